@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")
     prometheus: str = Field("", description="URL of the Prometheus server for the analysis after a sync")
     prometheus_token_file: AbsolutePath | None = Field(None, description="file with the bearer token for Prometheus")
+    traces: str = Field(
+        "", description="URL of an OpenTelemetry collector (OTLP over HTTP) that gets a trace of each reconcile"
+    )
     namespace: str = Field("gitsync", description="namespace of the controller's own Leases")
     namespaces: str = Field("", description="namespaces to watch, comma-separated; empty: all")
     adopt_managers: str = Field(

@@ -27,6 +27,7 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.policy_set import PolicySet
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
+from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.child_reconciler import ChildrenReconciler
@@ -187,6 +188,9 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
+    traces = TraceExporter(settings.traces) if settings.traces else None
+    if traces is not None:
+        state.costs.sink = traces
     agents = build_operator(adapters, state, policies, share=share, workers=settings.workers)
     controllers = (applications, agents)
 
@@ -207,6 +211,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         _CloseOnStop(source.close),
         _CloseOnStop(reasoner.close),
         *([_CloseOnStop(metrics.close)] if metrics else []),
+        *([traces] if traces is not None else []),
         _CloseOnStop(client.close),
         _CloseOnStop(lambda: pool.shutdown(cancel_futures=True)),
         _CloseOnStop(live.stop),

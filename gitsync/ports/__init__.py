@@ -2,7 +2,7 @@
 
 from gitsync.ports.clock import Clock
 from gitsync.ports.cluster import Cluster, Resource, Scope
-from gitsync.ports.costs import BOUNDS, Cost, Distribution, Spent
+from gitsync.ports.costs import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
 from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
 from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDetails
@@ -44,6 +44,8 @@ __all__ = [
     "ObjectDetails",
     "Ports",
     "Reasoner",
+    "Reconcile",
+    "ReconcileSink",
     "Records",
     "RemoteBase",
     "RenderStore",

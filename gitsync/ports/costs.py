@@ -1,10 +1,13 @@
-"""What reconciles cost, by Application and by stage."""
+"""What reconciles cost, by Application and by stage, and what each of them did."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from datetime import datetime
+from typing import Final, NamedTuple, Protocol
+
+from gitsync.runtime.stage_timer import Interval
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds in seconds of the buckets of a distribution; one more bucket has what took longer."""
@@ -42,3 +45,28 @@ class Distribution:
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """
+    One reconcile that has ended: when it began, its stages in order, and what it reports.
+
+    ``is_partial``: it was one of changed objects only, which reports nothing.
+    """
+
+    application: str
+    began: datetime
+    intervals: tuple[Interval, ...]
+    is_partial: bool = False
+    phase: str = ""
+    revision: str = ""
+    error: str = ""
+
+
+class ReconcileSink(Protocol):
+    """Take every reconcile that has ended; called by workers, so it must return at once and raise nothing."""
+
+    def add(self, done: Reconcile) -> None:
+        """Take a reconcile."""
+        ...

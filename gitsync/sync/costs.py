@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitsync.ports import BOUNDS, Cost, Distribution, Spent
+from gitsync.ports import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
 
 QUEUE = "queue"
 """The stage in which an Application waits for a worker; it costs no CPU and counts for no Application."""
@@ -17,19 +17,27 @@ class Costs:
     """Add up what reconciles cost; see the port ``CostReader``. Every method may be called from any thread."""
 
     def __init__(self) -> None:
+        self.sink: ReconcileSink = _Nowhere()
         self._lock = threading.Lock()
         self._costs: dict[str, Cost] = {}
         self._stages: dict[str, Distribution] = {}
 
-    def add(self, key: str, stages: Mapping[str, tuple[float, float]], *, is_partial: bool = False) -> None:
-        """Add a reconcile, of changed objects only where ``is_partial``."""
+    def add(self, done: Reconcile) -> None:
+        """Add a reconcile, and pass it on."""
+        stages: dict[str, Spent] = {}
+        for stage, began, ended, cpu in done.intervals:
+            stages[stage] = stages.get(stage, Spent()).plus(Spent(ended - began, cpu))
         with self._lock:
-            before = self._costs.get(key, Cost())
-            spent = {name: before.stages.get(name, Spent()).plus(Spent(*more)) for name, more in stages.items()}
-            full, partial = before.full + (not is_partial), before.partial + is_partial
-            self._costs[key] = Cost(full, partial, {**before.stages, **spent})
-            for name, (seconds, _) in stages.items():
-                self._observe(name, seconds)
+            self._add(done, stages)
+        self.sink.add(done)
+
+    def _add(self, done: Reconcile, stages: Mapping[str, Spent]) -> None:
+        before = self._costs.get(done.application, Cost())
+        spent = {name: before.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
+        full, partial = before.full + (not done.is_partial), before.partial + done.is_partial
+        self._costs[done.application] = Cost(full, partial, {**before.stages, **spent})
+        for name, more in stages.items():
+            self._observe(name, more.seconds)
 
     def waited(self, seconds: float) -> None:
         """Add the time that an Application waited for a worker."""
@@ -56,3 +64,10 @@ class Costs:
         bucket = bisect_left(BOUNDS, seconds)
         counts = (*before.counts[:bucket], before.counts[bucket] + 1, *before.counts[bucket + 1 :])
         self._stages[stage] = replace(before, counts=counts, seconds=before.seconds + seconds)
+
+
+class _Nowhere:
+    """A sink without effect."""
+
+    def add(self, done: Reconcile) -> None:
+        """Do nothing."""

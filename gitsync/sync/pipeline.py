@@ -30,7 +30,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
-from gitsync.ports import Clock, Records
+from gitsync.ports import Clock, Reconcile, Records
 from gitsync.runtime.stage_timer import StageTimer
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
@@ -121,12 +121,13 @@ class Pipeline:
             return SyncResult(_WRITING_PERIOD)
         before = self._settled.pop(uid, None)
         if before is not None and not changed & _watched(before.planned.app):
-            timer = StageTimer(_CHANGED)
+            timer, now = StageTimer(_CHANGED), self._clock.now()
             with suppress(GitsyncError):  # the sync of the whole reports it
-                after = self._settled_reconciler.reconcile(manifest, before, changed, self._clock.now())
+                after = self._settled_reconciler.reconcile(manifest, before, changed, now)
                 if after is not None:
                     self._settled[uid] = after
-                    self._state.costs.add(before.planned.app.key, timer.stages(), is_partial=True)
+                    key = before.planned.app.key
+                    self._state.costs.add(Reconcile(key, now, timer.intervals(), is_partial=True))
                     return None
         return self.sync(manifest)
 
@@ -140,7 +141,7 @@ class Pipeline:
         try:
             return self._sync(report, manifest)
         finally:
-            self._state.costs.add(report.app.key, report.timer.stages())
+            self._state.costs.add(report.ended())
 
     def _sync(self, report: Report, manifest: Manifest) -> SyncResult:
         uid = uid_of(manifest)

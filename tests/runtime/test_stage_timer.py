@@ -1,4 +1,4 @@
-"""Seconds and CPU seconds are added up by stage."""
+"""The intervals of stages, with the CPU seconds of their thread."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def test_a_stage_ends_where_the_next_one_begins_and_may_come_again() -> None:
     wall.time = 3.0
     timer.enter("read")
     wall.time, cpu.time = 4.0, 0.75
-    assert timer.stages() == {"read": (2.0, 0.75), "plan": (2.0, 0.0)}
-    assert timer.stages() == {"read": (2.0, 0.75), "plan": (2.0, 0.0)}
+    timer.enter("read")
+    assert timer.intervals() == (("read", 0.0, 1.0, 0.5), ("plan", 1.0, 3.0, 0.0), ("read", 3.0, 4.0, 0.25))

@@ -12,7 +12,8 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.health import Health
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import KubernetesEvent
+from gitsync.ports import KubernetesEvent, Reconcile
+from gitsync.runtime.stage_timer import Interval
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, resource
 
@@ -180,8 +181,9 @@ def test_states_are_the_names_of_the_custom_resource(site: Open) -> None:
 
 def test_costs_are_listed_by_cpu_time_with_their_stages(site: Open) -> None:
     opened = site([application("a"), application("b", resources=[resource("x")])])
-    opened.engine.view.costs.add("gitsync/b", {"source": (0.25, 0.125), "plan": (2.0, 1.0)})
-    opened.engine.view.costs.add("gitsync/b", {"changed": (0.5, 0.5)}, is_partial=True)
+    stages = (Interval("source", 0.0, 0.25, 0.125), Interval("plan", 0.25, 2.25, 1.0))
+    opened.engine.view.costs.add(Reconcile("gitsync/b", NOW, stages))
+    opened.engine.view.costs.add(Reconcile("gitsync/b", NOW, (Interval("changed", 0.0, 0.5, 0.5),), is_partial=True))
     answer = get(opened, f"{V1}/costs?limit=1")
     (item,) = answer["items"]
     assert (item["name"], item["objects"], item["reconciles"], item["partial"]) == ("b", 1, 1, 1)

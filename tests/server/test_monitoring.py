@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.cluster import metrics as requests
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.ports import Reconcile
+from gitsync.runtime.stage_timer import Interval
 from gitsync.sync.costs import QUEUE
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
@@ -38,7 +40,7 @@ def labels(site: Open) -> dict[str, set[str]]:
     opened.engine.records.save(
         SyncRecord("gitsync/a", Commit("c"), "commit", NOW, 300, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
     )
-    opened.engine.view.costs.add("gitsync/shop", {"plan": (0.02, 0.01)})
+    opened.engine.view.costs.add(Reconcile("gitsync/shop", NOW, (Interval("plan", 0.0, 0.02, 0.01),)))
     opened.engine.view.costs.waited(0.5)
     requests.count("GET", "/api/v1/configmaps", None, 200, 0.01)
     families = text_string_to_metric_families(opened.get("/metrics").text)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from gitsync.ports import BOUNDS, Cost, Spent
+from datetime import UTC, datetime
+
+from gitsync.ports import Cost, Reconcile, Spent
+from gitsync.runtime.stage_timer import Interval
 from gitsync.sync.costs import QUEUE, Costs
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def reconcile(*stages: tuple[str, float, float], is_partial: bool = False) -> Reconcile:
+    """Return a reconcile of stages with their seconds and CPU seconds."""
+    intervals = tuple(Interval(stage, 1.0, 1.0 + seconds, cpu) for stage, seconds, cpu in stages)
+    return Reconcile("gitsync/a", NOW, intervals, is_partial=is_partial)
 
 
 def test_reconciles_are_added_up_by_application() -> None:
     costs = Costs()
-    costs.add("gitsync/a", {"source": (0.5, 0.25), "plan": (1.0, 0.5)})
-    costs.add("gitsync/a", {"plan": (1.0, 0.5)})
-    costs.add("gitsync/a", {"changed": (0.25, 0.25)}, is_partial=True)
+    costs.add(reconcile(("source", 0.5, 0.25), ("plan", 0.5, 0.25), ("plan", 0.5, 0.25)))
+    costs.add(reconcile(("plan", 1.0, 0.5)))
+    costs.add(reconcile(("changed", 0.25, 0.25), is_partial=True))
     found = costs.of("gitsync/a")
     assert (found.full, found.partial, found.total) == (2, 1, Spent(2.75, 1.5))
     assert found.stages["plan"] == Spent(2.0, 1.0)
@@ -20,11 +31,11 @@ def test_reconciles_are_added_up_by_application() -> None:
 
 def test_a_deleted_application_leaves_only_the_distribution() -> None:
     costs = Costs()
-    costs.add("gitsync/a", {"plan": (BOUNDS[0], 0.0)})
-    costs.add("gitsync/a", {"plan": (99.0, 0.0)})
+    costs.add(reconcile(("plan", 0.0, 0.0)))
+    costs.add(reconcile(("plan", 99.0, 0.0)))
     costs.waited(0.2)
     costs.forget("gitsync/a")
     assert costs.of("gitsync/a") == Cost()
     plan = costs.distributions()["plan"]
-    assert (plan.counts[0], plan.counts[-1], sum(plan.counts), plan.seconds) == (1, 1, 2, 99.0 + BOUNDS[0])
+    assert (plan.counts[0], plan.counts[-1], sum(plan.counts), plan.seconds) == (1, 1, 2, 99.0)
     assert sum(costs.distributions()[QUEUE].counts) == 1

@@ -16,6 +16,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Reconcile
 from gitsync.runtime.stage_timer import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.observe import Observation
@@ -141,6 +142,13 @@ class Report:
         """Reconcile again in this many seconds, or earlier; None leaves the schedule unchanged."""
         if seconds is not None:
             self.requeue_after = seconds if self.requeue_after is None else min(self.requeue_after, seconds)
+
+    def ended(self) -> Reconcile:
+        """Return what this reconcile took, and what it reports."""
+        phase, revision = self.outcome.phase.value, self.commit.id if self.commit is not None else ""
+        error = str(self.error) if self.error is not None else ""
+        intervals = self.timer.intervals()
+        return Reconcile(self.app.key, self.now, intervals, phase=phase, revision=revision, error=error)
 
     def fail(self, error: GitsyncError) -> None:
         """Record the error that ended this reconcile."""

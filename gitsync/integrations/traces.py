@@ -1,0 +1,132 @@
+"""Send a trace of each reconcile to an OpenTelemetry collector: OTLP over HTTP, in its JSON encoding."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from gitsync.errors import InvalidInput
+from gitsync.integrations.http import RequestFailed, host_of, request
+from gitsync.ports import Reconcile
+from gitsync.runtime.periodic import Periodic
+
+_EVERY = 5.0
+"""Seconds between requests."""
+_KEPT = 4096
+"""Reconciles that wait for a request; the oldest are dropped while the collector does not answer."""
+_BATCH = 512
+_SECONDS = 10.0
+_MOST = 1 << 16
+_INTERNAL: Final = 1
+_FAILED: Final = 2
+_log = logging.getLogger(__name__)
+
+
+class TraceExporter:
+    """
+    Implement the port ReconcileSink: one trace for a reconcile, with one span for each of its stages.
+
+    Traces are lost where the collector does not answer, and nothing waits for it.
+    """
+
+    def __init__(self, url: str, *, every: float = _EVERY) -> None:
+        if not host_of(url) or urlsplit(url).query or urlsplit(url).fragment:
+            raise InvalidInput(
+                f"{url!r} is not a valid URL of an OpenTelemetry collector",
+                location="GITSYNC_TRACES",
+                hint="write it as http://collector:4318",
+            )
+        self._url = f"{url.rstrip('/')}/v1/traces"
+        self._waiting: deque[Reconcile] = deque(maxlen=_KEPT)
+        self._problem = ""
+        self._timer = Periodic("traces", self.flush, every, at_start=False)
+
+    def add(self, done: Reconcile) -> None:
+        """Take a reconcile, to be sent later."""
+        self._waiting.append(done)
+
+    def start(self) -> None:
+        """Start sending."""
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Send what waits, and stop."""
+        self._timer.stop()
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits now; what cannot be sent is dropped."""
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
+            self._report(self._send(batch))
+
+    def _send(self, batch: Iterable[Reconcile]) -> str:
+        """Send reconciles; return what went wrong, empty where nothing did."""
+        headers = {"Content-Type": "application/json"}
+        try:
+            body = orjson.dumps(document(batch))
+            status, _ = request("POST", self._url, headers, body, timeout=_SECONDS, max_bytes=_MOST)
+        except RequestFailed as error:
+            return str(error)
+        return "" if status < 300 else f"answered with status {status}"
+
+    def _report(self, problem: str) -> None:
+        if problem != self._problem:
+            level = logging.WARNING if problem else logging.INFO
+            _log.log(level, "the collector of traces %s", problem or "takes traces again")
+        self._problem = problem
+
+
+def document(reconciles: Iterable[Reconcile]) -> dict[str, Any]:
+    """Return an ExportTraceServiceRequest."""
+    spans = [span for done in reconciles for span in _spans(done)]
+    scope = {"scope": {"name": "gitsync"}, "spans": spans}
+    resource = {"attributes": _attributes({"service.name": "gitsync"})}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
+
+
+def _spans(done: Reconcile) -> Iterator[dict[str, Any]]:
+    """Yield the span of a reconcile, and those of its stages."""
+    trace, root = secrets.token_hex(16), secrets.token_hex(8)
+    facts: dict[str, str | float] = {
+        "gitsync.application": done.application,
+        "gitsync.phase": done.phase,
+        "gitsync.revision": done.revision,
+    }
+    name = "reconcile changed objects" if done.is_partial else "reconcile"
+    last = done.intervals[-1].ended if done.intervals else 0.0
+    status = {"status": {"code": _FAILED, "message": done.error}} if done.error else {}
+    whole = {"traceId": trace, "spanId": root, "name": name, **_times(done, 0.0, last)}
+    yield {**whole, "attributes": _attributes(facts), **status}
+    for stage, began, ended, cpu in done.intervals:
+        identity = {"traceId": trace, "spanId": secrets.token_hex(8), "parentSpanId": root, "name": stage}
+        yield {**identity, **_times(done, began, ended), "attributes": _attributes({"gitsync.cpu_seconds": cpu})}
+
+
+def _times(done: Reconcile, began: float, ended: float) -> dict[str, Any]:
+    return {
+        "kind": _INTERNAL,
+        "startTimeUnixNano": _nanoseconds(done, began),
+        "endTimeUnixNano": _nanoseconds(done, ended),
+    }
+
+
+def _nanoseconds(done: Reconcile, seconds: float) -> str:
+    """Return a time as OTLP writes 64-bit numbers in JSON, as a string; floats would round it."""
+    moment = done.began + timedelta(seconds=seconds)
+    return f"{int(moment.timestamp())}{moment.microsecond:06}000"
+
+
+def _attributes(facts: dict[str, str | float]) -> list[dict[str, Any]]:
+    return [
+        {"key": name, "value": {"doubleValue": value} if isinstance(value, float) else {"stringValue": value}}
+        for name, value in facts.items()
+        if value != ""
+    ]
