@@ -48,16 +48,30 @@ def advance(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
 def _advanced(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
     state = _before(spec, state, seen)
     goal = _goal(spec, state, seen)
+    if spec.suspend:
+        return _suspended(spec, state, goal, seen)
     if not state.current and not _has_checks(spec):
         state = replace(state, current=goal, home=_home(spec), started_at=seen.now, step_at=seen.now)
-    if state.current == goal or (spec.suspend and state.current):
-        return _steady(spec, replace(state, current=goal), seen)
+    if state.current == goal:
+        return _steady(spec, state, seen)
     if state.goal != goal or state.stage in (Stage.NONE, Stage.KEEP_OLD, Stage.PROMOTE):
-        first = Stage.PREVIEW if _has_checks(spec) and not _is_blue_green(spec) else Stage.UPDATE
+        is_beside = _is_blue_green(spec) and state.last_good  # where it is checked; the first one has no side
+        first = Stage.PREVIEW if _has_checks(spec) and not is_beside else Stage.UPDATE
         state = state.begun(goal, first, seen.now)
     if state.stage is Stage.PREVIEW:
         return _preview(spec, state, seen)
     return _update(spec, state, seen)
+
+
+def _suspended(spec: AgentSpec, state: RolloutState, goal: str, seen: Observed) -> Rollout:
+    """
+    Keep the workload without replicas, of the revision that serves, else of the first one.
+
+    A rollout begins again after the suspension: what was not checked does not become the current revision by it.
+    """
+    home = state.home if state.current else _home(spec)
+    found = _steady(spec, replace(state.ended(), current=state.current or goal, home=home), seen)
+    return replace(found, state=replace(found.state, current=state.current))
 
 
 def _routed(found: Rollout, seen: Observed) -> Rollout:
@@ -343,7 +357,7 @@ def _is_blue_green(spec: AgentSpec) -> bool:
 
 
 def _has_checks(spec: AgentSpec) -> bool:
-    return bool((spec.lifecycle and spec.lifecycle.validate_) or spec.evaluation) and not spec.suspend
+    return bool((spec.lifecycle and spec.lifecycle.validate_) or spec.evaluation)
 
 
 def _late(spec: AgentSpec, state: RolloutState, seen: Observed) -> str:

@@ -69,6 +69,33 @@ def test_a_step_does_not_end_before_its_analysis_is_known() -> None:
     assert tracks(advance(spec(update=CANARY), waits.state, seen(workloads=BESIDE)))["stable"] == "a-2"
 
 
+def test_a_suspension_skips_neither_steps_nor_checks() -> None:
+    begun = advance(spec(update=CANARY), GOOD, seen())
+    suspended = advance(spec(update=CANARY, suspend=True), begun.state, seen(wanted=0))
+    assert (tracks(suspended), suspended.state.current) == ({"stable": "a-1"}, "a-1")
+    assert [one.replicas for one in suspended.layout.placements] == [0]
+    assert tracks(advance(spec(update=CANARY), suspended.state, seen())) == {"stable": "a-1", "canary": "a-2"}
+
+
+def test_the_first_revision_is_checked_after_a_suspension() -> None:
+    wanted = {"lifecycle": {"validate": [{"name": "answers", "http": {"path": "/selftest"}}]}}
+    suspended = advance(spec(suspend=True, **wanted), RolloutState(), seen(wanted=0, workloads={}))
+    assert (tracks(suspended), suspended.state.current) == ({"stable": "a-2"}, "")
+    found = advance(spec(**wanted), suspended.state, seen(workloads={}))
+    assert (found.state.stage, tracks(found)) == (Stage.PREVIEW, {"preview": "a-2"})
+
+
+def test_the_first_revision_of_blue_green_is_checked_too() -> None:
+    checks = {"validate": [{"name": "answers", "http": {"path": "/selftest"}}]}
+    wanted = spec(update={"type": "BlueGreen"}, lifecycle=checks)
+    begun = advance(wanted, RolloutState(), seen(workloads={}))
+    assert (begun.state.stage, tracks(begun)) == (Stage.PREVIEW, {"preview": "a-2"})
+    passed = advance(wanted, begun.state, seen(workloads={}, checks=CheckResult.PASSED))
+    assert (tracks(passed), passed.state.current) == ({"blue": "a-2"}, "a-2")
+    beside = advance(wanted, RolloutState("a-1", "a-1", home=Track.BLUE), seen(workloads={}))
+    assert tracks(beside) == {"blue": "a-1", "green": "a-2"}
+
+
 def test_a_failed_revision_is_held_without_automatic_rollback() -> None:
     wanted = spec(update={**CANARY, "autoRollback": False, "progressDeadlineSeconds": 1})
     begun = advance(wanted, GOOD, seen())
