@@ -191,14 +191,15 @@ class AgentReconciler:
         served = child_resources(self._cluster)
         found = {ref_of(one): one for one in children if ref_of(one).of in served}
         unserved = tuple(sorted({ref_of(one).kind for one in children if ref_of(one).of not in served}))
-        return {ref: self._as_live(ref, one, run.children.get(ref)) for ref, one in found.items()}, unserved
+        return {ref: self._as_live(run, ref, one) for ref, one in found.items()}, unserved
 
-    def _as_live(self, ref: ObjectRef, desired: Manifest, live: Manifest | None) -> Manifest:
+    def _as_live(self, run: _Pass, ref: ObjectRef, desired: Manifest) -> Manifest:
         """Return a child with the members that the live object decides; a claim may have no owner reference."""
         if ref.kind == "PersistentVolumeClaim":
             resource = self._cluster.resource("", "v1", ref.kind)
             return as_created(desired, self._live.get(resource, ref.namespace, ref.name) if resource else None)
-        return without_reset(desired, live)
+        scaling = run.agent.spec.autoscaling
+        return without_reset(desired, run.children.get(ref), scaling.min_replicas if scaling else 0)
 
     def _back_up(self, run: _Pass, backups: Backups, cache: ChildrenCache, *, is_guard_wanted: bool) -> None:
         """Begin the backups that are due, and delete those that are not kept, as a plan of their own."""
@@ -271,7 +272,7 @@ def _wanted(agent: Agent, live: Manifest | None) -> int:
     scaling = agent.spec.autoscaling
     if scaling is None:
         return 1 if agent.spec.replicas is None else agent.spec.replicas
-    return int(at(live, "spec", "replicas", default=scaling.min_replicas))
+    return int(at(live, "spec", "replicas", default=0)) or scaling.min_replicas
 
 
 def _job(run: _Pass) -> Manifest | None:

@@ -9,12 +9,13 @@ from gitsync.objects.manifest import Manifest, at, metadata_of
 _PATH = ("f:spec", "f:replicas")
 
 
-def without_reset(desired: Manifest, live: Manifest | None) -> Manifest:
+def without_reset(desired: Manifest, live: Manifest | None, least: int = 0) -> Manifest:
     """
-    Return a workload without ``replicas`` with the live number, while only we own that field.
+    Return a workload without ``replicas`` with the live number, else ``least``, while only we own that field.
 
     A field that its last owner stops applying is removed, and the API server then defaults it to 1. The autoscaler
-    becomes its owner with its first decision (Kubernetes documentation, "Migrating ... to horizontal autoscaling").
+    becomes its owner with its first decision (Kubernetes documentation, "Migrating ... to horizontal autoscaling"). A
+    HorizontalPodAutoscaler decides nothing while there are none, as after a suspension.
     """
     spec = desired.get("spec")
     if live is None or not isinstance(spec, dict) or "template" not in spec or "replicas" in spec:
@@ -26,7 +27,7 @@ def without_reset(desired: Manifest, live: Manifest | None) -> Manifest:
     }
     if owners != {AGENTS_MANAGER}:
         return desired
-    return {**desired, "spec": {"replicas": at(live, "spec", "replicas", default=1), **spec}}
+    return {**desired, "spec": {"replicas": at(live, "spec", "replicas", default=1) or least, **spec}}
 
 
 def as_created(desired: Manifest, live: Manifest | None) -> Manifest:

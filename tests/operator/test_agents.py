@@ -146,6 +146,26 @@ def test_a_suspended_agent_has_no_replicas(world: World) -> None:
     running(world, generation=2)
 
 
+def test_an_autoscaled_agent_resumes_with_its_fewest_replicas(world: World) -> None:
+    scaled = {"autoscaling": {"minReplicas": 2, "maxReplicas": 4}}
+    world.start()
+    world.apply(agent(**scaled))
+    running(world)
+    world.apply(agent(suspend=True, **scaled))
+    plan = until(lambda: status_of(world).get("plan"))
+    annotate(world, "helper", approve=plan["id"])
+    until(lambda: status_of(world)["phase"] == "Suspended", 15, lambda: status_of(world))
+    world.apply(agent(suspend=False, **scaled))
+    assert running(world, generation=3)["ready"] == "2/2"
+
+
+def test_an_agent_that_is_scaled_to_zero_is_ready(world: World) -> None:
+    world.start()
+    world.apply(agent(replicas=0))
+    ready = until(lambda: (found := condition(world, "Ready")).get("reason") == "ScaledToZero" and found)
+    assert (ready["status"], ready["message"]) == ("True", "0 of 0 replicas are ready")
+
+
 def test_a_restart_replaces_the_pods(world: World) -> None:
     world.start()
     world.apply(agent())

@@ -193,8 +193,8 @@ def _ready(given: Situation) -> Condition:
     message = f"{given.ready} of {given.seen.wanted} replicas are ready"
     if given.agent.spec.suspend:
         return Condition(READY, "False", "Suspended", "spec.suspend is true")
-    if given.seen.wanted and given.ready >= given.seen.wanted:
-        return Condition(READY, "True", "AllReplicasReady", message)
+    if given.ready >= given.seen.wanted:
+        return Condition(READY, "True", "AllReplicasReady" if given.seen.wanted else "ScaledToZero", message)
     pods = _worst(given.health.values())
     return Condition(READY, "False", "ReplicasNotReady", f"{message}: {pods}" if pods else message)
 
