@@ -73,6 +73,12 @@ class AgentSpec(Ruled):
             "model",
         ),
         Rule(
+            "!has(self.lifecycle) || !has(self.lifecycle.init) || !has(self.runtime.sidecars)"
+            " || !self.lifecycle.init.exists(step, self.runtime.sidecars.exists(one, one.name == step.name))",
+            "a step of lifecycle.init and an entry of runtime.sidecars have the same name",
+            "lifecycle",
+        ),
+        Rule(
             "!has(self.memory) || ((!has(self.memory.session) || !has(self.memory.session.databaseRef) ||"
             " (has(self.state) && has(self.state.databases) && self.state.databases.exists(database,"
             " database.name == self.memory.session.databaseRef))) && (!has(self.memory.longTerm) ||"

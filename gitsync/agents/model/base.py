@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -72,6 +74,20 @@ Key = Annotated[Text, Field(max_length=253)]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
+_PORT = r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+HOST_AND_PORT = rf"(\[[0-9A-Fa-f:.]+\]|[^@/?#:\[\]\s]+)(:{_PORT})?"
+"""The pattern of the host of a URL without user information, and of its port."""
+
+
+def readable_url(url: str) -> str:
+    """Return a URL; raise PydanticCustomError for an address that no pattern can tell from a valid one."""
+    try:
+        urlsplit(url)
+    except ValueError as error:
+        raise PydanticCustomError("url", "{message}", {"message": str(error)}) from error
+    return url
+
+
 Seconds = Annotated[int, Field(ge=1, le=86400)]
 """Whole seconds, at most a day."""
 
@@ -90,6 +106,15 @@ Labels = Annotated[dict[str, str], Field(max_length=64)]
 
 FreeForm = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
 """A part of a Kubernetes object that is passed on as it is."""
+
+
+OWN_CONTAINERS: Final = ("agent", "model-cache", "otel-collector", "evaluation")
+"""Names of containers of the operator."""
+
+
+def not_one_of(names: Sequence[str]) -> Rule:
+    """Return the rule that a name is not one of those that the operator uses itself."""
+    return Rule(f"!(self.name in {list(names)})", f"may not be {', '.join(names)}: the operator uses it", "name")
 
 
 class SecretKeyRef(Section):

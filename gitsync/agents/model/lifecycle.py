@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import Name, Rule, Ruled, Seconds, keyed
+from gitsync.agents.model.base import OWN_CONTAINERS, Name, Rule, Ruled, Seconds, keyed, not_one_of
 from gitsync.agents.model.runtime import Arguments, EnvVar, Exec, Image
 from gitsync.objects.parsing import Section
 
@@ -19,8 +19,10 @@ class HttpCall(Section):
     expect_status: Annotated[int, Field(ge=100, le=599)] = Field(200, description="The status that means success.")
 
 
-class InitStep(Section):
+class InitStep(Ruled):
     """A command that has to succeed before the agent starts."""
+
+    RULES = (not_one_of(OWN_CONTAINERS),)
 
     name: Name = Field(description="Name of the container.")
     image: Image | None = Field(None, description="Image; absent: that of the runtime.")
@@ -36,7 +38,7 @@ class InitStep(Section):
 class Check(Ruled):
     """A check of a new revision."""
 
-    RULES = (Rule("has(self.http) != has(self.exec)", "set either http or exec"),)
+    RULES = (Rule("has(self.http) != has(self.exec)", "set either http or exec"), not_one_of(OWN_CONTAINERS))
 
     name: Name = Field(description="Name of the check.")
     http: HttpCall | None = Field(None, description="A request to a Pod of the revision.")

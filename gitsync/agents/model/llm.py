@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from gitsync.agents.model.base import ConfigMapKeyRef, Name, Rule, Ruled, Seconds, SecretKeyRef
+from gitsync.agents.model.base import (
+    HOST_AND_PORT,
+    ConfigMapKeyRef,
+    Name,
+    Rule,
+    Ruled,
+    Seconds,
+    SecretKeyRef,
+    readable_url,
+)
 from gitsync.objects.parsing import Section, Text
 
 Provider = Literal["OpenAI", "Anthropic", "AzureOpenAI", "Bedrock", "VertexAI", "OpenAICompatible"]
 
-Endpoint = Annotated[str, Field(max_length=1024, pattern=r"^https?://[^@/\s]+(/[^\s]*)?$")]
+Endpoint = Annotated[
+    str, Field(max_length=1024, pattern=rf"^https?://{HOST_AND_PORT}([/?#]\S*)?$"), AfterValidator(readable_url)
+]
 """An http(s) URL without user information."""
 
 _NEEDS_ENDPOINT = Rule(
@@ -46,9 +57,11 @@ class Fallback(Ruled):
 class ModelCache(Section):
     """Model files that are downloaded before anything else starts."""
 
-    source: Annotated[str, Field(max_length=2048, pattern=r"^(oci|https?|s3|gs)://\S+$")] = Field(
-        description="Where the files are: `oci://`, `https://`, `s3://` or `gs://`."
-    )
+    source: Annotated[
+        str,
+        Field(max_length=2048, pattern=rf"^(oci|https?|s3|gs)://([^@/?#\s]*@)?{HOST_AND_PORT}([/?#]\S*)?$"),
+        AfterValidator(readable_url),
+    ] = Field(description="Where the files are: `oci://`, `https://`, `s3://` or `gs://`.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
         description="Digest of the download in hex; other content is not used."
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gitsync.agents.model.base import (
+    OWN_CONTAINERS,
     ConfigMapKeyRef,
     FreeForm,
     Labels,
@@ -19,6 +20,7 @@ from gitsync.agents.model.base import (
     Ruled,
     SecretKeyRef,
     keyed,
+    not_one_of,
 )
 from gitsync.objects.parsing import Section
 
@@ -148,8 +150,10 @@ class Probes(Section):
     liveness: Probe | None = Field(None, description="The container is restarted when it fails.")
 
 
-class Sidecar(Section):
+class Sidecar(Ruled):
     """A container beside the agent's."""
+
+    RULES = (not_one_of(OWN_CONTAINERS),)
 
     name: Name = Field(description="Name of the container.")
     image: Image = Field(description="Image with a tag or a digest.")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import Key, Name, ObjectName, Port, Rule, Ruled, SecretKeyRef, keyed
+from gitsync.agents.model.base import Key, Name, ObjectName, Port, Rule, Ruled, SecretKeyRef, keyed, not_one_of
 from gitsync.objects.parsing import Section, Text
 
 _KEPT = "cannot be changed; rename the volume to get another one"
@@ -25,6 +25,12 @@ class Volume(Ruled):
             "storageClassName",
         ),
         Rule("!has(self.restoreFrom) || self.scope == 'Shared'", "is for a Shared volume", "restoreFrom"),
+        not_one_of(("agent-config", "agent-card", "agent-topology", "agent-databases")),
+        Rule(
+            "self.mountPath != '/etc/agent' && !self.mountPath.startsWith('/etc/agent/')",
+            "/etc/agent has what the operator mounts",
+            "mountPath",
+        ),
         Rule("quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0", "a volume only grows", "size"),
     )
 
@@ -90,8 +96,17 @@ class Database(Section):
     credentials: DatabaseCredentials | None = Field(None, description="How the Agent signs in.")
 
 
-class State(Section):
+class State(Ruled):
     """What an Agent keeps outside its Pods."""
+
+    RULES = (
+        Rule(
+            "!has(self.volumes)"
+            " || self.volumes.all(one, self.volumes.exists_one(other, other.mountPath == one.mountPath))",
+            "two volumes have the same mountPath",
+            "volumes",
+        ),
+    )
 
     volumes: Annotated[tuple[Volume, ...], Field(strict=False, max_length=16)] = Field(
         (), description="Volumes that outlive Pods.", json_schema_extra=keyed("name")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from gitsync.agents.model.base import FreeForm, LocalRef, Name, Rule, Ruled, Seconds, keyed
+from gitsync.agents.model.base import HOST_AND_PORT, FreeForm, LocalRef, Name, Rule, Ruled, Seconds, keyed, readable_url
 from gitsync.agents.model.state import DatabaseSecret
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.parsing import Section, Text, parse_spec
@@ -56,9 +56,9 @@ class Broker(Section):
     """A message broker."""
 
     type: Literal["NATS", "Kafka", "Redis", "RabbitMQ"] = Field(description="What the broker is.")
-    url: Annotated[str, Field(max_length=1024, pattern=r"^[a-z+]+://[^@/\s]+(/[^\s]*)?$")] = Field(
-        description="Its URL, without user information."
-    )
+    url: Annotated[
+        str, Field(max_length=1024, pattern=rf"^[a-z+]+://{HOST_AND_PORT}([/?#]\S*)?$"), AfterValidator(readable_url)
+    ] = Field(description="Its URL, without user information.")
     credentials: BrokerCredentials | None = Field(None, description="How members sign in.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
@@ -115,6 +116,31 @@ INVALID = [
     pytest.param(
         changed(FULL, "spec.lifecycle.validate.0.exec", {"command": ["x"]}), "spec.lifecycle", id="two checks"
     ),
+    *(
+        pytest.param(changed(FULL, f"{path}.name", name), path, id=f"a name of the operator at {path}")
+        for path, name in (
+            ("spec.lifecycle.init.0", "agent"),
+            ("spec.lifecycle.validate.0", "evaluation"),
+            ("spec.runtime.sidecars.0", "model-cache"),
+            ("spec.state.volumes.1", "agent-config"),
+        )
+    ),
+    *(
+        pytest.param(
+            changed(agent(), "spec.tools", [{"name": "a", "type": "HTTP", "http": {"url": url}}]), "spec.tools", id=url
+        )
+        for url in ("http://a:65536/", "http://a:b/", "http://a:0", "http://b@a/", "http://[::1", "http://a]/")
+    ),
+    pytest.param(
+        changed(FULL, "spec.model.cache.source", "oci://a:99999/x"), "spec.model.cache", id="a cache at no port"
+    ),
+    pytest.param(changed(FULL, "spec.lifecycle.init.0.name", "pii-filter"), "spec", id="a step called as a sidecar"),
+    pytest.param(
+        changed(FULL, "spec.state.volumes.1.mountPath", "/models"), "spec.state", id="two volumes at one path"
+    ),
+    pytest.param(
+        changed(FULL, "spec.state.volumes.1.mountPath", "/etc/agent/config"), "spec.state", id="a volume at our path"
+    ),
     pytest.param(system(*MEMBERS, entrypoint="c"), "spec", id="an unknown entrypoint"),
     pytest.param(system(member("a", "c")), "spec", id="an unknown dependency"),
     pytest.param(
@@ -137,8 +163,27 @@ def test_both_reject_it_and_name_the_field(cluster: KubernetesCluster, manifest:
         check_object(manifest)
     with pytest.raises(Rejected) as theirs:
         cluster.apply(manifest, manager="test", dry_run=True)
-    assert ours.value.location.startswith(field)
-    assert any(cause.field.startswith(field) for cause in theirs.value.causes), theirs.value
+    assert ours.value.location.startswith(_indexed(field))
+    assert any(cause.field.startswith(_indexed(field)) for cause in theirs.value.causes), theirs.value
+
+
+def _indexed(path: str) -> str:
+    """Return a path as the API server writes it: ``a.0.b`` is ``a[0].b``."""
+    return re.sub(r"\.(\d+)", r"[\1]", path)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a:65535", "https://[::1]:8443/v1", "http://10.0.0.1/?q=@", "http://a.b_c.svc:80/x"]
+)
+def test_both_accept_a_url(cluster: KubernetesCluster, url: str) -> None:
+    manifest = changed(agent(), "spec.tools", [{"name": "a", "type": "HTTP", "http": {"url": url}}])
+    check_object(manifest)
+    cluster.apply(manifest, manager="test", dry_run=True)
+
+
+def test_an_address_that_no_pattern_excludes_is_rejected_by_the_model() -> None:
+    with pytest.raises(InvalidInput, match="does not appear to be an IPv4 or IPv6 address"):
+        check_object(changed(agent(), "spec.model.endpoint", "http://[::::]/v1"))
 
 
 VOLUME = "spec.state.volumes.1"
