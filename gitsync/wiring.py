@@ -31,6 +31,7 @@ from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.child_reconciler import ChildrenReconciler
+from gitsync.operator.defects import ReportingReconciler
 from gitsync.operator.facts import FactsReader
 from gitsync.operator.systems import SystemReconciler
 from gitsync.plan.ownership import APPLIERS
@@ -341,7 +342,8 @@ def build_operator(
     analysis = RolloutAnalysis(adapters.metrics)
     agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
     systems = SystemReconciler(ports, child_reconciler, statuses)
-    controller = AgentController(agents, systems, child_reconciler, ports, share=share, workers=workers)
+    reported, reported_systems = (ReportingReconciler(one, statuses, adapters.clock) for one in (agents, systems))
+    controller = AgentController(reported, reported_systems, child_reconciler, ports, share=share, workers=workers)
     return controller
 
 

@@ -10,10 +10,9 @@ from gitsync.controllers.leases import is_renewal
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Owner
+from gitsync.operator.defects import OwnerReconciler
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
-from gitsync.operator.systems import SystemReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
@@ -39,8 +38,8 @@ class AgentController:
 
     def __init__(
         self,
-        agents: AgentReconciler,
-        systems: SystemReconciler,
+        agents: OwnerReconciler,
+        systems: OwnerReconciler,
         children: ChildrenReconciler,
         ports: Ports,
         *,

@@ -14,7 +14,7 @@ from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.agents import AgentController
-from gitsync.errors import TransientError
+from gitsync.errors import TransientError, UnexpectedError
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.record.database import Database
@@ -59,6 +59,8 @@ class Process:
         """Reconcile an object as the queue does: again after an error that a retry may solve."""
         try:
             return self.controller.reconcile(key)
+        except UnexpectedError:  # a defect must not pass as a state of the Agent
+            raise
         except TransientError:
             return 0.0
 

@@ -23,7 +23,7 @@ from gitsync.agents.status.conditions import (
 )
 from gitsync.objects.conditions import Condition, set_conditions
 from gitsync.objects.health import Health
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef
 
 
@@ -68,6 +68,18 @@ def rejected_status(generation: int, message: str, before: Mapping[str, Any], no
     """Return the status of an object whose spec is not valid; what it did before is kept."""
     found = set_conditions(before.get("conditions") or (), rejected(message), generation, now)
     return {**before, "observedGeneration": generation, "phase": "Failed", "conditions": found}
+
+
+def defect_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]:
+    """Return the status of an object in whose reconcile gitsync has a defect; what it did before is kept."""
+    before: dict[str, Any] = manifest.get("status") or {}
+    found = (
+        Condition(STALLED, "True", "InternalError", message),
+        Condition(RECONCILING, "False", "InternalError", message),
+    )
+    generation = int(metadata_of(manifest).get("generation", 0))
+    conditions = set_conditions(before.get("conditions") or (), found, generation, now)
+    return {"phase": "Failed", **before, "conditions": conditions}
 
 
 def held_status(
