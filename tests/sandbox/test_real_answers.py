@@ -415,3 +415,129 @@ def test_a_class_of_load_balancers_is_refused_twice_in_an_update_of_another_serv
     made = api.ask("POST", path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}).json
     body = {**made, "spec": {**made["spec"], "loadBalancerClass": "x"}}
     assert causes(api.ask("PUT", f"{path}/s", body)) == [("spec.loadBalancerClass", "Forbidden")] * 2
+
+
+def test_a_deletion_that_waits_is_only_accepted_where_dependents_go_with_it(api: Client) -> None:
+    path = api.namespace()
+    body = {"metadata": {"name": "c", "finalizers": ["example.com/x"]}}
+    assert api.ask("POST", path, body).status == 201
+    dry = {"dryRun": ["All"]}
+    assert api.ask("DELETE", f"{path}/c", {"orphanDependents": False, **dry}).status == 202
+    assert api.ask("DELETE", f"{path}/c", dry).status == 200
+    api.create(path, "d")
+    assert api.ask("DELETE", f"{path}/d", {"orphanDependents": False}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"maxFailedIndexes": 1}, [("spec.backoffLimitPerIndex", "Required")]),
+        ({"maxFailedIndexes": 3, "backoffLimitPerIndex": 1}, [("spec.maxFailedIndexes", "Invalid")]),
+    ],
+)
+def test_the_limit_of_failed_indexes_is_checked(api: Client, spec: dict[str, Any], found: Any) -> None:
+    path = api.namespace().replace("/api/v1", "/apis/batch/v1").replace("configmaps", "jobs")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    indexed = {"completionMode": "Indexed", "completions": 2, "template": template}
+    assert causes(api.ask("POST", path, {"metadata": {"name": "j"}, "spec": {**indexed, **spec}})) == found
+
+
+def test_finished_pods_of_a_job_are_not_uncounted(api: Client) -> None:
+    path = api.namespace().replace("/api/v1", "/apis/batch/v1").replace("configmaps", "jobs")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    made = api.ask("POST", path, {"metadata": {"name": "j"}, "spec": {"template": template}})
+    assert made.status == 201
+    for count, status in ((2, 200), (1, 422)):
+        patch = {"status": {"failed": count, "succeeded": count}}
+        answer = api.ask("PATCH", f"{path}/j/status", patch, Content_Type=MERGE)
+        assert answer.status == status
+    assert causes(answer) == [("status.failed", "Invalid"), ("status.succeeded", "Invalid")]
+
+
+@pytest.mark.parametrize(
+    ("member", "found"),
+    [
+        ({"validations": [{"expression": "1"}]}, [("validations[0].expression", "Invalid")]),
+        (
+            {"validations": [{"expression": "true", "messageExpression": "1"}]},
+            [("validations[0].messageExpression", "Invalid")],
+        ),
+        (
+            {"auditAnnotations": [{"key": "k", "valueExpression": "1"}]},
+            [("auditAnnotations[0].valueExpression", "Invalid")],
+        ),
+        ({"matchConditions": [{"name": "c", "expression": "1"}]}, [("matchConditions[0].expression", "Invalid")]),
+    ],
+)
+def test_an_expression_of_a_policy_has_a_type(api: Client, member: dict[str, Any], found: Any) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {"validations": [{"expression": "object.x"}], "matchConstraints": {"resourceRules": [rule]}, **member}
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    answer = api.ask("POST", path, {"metadata": {"name": "p"}, "spec": spec})
+    assert causes(answer) == [(f"spec.{field}", reason) for field, reason in found]
+
+
+def definition(schema: Any = None, version: Any = None, **spec: Any) -> dict[str, Any]:
+    properties = {
+        "spec": {"type": "object", "properties": {"color": {"type": "string"}, "list": schema or {"type": "string"}}}
+    }
+    root = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    first = {"name": "v1", "served": True, "storage": True, "schema": root, **(version or {})}
+    names = {"plural": "colors", "singular": "color", "kind": "Color", "listKind": "ColorList"}
+    return {
+        "metadata": {"name": "colors.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": [first], **spec},
+    }
+
+
+LISTED = "spec.validation.openAPIV3Schema.properties[spec].properties[list]"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            definition(
+                version={"selectableFields": [{"jsonPath": path} for path in (".spec.color", ".spec.x", "", ".spec")]}
+            ),
+            [
+                (f"spec.selectableFields[{at}].jsonPath", why)
+                for at, why in ((1, "Invalid"), (2, "Required"), (3, "Invalid"))
+            ],
+        ),
+        (
+            definition(version={"selectableFields": [{"jsonPath": ".metadata.name"}, {"jsonPath": ".metadata.name"}]}),
+            [
+                (f"spec.selectableFields[{at}].jsonPath", why)
+                for at, why in ((0, "Invalid"), (1, "Invalid"), (1, "Duplicate"))
+            ],
+        ),
+        (definition({"type": "array", "items": []}), [(f"{LISTED}.items", "Required")]),
+        (definition({"type": "string", "x-kubernetes-map-type": "atomic"}), [(f"{LISTED}.type", "Invalid")]),
+        (
+            definition(
+                version={"additionalPrinterColumns": [{"name": "C", "type": "string", "format": "x", "jsonPath": ".a"}]}
+            ),
+            [("spec.additionalPrinterColumns[0].format", "Invalid")],
+        ),
+        (definition(conversion={"strategy": "x"}), [("spec.conversion.strategy", "NotSupported")]),
+    ],
+)
+def test_a_definition_is_checked_in_detail(api: Client, body: dict[str, Any], found: Any) -> None:
+    answer = api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+    assert causes(answer) == found
+
+
+@pytest.mark.parametrize(
+    "schema", [{"items": {"type": "array", "items": {"properties": "x"}}}, {"additionalProperties": "x"}]
+)
+def test_a_schema_inside_a_schema_is_decoded(api: Client, schema: dict[str, Any]) -> None:
+    answer = api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(schema))
+    assert answer.status == 400
+
+
+def test_percentages_of_a_rollout_may_be_numbers_in_a_text(api: Client) -> None:
+    path = deployments(api).replace("deployments", "daemonsets")
+    rolling = {"rollingUpdate": {"maxUnavailable": "1"}}
+    answer = api.ask("POST", path, workload("DaemonSet", "d", updateStrategy=rolling))
+    assert causes(answer) == [("spec.updateStrategy.rollingUpdate.maxUnavailable", "Invalid")]

@@ -8,12 +8,15 @@ from typing import Any
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.crd.jsonpath import PathError, parse_path
 from gitsync.sandbox.crd.schemas import validate_schema
+from gitsync.sandbox.crd.selectable import validate_selectable
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import immutable, invalid, one_of, required
+from gitsync.sandbox.validation.causes import forbidden, immutable, invalid, one_of, required
 from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain
 
 _SCOPES = ("Cluster", "Namespaced")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_STRATEGIES = ("None", "Webhook")
 _STORAGE = "must have exactly one version marked as storage version"
 
 
@@ -26,6 +29,7 @@ def validate_definition(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes += _versions(spec)
     causes += _names(spec.get("names") or {})
     causes += _schemas(spec)
+    causes += _conversion(spec.get("conversion") or {}, "spec.conversion")
     if not any(version.get("storage") for version in spec.get("versions") or ()):
         causes.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     if old is not None:
@@ -110,6 +114,14 @@ def _names(names: Mapping[str, Any]) -> list[Cause]:
     return causes
 
 
+def _conversion(conversion: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = one_of(f"{field}.strategy", conversion.get("strategy"), _STRATEGIES)
+    if conversion.get("strategy") != "Webhook" and (conversion.get("webhook") or {}).get("clientConfig"):
+        text = "should not be set when strategy is not set to Webhook"
+        causes.append(forbidden(f"{field}.webhookClientConfig", text))
+    return causes
+
+
 def _schemas(spec: Mapping[str, Any]) -> list[Cause]:
     """Check the schemas, columns and subresources; a fault that all versions share is reported at the spec."""
     versions = spec.get("versions") or []
@@ -128,6 +140,8 @@ def _schemas(spec: Mapping[str, Any]) -> list[Cause]:
     for index, version in enumerate(versions):
         prefix = "spec" if len(versions) == 1 else f"spec.versions[{index}]"
         causes += _columns(version.get("additionalPrinterColumns") or (), f"{prefix}.additionalPrinterColumns")
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        causes += validate_selectable(version.get("selectableFields") or (), schema, f"{prefix}.selectableFields")
         causes += _warning(version, f"spec.versions[{index}].deprecationWarning")
         scale = (version.get("subresources") or {}).get("scale")
         if scale is not None:
@@ -157,6 +171,9 @@ def _columns(columns: Any, field: str) -> list[Cause]:
             causes.append(required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}"))
         elif kind not in _COLUMN_TYPES:
             causes.append(invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}"))
+        form = column.get("format", "")
+        if form and form not in _COLUMN_FORMATS:
+            causes.append(invalid(f"{path}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
         where = column.get("jsonPath", "")
         if not where:
             causes.append(required(f"{path}.JSONPath"))

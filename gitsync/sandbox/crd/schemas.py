@@ -156,6 +156,9 @@ def _list_rules(schema: Schema, field: str, causes: list[Cause]) -> None:
     if map_type is not None and map_type not in ("atomic", "granular"):
         path = f"{field}.x-kubernetes-map-type"
         causes.append(not_supported(path, map_type, ("atomic", "granular")))
+    if map_type is not None and schema.get("type") != "object":
+        text = "must be object if x-kubernetes-map-type is specified"
+        causes.append(invalid(f"{field}.type", schema.get("type", ""), text))
 
 
 def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> None:
@@ -163,7 +166,9 @@ def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> Non
     if not keys:
         causes.append(required(path, "must not be empty if x-kubernetes-list-type is map"))
         return
-    items = schema.get("items") or {}
+    items = schema.get("items")
+    if not isinstance(items, dict):
+        return
     for index, key in enumerate(keys):
         if key in keys[:index]:
             causes.append(invalid(path, keys, "must not contain duplicate entries"))

@@ -239,7 +239,7 @@ class Endpoints:
         ctx = Context(user, "", dry_run=dry_run)
         obj, gone = self.cluster.deleter.delete(Address(resource, route.namespace, route.name), options, ctx)
         answer = self.cluster.deleter.answer(resource, obj, gone)
-        return _written(answer, 200, ctx, view)
+        return _written(answer, 202 if options.cascades and not gone else 200, ctx, view)
 
     def _delete_collection(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
         view = self._view(request, resource)

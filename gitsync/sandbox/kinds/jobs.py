@@ -33,6 +33,7 @@ _RUNS_OUT = ("Never", "OnFailure")
 _NEEDED = 'valid values: "OnFailure", "Never"'
 _CRON_NAME_LIMIT = 52
 _MANAGER_LIMIT = 63
+_MOST_FAILED_INDEXES = 100_000
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
@@ -96,6 +97,8 @@ def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
         causes.append(required(path, _NEEDED))
     elif policy not in _RUNS_OUT:
         causes.append(not_supported(path, policy, _RUNS_OUT))
+    elif "podFailurePolicy" in spec and policy != "Never":
+        causes.append(invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
     return causes
 
 
@@ -113,6 +116,18 @@ def _indexed(spec: Mapping[str, Any], field: str) -> list[Cause]:
         causes += validate_success_policy(spec, f"{field}.successPolicy.rules")
     causes += minimum(f"{field}.backoffLimitPerIndex", spec.get("backoffLimitPerIndex"))
     causes += minimum(f"{field}.maxFailedIndexes", spec.get("maxFailedIndexes"))
+    return causes + (_failed_indexes(spec, field) if "maxFailedIndexes" in spec else [])
+
+
+def _failed_indexes(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check the limit of failed indexes, which needs a limit of each and is not above the completions."""
+    causes, limit, path = list[Cause](), spec["maxFailedIndexes"], f"{field}.maxFailedIndexes"
+    if "backoffLimitPerIndex" not in spec:
+        causes.append(required(f"{field}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if spec.get("completionMode") == "Indexed" and limit > spec.get("completions", limit):
+        causes.append(invalid(path, limit, "must be less than or equal to completions"))
+    if spec.get("completionMode") == "Indexed" and limit > _MOST_FAILED_INDEXES:
+        causes.append(invalid(path, limit, f"must be less than or equal to {_MOST_FAILED_INDEXES}"))
     return causes
 
 
@@ -165,6 +180,11 @@ def validate_job_status(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check counts and indexes in the status of a Job (pkg/apis/batch/validation: validateJobStatus)."""
     status, before = new.get("status") or {}, (old or {}).get("status") or {}
     causes = counts.JOB.validate(new, old)
+    spec = new["spec"]
+    may_shrink = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+    for name in ("failed",) if may_shrink else ("failed", "succeeded"):
+        if status.get(name, 0) < before.get(name, 0):
+            causes.append(invalid(f"status.{name}", status.get(name, 0), f"cannot decrease the {name} counter"))
     ready, active = status.get("ready") or 0, status.get("active", 0)
     is_changed = any(status.get(name) != before.get(name) for name in ("ready", "active"))
     if is_changed and ready > active:

@@ -68,13 +68,14 @@ def _audit_annotation(annotation: Mapping[str, Any], policy: str, field: str) ->
     key, expression = annotation.get("key", ""), annotation.get("valueExpression", "")
     causes = malformed(f"{field}.key", f"{policy}/{key}", qualified_name)
     text = "valueExpression is not specified"
-    return causes + validate_expression(expression, f"{field}.valueExpression", VARIABLES, text)
+    results = ("string", "null_type")
+    return causes + validate_expression(expression, f"{field}.valueExpression", VARIABLES, text, results)
 
 
 def _validation(validation: Mapping[str, Any], field: str) -> list[Cause]:
-    causes = _expression(validation.get("expression", ""), f"{field}.expression")
+    causes = _expression(validation.get("expression", ""), f"{field}.expression", "bool")
     if validation.get("messageExpression"):
-        causes += _expression(validation["messageExpression"], f"{field}.messageExpression")
+        causes += _expression(validation["messageExpression"], f"{field}.messageExpression", "string")
     message = validation.get("message", "")
     if "\n" in message:
         causes.append(invalid(f"{field}.message", message, "message must not contain line breaks"))
@@ -84,8 +85,8 @@ def _validation(validation: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _expression(expression: str, field: str) -> list[Cause]:
-    return validate_expression(expression, field, VARIABLES, "expression is not specified")
+def _expression(expression: str, field: str, *results: str) -> list[Cause]:
+    return validate_expression(expression, field, VARIABLES, "expression is not specified", results)
 
 
 def _param_kind(of: Mapping[str, Any], field: str) -> list[Cause]:

@@ -200,7 +200,7 @@ def validate_storage_class(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes = []
         for member in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             causes += immutable(member, new.get(member), old.get(member))
-        return causes + _storage_class(new)
+        return causes
     return _storage_class(new)
 
 

@@ -114,7 +114,7 @@ def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes += minimum("spec.replicas", spec.get("replicas"))
     causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
     causes += minimum("spec.ordinals.start", spec.get("ordinals", {}).get("start"))
-    if spec.get("serviceName"):
+    if old is None and spec.get("serviceName"):
         causes += [invalid("spec.serviceName", spec["serviceName"], text) for text in dns_label(spec["serviceName"])]
     causes += _selector(spec, "statefulset")
     if not _is_convertible(spec.get("selector")):
@@ -231,10 +231,11 @@ def not_over_100_percent(field: str, value: Any) -> list[Cause]:
 
 
 def _amount(value: Any) -> int:
-    """Return a number or the number of a percentage; what is neither counts as zero (getIntOrPercentValue)."""
+    """Return a number, that of a percentage or of a text; what is neither counts as zero (getIntOrPercentValue)."""
     if isinstance(value, int):
         return value
-    return int(value[:-1]) if is_percent(value) else 0
+    digits = value[:-1] if is_percent(value) else str(value)
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:

@@ -60,6 +60,8 @@ class DeleteOptions:
     resource_version: str = ""
     propagation: str = ""
     grace_seconds: int | None = None
+    cascades: bool = False
+    """``orphanDependents: false``, by which a deletion that has to wait is answered as accepted only."""
 
 
 _OPTION_TYPES: dict[str, tuple[type, str]] = {
@@ -122,6 +124,7 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
         resource_version=str(preconditions.get("resourceVersion") or ""),
         propagation=policy,
         grace_seconds=min(max(0, int(grace)), MAX_GRACE) if grace is not None else None,
+        cascades=orphan is False,
     )
     return options, bool(dry_run)
 

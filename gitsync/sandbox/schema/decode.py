@@ -166,7 +166,7 @@ class Codec:
             if scalar is not None:
                 return scalar
             if is_raw(reference):
-                return raw
+                return self._choice(reference) or raw
             target = self._schemas[reference]
             if "properties" not in target and target.get("type") != "object":
                 return self._value(target, pair)
@@ -186,6 +186,26 @@ class Codec:
         if kind == "number":
             return number
         return raw
+
+    def _choice(self, reference: str) -> Decoder | None:
+        """Return the decoder of a schema or, by the name of the type, an array of them, a boolean, or texts."""
+        package, _, choice = reference.rpartition(".JSONSchemaPropsOr")
+        if not package:
+            return None
+        name = f"{package}.JSONSchemaProps"
+
+        def schema_or_other(value: Any) -> Any:
+            if type(value) is dict:
+                return self._struct(name)(value)
+            if choice == "Bool":
+                return value if type(value) is bool else _refuse("boolean or JSON schema expected")
+            if type(value) is not list:
+                return ABSENT
+            if choice == "StringArray":
+                return [_item(item) for item in value]
+            return [self._struct(name)({} if item is None else item) for item in value] or ABSENT
+
+        return schema_or_other
 
     def _array(self, items: Mapping[str, Any], pair: str) -> Decoder:
         item_of = self._value(items, pair)
@@ -216,6 +236,13 @@ class Codec:
 def metadata_codec() -> Codec:
     """Return the codec whose ``metadata`` reads the metadata of objects without a built-in schema."""
     return Codec(openapi_schemas("v1"))
+
+
+def _refuse(text: str) -> Any:
+    raise DecodeError(text)
+
+
+_item = string("")
 
 
 def _is_collection(schema: Mapping[str, Any]) -> bool:

@@ -192,6 +192,7 @@ NULL_WHEN_ABSENT = _pairs(
         "Role": "rules",
         "HorizontalPodAutoscalerStatus": "currentMetrics",
         "DeviceClaim": "requests",
+        "CSINodeDriver": "topologyKeys",
         "AllocatedDeviceStatus": "conditions",
         "CustomResourceDefinitionStatus": "conditions storedVersions",
         "TypedLocalObjectReference": "apiGroup",

@@ -39,7 +39,8 @@ class Program:
     @property
     def result(self) -> str:
         """The type of its value, such as ``bool``; ``dyn`` where only the data tells."""
-        return str(self._expression.return_type()).lower()
+        found = str(self._expression.return_type()).lower()
+        return "null_type" if found == "null" else found
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:
         """Return the value as plain data; raise EvaluationError where there is none."""

@@ -404,7 +404,7 @@ def test_a_new_object_has_the_causes_of_a_real_server(manifest: Manifest, causes
         ("autoscaling/v2", "HorizontalPodAutoscaler", {}, {"desiredReplicas": -1}, ["desiredReplicas"]),
         ("policy/v1", "PodDisruptionBudget", {}, {"expectedPods": -1}, ["expectedPods"]),
         ("batch/v1", "Job", {}, {"ready": 1}, ["ready"]),
-        ("batch/v1", "Job", {}, {"failed": -1}, ["failed"]),
+        ("batch/v1", "Job", {}, {"failed": -1}, ["failed", "failed"]),
     ],
 )
 def test_counts_of_a_status_are_checked(

@@ -60,8 +60,7 @@ def default_endpoint_slice(obj: Manifest) -> None:
         obj.setdefault(member, None)
     for port in obj["ports"] or ():
         port.setdefault("name", "")
-        if not port.get("protocol"):
-            port["protocol"] = "TCP"
+        port.setdefault("protocol", "TCP")
 
 
 def default_network_policy(obj: Manifest) -> None:

@@ -18,7 +18,7 @@ from gitsync.sandbox.validation.causes import (
     too_many,
 )
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
-from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain, qualified_name
+from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain, path_segment, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
 _MAX_CONDITIONS = 64
@@ -32,7 +32,7 @@ def validate_webhooks(new: Manifest, old: Manifest | None) -> list[Cause]:
     for index, hook in enumerate(new.get("webhooks", ())):
         field = f"webhooks[{index}]"
         name = hook.get("name", "")
-        if name in names:
+        if name and name in names:
             causes.append(duplicate(f"{field}.name", name))
         names.add(name)
         causes += _webhook(hook, field)
@@ -85,22 +85,28 @@ def validate_match_conditions(
     causes = [] if len(conditions) <= _MAX_CONDITIONS else [too_many(field, len(conditions), _MAX_CONDITIONS)]
     names = [condition.get("name", "") for condition in conditions]
     for index, (name, condition) in enumerate(zip(names, conditions, strict=True)):
-        causes += validate_expression(condition.get("expression", ""), f"{field}[{index}].expression", variables)
+        text = condition.get("expression", "")
+        causes += validate_expression(text, f"{field}[{index}].expression", variables, results=("bool",))
         path = f"{field}[{index}].name"
         causes += malformed(path, name, qualified_name) if name else [required(path)]
         causes += [duplicate(path, name)] if name and name in names[:index] else []
     return causes
 
 
-def validate_expression(expression: str, field: str, variables: tuple[str, ...], unset: str = "") -> list[Cause]:
-    """Check that an expression compiles; ``unset`` is the text for one that is empty."""
+def validate_expression(
+    expression: str, field: str, variables: tuple[str, ...], unset: str = "", results: tuple[str, ...] = ()
+) -> list[Cause]:
+    """Check that an expression compiles, to one of ``results``; ``unset`` is the text for one that is empty."""
     if not expression.strip():
         return [required(field, unset)]
     try:
-        compile_expression(expression.strip(), variables)
+        found = compile_expression(expression.strip(), variables).result
     except CompileError as error:
         return [invalid(field, expression, str(error))]
-    return []
+    if not results or found in (*results, "dyn"):
+        return []
+    wanted = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
+    return [invalid(field, expression, f"must evaluate to {wanted} but got {found}")]
 
 
 def validate_hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
@@ -127,6 +133,8 @@ def validate_hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
         choices = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
         if operation not in choices:
             causes.append(not_supported(f"{field}.operations[{index}]", operation, choices))
+    for index, name in enumerate(rule.get("resourceNames") or ()):
+        causes += malformed(f"{field}.resourceNames[{index}]", name, path_segment)
     return causes + one_of(f"{field}.scope", rule.get("scope"), ("*", "Cluster", "Namespaced"))
 
 
@@ -137,7 +145,10 @@ def _client(client: Mapping[str, Any], field: str) -> list[Cause]:
     if url is not None and not url.startswith("https://"):
         scheme = url.partition(":")[0] if "://" in url else ""
         text = f"'https' is the only allowed URL scheme; got \"{scheme}\"; desired format: https://host[/path]"
-        return [invalid(f"{field}.url", url, text)]
+        causes = [invalid(f"{field}.url", url, text)]
+        if "://" not in url:
+            causes.append(invalid(f"{field}.url", "", "host must be specified; desired format: https://host[/path]"))
+        return causes
     if service is not None:
         return _service(service, f"{field}.service")
     return []
