@@ -541,3 +541,28 @@ def test_percentages_of_a_rollout_may_be_numbers_in_a_text(api: Client) -> None:
     rolling = {"rollingUpdate": {"maxUnavailable": "1"}}
     answer = api.ask("POST", path, workload("DaemonSet", "d", updateStrategy=rolling))
     assert causes(answer) == [("spec.updateStrategy.rollingUpdate.maxUnavailable", "Invalid")]
+
+
+def test_a_deleted_namespace_gets_the_finalizer_of_its_policy(api: Client) -> None:
+    assert api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "waits"}}).status == 201
+    gone = api.ask("DELETE", "/api/v1/namespaces/waits", {"propagationPolicy": "Foreground"}).json
+    assert (gone["metadata"]["finalizers"], gone["status"]["phase"]) == (["foregroundDeletion"], "Terminating")
+
+
+def test_the_tolerance_of_an_autoscaler_is_not_negative(api: Client) -> None:
+    path = api.namespace().replace("/api/v1", "/apis/autoscaling/v2").replace("configmaps", "horizontalpodautoscalers")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
+    spec = {"maxReplicas": 2, "scaleTargetRef": target, "behavior": {"scaleUp": {"tolerance": "-1"}}}
+    answer = api.ask("POST", path, {"metadata": {"name": "h"}, "spec": spec})
+    assert causes(answer) == [("spec.behavior.scaleUp.tolerance", "Invalid")]
+
+
+def test_a_policy_has_two_types_at_most(api: Client) -> None:
+    path = api.namespace().replace("/api/v1", "/apis/networking.k8s.io/v1").replace("configmaps", "networkpolicies")
+    spec = {"podSelector": {}, "policyTypes": ["Ingress", "Egress", "Ingress"]}
+    assert causes(api.ask("POST", path, {"metadata": {"name": "n"}, "spec": spec})) == [("spec.policyTypes", "Invalid")]
+
+
+def test_an_empty_policy_of_reclaiming_is_none(api: Client) -> None:
+    body = {"metadata": {"name": "s"}, "provisioner": "x.example.com", "reclaimPolicy": ""}
+    assert api.ask("POST", "/apis/storage.k8s.io/v1/storageclasses", body).status == 201

@@ -21,7 +21,6 @@ from gitsync.sandbox.validation.causes import (
     one_of,
     required,
     too_long,
-    too_many,
 )
 from gitsync.sandbox.validation.names import (
     cidr,
@@ -178,8 +177,7 @@ def validate_network_policy(new: Manifest, old: Manifest | None) -> list[Cause]:
                 causes += _peer(peer, f"{field}.{peers}[{number}]")
     types = spec.get("policyTypes", ())
     if len(types) > 2:
-        causes.append(too_many("spec.policyTypes", len(types), 2))
-        return causes
+        return [*causes, invalid("spec.policyTypes", types, "may not specify more than two policyTypes")]
     for index, kind in enumerate(types):
         causes += one_of(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
     return causes

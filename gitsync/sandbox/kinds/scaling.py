@@ -152,6 +152,9 @@ def _behavior(behavior: Mapping[str, Any]) -> list[Cause]:
         elif window is not None and window > _MAX_WINDOW:
             text = f"must be less than or equal to {_MAX_WINDOW}"
             causes.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
+        tolerance = rules.get("tolerance")
+        if tolerance is not None and tolerance.startswith("-"):
+            causes.append(invalid(f"{field}.tolerance", tolerance, "must be greater than or equal to 0"))
         causes += one_of(f"{field}.selectPolicy", rules.get("selectPolicy"), _SELECT)
         policies = rules.get("policies", ())
         if not policies:

@@ -200,7 +200,7 @@ def validate_storage_class(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes = []
         for member in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             causes += immutable(member, new.get(member), old.get(member))
-        return causes
+        return causes + _storage_class(new)
     return _storage_class(new)
 
 
@@ -213,7 +213,7 @@ def _storage_class(new: Manifest) -> list[Cause]:
     for name in new.get("parameters", {}):
         if not name:
             causes.append(invalid("parameters", name, "field can not be empty."))
-    causes += one_of("reclaimPolicy", new.get("reclaimPolicy"), ("Delete", "Retain"))
+    causes += one_of("reclaimPolicy", new.get("reclaimPolicy") or None, ("Delete", "Retain"))
     causes += one_of("volumeBindingMode", new.get("volumeBindingMode"), _BINDING)
     return causes + _topologies(new.get("allowedTopologies") or ())
 

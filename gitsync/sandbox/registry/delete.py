@@ -173,7 +173,7 @@ class Deleter:
         self._admission.admit("DELETE", None, obj, request)
         of, last = (resource.group, resource.kind), obj
         if of == ("", "Namespace"):
-            after = self._namespace(obj)
+            after = self._namespace(resource, obj, options)
         elif of == ("apiextensions.k8s.io", "CustomResourceDefinition") and not obj["metadata"].get(
             "deletionTimestamp"
         ):
@@ -225,15 +225,17 @@ class Deleter:
                 f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
             )
 
-    def _namespace(self, obj: Manifest) -> Manifest | None:
+    def _namespace(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
         meta = obj["metadata"]
         if meta["name"] in PROTECTED_NAMESPACES:
             raise errors.forbidden("namespaces", "", meta["name"], "this namespace may not be deleted")
         if meta.get("deletionTimestamp"):
             return obj if at(obj, "spec", "finalizers") or meta.get("finalizers") else None
+        finalizers = _finalizers(resource, meta.get("finalizers") or [], options)
+        kept = {"finalizers": finalizers} if finalizers else {}
         return {
             **obj,
-            "metadata": {**meta, "deletionTimestamp": self._clock.timestamp()},
+            "metadata": {**meta, **kept, "deletionTimestamp": self._clock.timestamp()},
             "status": {**(obj.get("status") or {}), "phase": "Terminating"},
         }
 
