@@ -8,6 +8,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from gitsync.errors import one_line
+from gitsync.server.rows.words import words
 
 
 class Exit(IntEnum):
@@ -60,6 +61,10 @@ STYLES = {
 }
 
 
+_STATES = frozenset({"sync", "health", "phase", "state", "outcome", "class"})
+"""Columns that tables show in the words of the pages; JSON and YAML have the names of the API."""
+
+
 def to_json(value: Any) -> str:
     """Return indented JSON."""
     import orjson
@@ -88,9 +93,9 @@ def show(
     """
     Print rows in an output format.
 
-    A table has the named columns, a wide one all members that fit into a cell, ``name`` only the members of ``key``,
-    joined by ``/``, each name once. JSON and YAML have all members. In a pipe the table is plain text with columns
-    separated by two spaces or more, and nothing is cut.
+    A table has the named columns with states in words, a wide one all members that fit into a cell, ``name`` only the
+    members of ``key``, joined by ``/``, each name once. JSON and YAML have all members. In a pipe the table is plain
+    text with columns separated by two spaces or more, and nothing is cut.
     """
     items = [dict(row) for row in rows]
     if output is Format.JSON:
@@ -125,6 +130,12 @@ def _cell(value: Any) -> str:
     return "" if value is None else one_line(str(value))
 
 
+def _in_words(item: Mapping[str, Any], column: str) -> str:
+    """Return the cell of a table."""
+    cell = _cell(item.get(column))
+    return words(cell) if column in _STATES else cell
+
+
 def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], header: bool) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -134,14 +145,14 @@ def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], head
     for column in columns:
         table.add_column(column.upper(), overflow="fold")
     for item in items:
-        cells = [_cell(item.get(column)) for column in columns]
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))
+        cells = [(_in_words(item, column), _cell(item.get(column))) for column in columns]
+        table.add_row(*(Text(cell, style=STYLES.get(name, "")) for cell, name in cells))
     Console().print(table)
 
 
 def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], header: bool) -> None:
     lines = [[column.upper() for column in columns]]
-    lines += [[_cell(item.get(column)) for column in columns] for item in items]
+    lines += [[_in_words(item, column) for column in columns] for item in items]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines if header else lines[1:]:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

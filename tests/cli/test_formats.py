@@ -10,7 +10,7 @@ import pytest
 
 from gitsync.cli.commands import SUMMARIES
 from gitsync.cli.main import load_command
-from gitsync.cli.output import Format
+from gitsync.cli.output import Format, show
 from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
@@ -127,3 +127,11 @@ def test_a_watched_status_prints_what_changes(shop: Shop, tmp_path: Path) -> Non
     lines = log.read_text().splitlines()
     assert [line.split()[0] for line in lines].count("NAMESPACE") == 1
     assert set(names.read_text().split()) == {"gitsync/shop"}
+
+
+def test_tables_have_the_words_of_the_pages_and_documents_the_names(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": "Held", "sync": "OutOfSync", "health": "Missing", "phase": "AwaitingApproval"}
+    show([row], tuple(row), Format.TABLE, key="name", header=False)
+    assert capsys.readouterr().out == "Held  Out of sync  Missing  Needs approval\n"
+    show([row], tuple(row), Format.JSON, key="name")
+    assert json.loads(capsys.readouterr().out) == [row]

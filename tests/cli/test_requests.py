@@ -22,7 +22,7 @@ def test_a_sync_waits_until_it_is_done(shop: Shop) -> None:
     done = shop("sync", "shop", "--timeout", "20")
 
     assert done.code == 0
-    assert done.out.startswith("gitsync/shop: Synced, Healthy")
+    assert done.out.startswith("gitsync/shop: Synced and healthy")
     assert all(re.fullmatch(r"gitsync/shop: .+ \(\d+ s\)", line) for line in done.err.splitlines())
     assert "requested" in shop("sync", "shop", "--no-wait").out
     spec = shop.world.get("Application", "shop", "gitsync", "gitsync.dev/v1alpha1")

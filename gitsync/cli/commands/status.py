@@ -14,6 +14,7 @@ from gitsync.cluster.client import Client
 from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
+from gitsync.server.rows.words import words
 
 _NAME = ("namespace", "name")
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
@@ -77,9 +78,9 @@ def _print_one(application: Manifest) -> None:
         ("Application", f"{row['namespace']}/{row['name']}"),
         ("Source", f"{source.get('repoURL', '')} {source.get('revision', '')} {source.get('path', '')}"),
         ("Pinned", f"instead of {pinned}" if pinned else ""),
-        ("Sync", row["sync"]),
-        ("Health", row["health"]),
-        ("Phase", row["phase"]),
+        ("Sync", words(row["sync"])),
+        ("Health", words(row["health"])),
+        ("Phase", words(row["phase"])),
         ("Fetched", _commit(revision)),
         ("Applied", row["revision"]),
         ("Resources", counts),

@@ -19,6 +19,7 @@ from gitsync.objects.change import HoldReason
 from gitsync.objects.conditions import READY, find_condition, main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
+from gitsync.server.rows.words import sentence
 
 _POLL_PERIOD = 0.2
 """Seconds between two reads of the Application."""
@@ -55,7 +56,8 @@ def sync(
         return Exit.OK
     application = _wait(client, target, request, timeout)
     state = application.get("status") or {}
-    say(f"{target.key}: {state.get('sync')}, {state.get('health')}: {main_message(state)}")
+    states = (str(state.get(name, "Unknown")) for name in ("sync", "health"))
+    say(f"{target.key}: {sentence(states)}: {main_message(state)}")
     return Exit.OK if is_good(application) else Exit.DIFFERENT
 
 
@@ -78,7 +80,7 @@ def _wait(client: Client, target: Target, request: str, timeout: float) -> Manif
         if at(state, "requestedSync") != request and phase not in _BUSY:
             progress.report("waiting for the controller")
         else:
-            progress.report(f"{phase.value}, {state.get('health', 'Unknown')}: {main_message(state)}")
+            progress.report(f"{sentence((phase.value, state.get('health', 'Unknown')))}: {main_message(state)}")
         time.sleep(_POLL_PERIOD)
 
 

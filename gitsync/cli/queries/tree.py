@@ -9,6 +9,7 @@ from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import DATA, NAMESPACE, Data, Name, Namespace, Output, ServerUrl, TokenFile
 from gitsync.cli.output import STYLES, Exit, Format, say, show
 from gitsync.cli.queries.connection import connect, of
+from gitsync.server.rows.words import sentence
 
 _COLUMNS = ("ref", "sync", "health", "reason")
 
@@ -42,7 +43,7 @@ def _all(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _lines(nodes: list[dict[str, Any]], indent: str) -> Iterator[tuple[str, str]]:
     for number, node in enumerate(nodes):
         is_last = number == len(nodes) - 1
-        states = " ".join(filter(None, (node["sync"], node["health"])))
+        states = sentence(filter(None, (node["sync"], node["health"])))
         reason = f": {node['reason']}" if node["reason"] and node["health"] not in ("Healthy", "Suspended") else ""
         label = f"{node['kind']} {node['name'] or node['count']}"
         yield f"{indent}{'└─ ' if is_last else '├─ '}{label}  {states}{reason}", node["health"]
