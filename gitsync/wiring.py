@@ -199,7 +199,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         _each(one.enqueue_all for one in controllers)
 
     if members is not None:
-        members.on_change = enqueue_all
+        members.on_change = lambda: _each((applications.enqueue_moved, agents.enqueue_all))
     live.subscribe(
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )

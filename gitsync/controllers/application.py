@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from gitsync.controllers.changed_objects import ChangedObjects
@@ -80,6 +80,9 @@ class ApplicationController:
         self._resource: Resource | None = None
         self._pending_notifications: set[str] = set()
         """Applications of other replicas that have to be notified of a push."""
+        self._notified_at: dict[str, float] = {}
+        self._is_ours: dict[str, bool | None] = {}
+        """Whether an Application was ours at its last reconcile, None while that is being decided."""
 
     def start(self) -> None:
         """Watch the Applications and start the workers."""
@@ -107,12 +110,15 @@ class ApplicationController:
         manifest = self._get(key)
         if manifest is None:
             return self._remove(key)
+        self._is_ours[key] = None
         with self._share.claim(key) as is_ours:
+            self._is_ours[key] = is_ours
             if is_ours:
                 return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
         self._pipeline.relay(manifest)
         if key in self._pending_notifications:
             self._pending_notifications.discard(key)
+            self._notified_at[key] = self._clock.monotonic()
             self._annotate(manifest, HINT_MANAGER, GIT_CHANGED)
         return None
 
@@ -120,6 +126,8 @@ class ApplicationController:
         """Forget an Application that is gone, once each of its writes has an outcome in the audit."""
         self._watcher.leave(key)
         self._state.remove(key, self._clock.now())
+        self._is_ours.pop(key, None)
+        self._notified_at.pop(key, None)
         with self._share.claim(key) as is_ours:
             return _ANSWER_POLL if is_ours and not self._pipeline.conclude(key) else None
 
@@ -177,11 +185,18 @@ class ApplicationController:
                 self._queue.add_part_after(key, _DEBOUNCE)
 
     def enqueue_all(self) -> None:
-        """Enqueue every Application: a watch failed or recovered, or this replica owns others now."""
+        """Enqueue every Application: a watch failed or recovered."""
+        self._enqueue_those(lambda key: True)
+
+    def enqueue_moved(self) -> None:
+        """Enqueue the Applications that were another replica's and are ours now, or the other way round."""
+        self._enqueue_those(lambda key: self._is_ours.get(key) is not self._share.owns(key))
+
+    def _enqueue_those(self, is_due: Callable[[str], bool]) -> None:
         if self._resource is not None:
             self._queue.add_after(_INTERRUPTED, _DEBOUNCE)
-            for manifest in self._live.all(self._resource):
-                self._queue.add_after(_key(manifest), _DEBOUNCE)
+            for key in filter(is_due, map(_key, self._live.all(self._resource))):
+                self._queue.add_after(key, _DEBOUNCE)
 
     def request_sync(self, key: str, by: str) -> bool:
         """Poll Git and sync now, on behalf of a user; return whether the Application exists."""
@@ -215,7 +230,8 @@ class ApplicationController:
                 self._queue.add(key)
             elif manifest is not None:
                 self._pending_notifications.add(key)
-                self._queue.add_after(key, _FORWARD_DELAY)
+                last = self._notified_at.get(key, float("-inf"))
+                self._queue.add_after(key, last + _FORWARD_DELAY - self._clock.monotonic())
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; the watch event triggers the reconcile."""

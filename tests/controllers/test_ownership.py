@@ -1,0 +1,138 @@
+"""What a change of the division between replicas and a push cost a controller: reconciles and notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gitsync.controllers.application import ApplicationController
+from gitsync.objects.manifest import Manifest
+from gitsync.ports import Ports, Resource
+from gitsync.runtime.clock import SystemClock
+from gitsync.sync.costs import Costs
+from gitsync.sync.pipeline import SyncResult
+from tests.waiting import until
+
+NAMES = tuple(f"app-{number}" for number in range(20))
+KEYS = tuple(f"gitsync/{name}" for name in NAMES)
+
+
+class Share:
+    """The Applications of this replica; all others are one other replica's."""
+
+    may_write = True
+
+    def __init__(self) -> None:
+        self.ours = set(KEYS)
+
+    def owns(self, key: str) -> bool:
+        return key in self.ours
+
+    def owner_of(self, key: str) -> str:
+        return "us" if key in self.ours else "them"
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[bool]:
+        yield key in self.ours
+
+
+class Cluster:
+    """A cluster with the Applications; it records what is applied to them."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+
+    def resource(self, group: str, version: str, kind: str) -> Resource:
+        return Resource(group, version, kind, "applications", True)
+
+    def apply(self, manifest: Manifest, **_: object) -> Manifest:
+        self.applied.append(manifest["metadata"]["name"])
+        return manifest
+
+    def follow(self, *_: object) -> None: ...
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Manifest:
+        source = {"repoURL": "https://git.example.com/shop.git", "path": name}
+        return {"metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {"source": source}}
+
+    def all(self, resource: Resource) -> Iterator[Manifest]:
+        return (self.get(resource, "gitsync", name) for name in NAMES)
+
+    def unfinished(self) -> tuple[()]:
+        return ()
+
+
+class Engine:
+    """The pipeline, the watcher and the state of a controller: they record which Applications are reconciled."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.relayed: list[str] = []
+        self.costs = Costs()
+        self.enqueue: Any = None
+
+    def sync(self, manifest: Manifest) -> SyncResult:
+        self.synced.append(manifest["metadata"]["name"])
+        return SyncResult()
+
+    def relay(self, manifest: Manifest) -> None:
+        self.relayed.append(manifest["metadata"]["name"])
+
+    def register(self, keys: Iterable[str]) -> None: ...
+
+    def application(self, key: str) -> None: ...
+
+    def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
+        return frozenset(keys)
+
+    def start(self, enqueue: object) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class World:
+    """A controller whose Applications were all reconciled once."""
+
+    def __init__(self) -> None:
+        self.share, self.cluster, self.engine = Share(), Cluster(), Engine()
+        engine, cluster = self.engine, self.cluster
+        ports: Any = Ports(cluster, cluster, cluster, SystemClock())  # type: ignore[arg-type]
+        self.controller = ApplicationController(engine, engine, engine, ports, share=self.share)  # type: ignore[arg-type]
+        self.controller.start()
+        self.controller.enqueue_all()
+        until(lambda: sorted(self.engine.synced) == sorted(NAMES))
+        self.engine.synced.clear()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.controller.stop()
+
+
+def test_a_changed_division_reconciles_only_what_moved(world: World) -> None:
+    world.share.ours -= set(KEYS[:5])
+    world.controller.enqueue_moved()
+    until(lambda: sorted(world.engine.relayed) == sorted(NAMES[:5]))
+    world.share.ours |= {KEYS[0]}
+    world.controller.enqueue_moved()
+    until(lambda: world.engine.synced == [NAMES[0]])
+    world.controller.enqueue_moved()
+    world.controller.enqueue_all()  # what the call before had enqueued comes first
+    until(lambda: len(world.engine.synced) == 1 + 16)
+    assert sorted(world.engine.synced) == sorted([NAMES[0], NAMES[0], *NAMES[5:]])
+
+
+def test_a_push_is_passed_on_for_one_application_of_the_branch(world: World) -> None:
+    world.share.ours = set(KEYS[:5])
+    world.controller.enqueue_moved()
+    until(lambda: len(world.engine.relayed) == 15)
+    world.controller.repository_changed(KEYS)
+    until(lambda: len(world.cluster.applied) == 1)
+    world.controller.repository_changed(KEYS)
+    until(lambda: len(world.cluster.applied) == 2)
+    assert len(set(world.cluster.applied)) == 1
