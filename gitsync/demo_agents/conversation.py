@@ -12,7 +12,7 @@ import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from gitsync.demo_agents.metrics import DURATION, TOKENS, TOOL_CALLS
+from gitsync.demo_agents.metrics import CHAT, EXECUTE_TOOL, TOOL_CALLS, observe_duration, observe_tokens
 from gitsync.demo_agents.settings import Settings, Tool
 
 _MAX_ROUNDS = 5
@@ -49,9 +49,9 @@ async def _complete(settings: Settings, messages: list[Message], tools: list[dic
         answer = await client.post(f"{settings.endpoint}/chat/completions", json=body)
     answer.raise_for_status()
     completion = answer.json()
-    DURATION.labels(settings.model).observe(time.perf_counter() - began)
+    observe_duration(CHAT, settings.model, time.perf_counter() - began)
     for kind, member in (("input", "prompt_tokens"), ("output", "completion_tokens")):
-        TOKENS.labels(settings.model, kind).observe(completion.get("usage", {}).get(member, 0))
+        observe_tokens(settings.model, kind, completion.get("usage", {}).get(member, 0))
     message: Message = completion["choices"][0]["message"]
     return message
 
@@ -84,6 +84,8 @@ async def _call(settings: Settings, sessions: dict[str, Any], function: dict[str
     if tool is None or not tool.is_offered(wanted):
         TOOL_CALLS.labels(function["name"], "refused").inc()
         return f"the tool {function['name']} may not be called"
+    began = time.perf_counter()
     result = await sessions[name].call_tool(wanted, json.loads(function["arguments"]))
+    observe_duration(EXECUTE_TOOL, settings.model, time.perf_counter() - began)
     TOOL_CALLS.labels(function["name"], "error" if result.is_error else "ok").inc()
     return "\n".join(part.text for part in result.content if part.type == "text")

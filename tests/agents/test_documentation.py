@@ -23,6 +23,7 @@ from tests.agents.factories import agent, example
 DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
 CASES = Path(__file__).parent / "expansion" / "cases"
 KINDS = sorted({kind for _, _, kind in CHILD_KINDS})
+SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 COLOURS = agent(update={"type": "BlueGreen"}, autoscaling={"provider": "KEDA", "maxReplicas": 3})
 ROUTED = agent(update={"type": "Canary", "canary": {"steps": [{"weight": 10}], "traffic": "GatewayAPI"}})
 
@@ -95,6 +96,15 @@ def test_every_child_is_documented_with_its_name() -> None:
     assert len(names) > 30
     assert [one for one in sorted(names) if not any(each.fullmatch(one[1]) for each in patterns[one[0]])] == []
     assert {kind for kind, _ in known} == set(KINDS)
+
+
+def test_the_examples_of_scaling_are_valid_and_become_autoscalers() -> None:
+    part = DOCS.read_text(encoding="utf-8").partition("## Telemetry and scaling")[2].partition("\n## ")[0]
+    found = [read_all(text, "agents.md")[0] for text in re.findall(r"```yaml\n(.*?)```", part, flags=re.DOTALL)]
+    made = [expanded(agent(**one), Track.STABLE, Track.PREVIEW) for one in found]
+    (scaled,), (hpa,) = ([one for one in each if one["kind"] in SCALERS] for each in made)
+    assert (scaled["kind"], scaled["spec"]["triggers"]) == ("ScaledObject", found[0]["autoscaling"]["metrics"])
+    assert (hpa["kind"], hpa["spec"]["metrics"]) == ("HorizontalPodAutoscaler", found[1]["autoscaling"]["metrics"])
 
 
 def _pattern(name: str) -> str:
