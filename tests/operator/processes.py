@@ -30,6 +30,9 @@ _PATIENCE = 3.0
 """Seconds without a change of a status after which a deadline passes."""
 
 _GIVE_UP = 80.0
+_SHORTEST, _LONGEST = 0.02, 0.3
+"""Seconds between two reconciles: more while nothing changes."""
+
 
 _LONGEST_DEADLINE = 86401.0
 
@@ -125,16 +128,18 @@ def is_running(agent: Manifest) -> bool:
 
 
 class Stillness:
-    """How long a status has not changed."""
+    """How long a status has not changed, and the pause until it is read again."""
 
     def __init__(self) -> None:
         self._status: Any = None
         self._since = time.monotonic()
+        self.pause = _SHORTEST
 
     def is_long(self, status: Any) -> bool:
         """Whether this status was the same for some seconds, which then count from now on."""
         now = time.monotonic()
         is_over = status == self._status and now > self._since + _PATIENCE
+        self.pause = min(self.pause * 1.5, _LONGEST) if status == self._status else _SHORTEST
         if is_over or status != self._status:
             self._status, self._since = status, now
         return is_over
@@ -156,4 +161,4 @@ def drive(world: World, process: Process, key: ObjectRef, clock: HeldClock) -> M
         if stillness.is_long(live.get("status")):
             clock.advance(_LONGEST_DEADLINE)
         act_as_user(world, live, clock)
-        time.sleep(0.02)
+        time.sleep(stillness.pause)
