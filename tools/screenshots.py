@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -17,6 +18,7 @@ ARGUMENTS = [
     "--no-first-run",
 ]
 SUPPORT = "/apps/gitsync/support"
+BILLING = f"{SUPPORT}-dev/object?ref=apps/Deployment/support-dev/dev-billing"
 PAGES = {
     "home": "/",
     "changes": "/changes",
@@ -27,17 +29,28 @@ PAGES = {
     "applications": "/apps",
     "application": f"{SUPPORT}-dev",
     "tree": f"{SUPPORT}-dev?view=tree",
+    "graph": f"{SUPPORT}-dev?view=graph",
+    "events": f"{SUPPORT}-dev/events",
+    "policy": f"{SUPPORT}-prod/policy",
+    "suspend": f"{SUPPORT}-dev/suspend",
     "diff": f"{SUPPORT}-staging/diff",
     "history": f"{SUPPORT}-dev/history",
+    "sync": f"{SUPPORT}-dev/history",
     "revert": f"{SUPPORT}-dev/revert",
     "objects": "/objects?q=kind:Deployment",
-    "object": f"{SUPPORT}-dev/object?ref=apps/Deployment/support-dev/dev-billing",
-    "logs": f"{SUPPORT}-dev/object/logs?ref=apps/Deployment/support-dev/dev-billing",
+    "panel": f"/objects?q=kind:Deployment&panel={quote(BILLING, safe='')}",
+    "search": "/search?q=billing",
+    "bulk": "/bulk?action=sync&app=gitsync/support-dev&app=gitsync/support-staging",
+    "object": BILLING,
+    "object-events": BILLING.replace("object?", "object/events?"),
+    "logs": BILLING.replace("object?", "object/logs?"),
     "drift": "/drift",
     "audit": "/audit",
     "wall": "/wall",
+    "sign-in": "/sign-in",
     "agent": "/agents/support-agents/triage",
     "environments": "/agents/environments",
+    "system": "/agents/systems/support-agents/support-desk",
     "prompts": "/agents/support-agents/triage/prompts",
 }
 LOOKS: dict[str, dict[str, Any]] = {
@@ -46,6 +59,8 @@ LOOKS: dict[str, dict[str, Any]] = {
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
 }
 QUALITY = 55
+PANEL = "#panel:not([hidden]), main [data-detail]"
+"""The side panel, or the page of its object on a screen that is too narrow for both."""
 
 
 def main(url: str, folder: Path, names: list[str]) -> None:
@@ -67,6 +82,10 @@ def take(browser: Browser, url: str, folder: Path, look: str, options: dict[str,
     for name, path in PAGES.items():
         page = context.new_page()
         answer = page.goto(url + path)
+        if name == "panel":
+            page.locator(PANEL).first.wait_for()
+        if name == "sync":
+            page.locator(".records .when a").first.click()
         if answer is not None and answer.ok and (not names or name in names):
             page.screenshot(path=folder / f"{name}-{look}.jpg", type="jpeg", quality=QUALITY)
         page.close()
