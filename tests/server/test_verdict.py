@@ -70,6 +70,8 @@ def test_settings_that_others_added_need_attention_although_all_is_synced(site: 
     assert "Settings added" in site([altered]).get("/").text
     assert '/diff">Show the fields</a>' in site([altered]).get(SHOP).text
     assert verdict_of(view(resources=[replace(resource("web", "Deployment"), foreign=(replicas,))])).rank == 3
+    drifted = verdict_of(replace(altered, status={**altered.status, "phase": "Drifted"}))
+    assert (drifted.state, drifted.reason.startswith(f"{verdict.reason}; ")) == ("SettingsAdded", True)
     expected = replace(resource("web", "Deployment"), foreign=(replace(env, kind=Difference.IGNORED),))
     assert verdict_of(view(resources=[expected])).state == "Synced"
 

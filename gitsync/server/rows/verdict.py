@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.change import Action, HoldReason
@@ -61,7 +61,9 @@ def verdict_of(view: ApplicationView) -> AppVerdict:
         reason = _health_reason(sick) if sick is not None else _problem(status) or message
         return verdict(health, reason, health_since)
     if phase is Phase.DRIFTED:
-        return verdict(phase.value, message, phase_since)
+        added = _added_settings(view)
+        drifted = verdict(phase.value, message, phase_since)
+        return drifted if added is None else replace(added, reason=f"{added.reason}; {drifted.reason}")
     if find_condition(status, READY).get("reason") == HoldReason.WINDOW.value:
         return verdict("OutsideWindow", message, phase_since)
     if phase.is_in_progress:
