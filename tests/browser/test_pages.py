@@ -50,6 +50,8 @@ PAGES = {
     f"{APP}/object/events?ref=apps/Deployment/shop/web": "ScalingReplicaSet",
     f"{APP}/object/logs?ref=apps/Deployment/shop/web": "Container",
 }
+SELECTED = "getSelection().toString().trim()"
+"""The selected text; whether that of a row ends with a line break depends on the rows after it."""
 Opens = Callable[..., Watched]
 
 
@@ -303,13 +305,13 @@ def test_a_row_that_changes_leaves_the_others_and_a_selection_in_them(open_page:
     page = open_page(APP).page
     row = page.locator("#resources tr", has_text="ConfigMap").first
     page.evaluate("row => { window.kept = row; getSelection().selectAllChildren(row); }", row.element_handle())
-    selected = page.evaluate("getSelection().toString()")
+    selected = page.evaluate(SELECTED)
     site.world.repo.commit("Add a kettle", {"shop/kettle.yaml": config_map("kettle", boils="yes")})
     expect(page.locator("#resources")).to_contain_text("kettle", timeout=8000)
-    assert page.evaluate("window.kept.isConnected && getSelection().toString()") == selected
+    assert page.evaluate(f"window.kept.isConnected && {SELECTED}") == selected
     site.world.repo.commit("Remove the kettle", {"shop/kettle.yaml": None})
     expect(page.locator("#resources")).not_to_contain_text("kettle", timeout=8000)
-    assert page.evaluate("window.kept.isConnected && getSelection().toString()") == selected
+    assert page.evaluate(f"window.kept.isConnected && {SELECTED}") == selected
 
 
 @pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without"])
