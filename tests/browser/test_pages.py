@@ -32,6 +32,7 @@ PAGES = {
     "/apps?q=nothing": "No match",
     APP: "settings",
     f"{APP}?view=tree": "ReplicaSet",
+    f"{APP}?view=graph": "ReplicaSet",
     f"{APP}?only=trouble": "None of",
     f"{APP}/plan": "Nothing to do",
     f"{APP}/diff": "Every declared field matches Git",
