@@ -25,6 +25,10 @@ from tests.git_processes import GitProcesses
 from tests.waiting import until
 
 NAMESPACE = "gitsync"
+_PAUSE = 0.1
+"""Seconds between questions to the controller."""
+_SHARE = 20
+"""How many times longer than the answer a pause is, so that questions take no part of the time that is measured."""
 THREADS = 16
 _TICK = os.sysconf("SC_CLK_TCK")
 _SANDBOX = """
@@ -150,9 +154,15 @@ class Fleet:
     def synced(self, count: int, commit: str = "", timeout: float = 800.0) -> None:
         """Wait until this many Applications are Synced, at a commit where one is named."""
 
+        pause = _PAUSE
+
         def is_done() -> bool:
-            time.sleep(0.1)
-            return bool(self.controller.ask("synced", commit=commit) == count)
+            nonlocal pause
+            time.sleep(pause)
+            began = time.perf_counter()
+            found = self.controller.ask("synced", commit=commit)
+            pause = max(_PAUSE, _SHARE * (time.perf_counter() - began))
+            return bool(found == count)
 
         until(is_done, timeout, lambda: f"{self.controller.ask('synced', commit=commit)} of {count} are synced")
 

@@ -16,8 +16,10 @@ from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
     API_VERSION,
     GIT_CHANGED,
+    GIT_PUSHED,
     GROUP,
     HINT_MANAGER,
+    PUSH_MANAGER,
     REQUEST_MANAGER,
     REQUESTED_SYNC,
     SUSPEND_MANAGER,
@@ -78,8 +80,8 @@ class ApplicationController:
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._changed = ChangedObjects()
         self._resource: Resource | None = None
-        self._pending_notifications: set[str] = set()
-        """Applications of other replicas that have to be notified of a push."""
+        self._pending_notifications: dict[str, str] = {}
+        """Applications of other replicas that have to be notified of a push, by which annotation."""
         self._notified_at: dict[str, float] = {}
         self._is_ours: dict[str, bool | None] = {}
         """Whether an Application was ours at its last reconcile, None while that is being decided."""
@@ -116,10 +118,10 @@ class ApplicationController:
             if is_ours:
                 return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
         self._pipeline.relay(manifest)
-        if key in self._pending_notifications:
-            self._pending_notifications.discard(key)
+        annotation = self._pending_notifications.pop(key, "")
+        if annotation:
             self._notified_at[key] = self._clock.monotonic()
-            self._annotate(manifest, HINT_MANAGER, GIT_CHANGED)
+            self._annotate(manifest, PUSH_MANAGER if annotation == GIT_PUSHED else HINT_MANAGER, annotation)
         return None
 
     def _remove(self, key: str) -> float | None:
@@ -219,7 +221,9 @@ class ApplicationController:
         unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._get(key))]
         ours = [key for key, _ in unwatched if self._share.owns(key)]
         others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
-        self.poll_now((*ours, *one_of_each(others, self._share.owner_of, self._state.application)))
+        self.poll_now(ours)
+        for key in one_of_each(others, self._share.owner_of, self._state.application):
+            self._notify(key, GIT_PUSHED)
 
     def poll_now(self, keys: Iterable[str]) -> None:
         """Reconcile these Applications now and poll Git: a push was received."""
@@ -229,9 +233,14 @@ class ApplicationController:
                 self._pipeline.poll_now(uid_of(manifest))
                 self._queue.add(key)
             elif manifest is not None:
-                self._pending_notifications.add(key)
-                last = self._notified_at.get(key, float("-inf"))
-                self._queue.add_after(key, last + _FORWARD_DELAY - self._clock.monotonic())
+                self._notify(key, GIT_CHANGED)
+
+    def _notify(self, key: str, annotation: str) -> None:
+        """Notify the replica of an Application of a push; ``GIT_CHANGED`` also has the newest commit reported."""
+        if self._pending_notifications.get(key) != GIT_CHANGED:
+            self._pending_notifications[key] = annotation
+        last = self._notified_at.get(key, float("-inf"))
+        self._queue.add_after(key, last + _FORWARD_DELAY - self._clock.monotonic())
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; the watch event triggers the reconcile."""
@@ -278,11 +287,17 @@ class ApplicationController:
         if before is not None and after is not None:
             if _input(before) == _input(after) and self._share.owns(key):
                 return
-            if annotations_of(before).get(GIT_CHANGED) != annotations_of(after).get(GIT_CHANGED):
+            if _differ(before, after, GIT_CHANGED):
                 self._pipeline.report_newest(uid_of(after))
+            elif _differ(before, after, GIT_PUSHED):
+                self._pipeline.poll_now(uid_of(after))
         if after is None and before is not None:
             self._pipeline.forget(uid_of(before))
         self._queue.add(key)
+
+
+def _differ(before: Manifest, after: Manifest, annotation: str) -> bool:
+    return annotations_of(before).get(annotation) != annotations_of(after).get(annotation)
 
 
 def _only(manifest: Manifest, metadata: Manifest | None = None, **members: Manifest) -> Manifest:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gitsync.objects.keys import API_VERSION, GIT_PUSHED, PUSH_MANAGER
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.status.report import Report
@@ -189,3 +190,26 @@ def test_a_status_is_logged_once_with_its_fields(world: World, caplog: pytest.Lo
     lines = [tuple(vars(record)[name] for name in names) for record in logged]
     assert lines[-1][:5] == (f"{NAMESPACE}/shop", "Synced", "Synced", "Healthy", commit)
     assert all(line != following for line, following in itertools.pairwise(lines))
+
+
+def test_a_push_that_another_replica_passes_on_polls_git_and_writes_no_status_for_another_path(world: World) -> None:
+    """The annotation asks for a poll; only the commit that affects the Application is reported."""
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"interval": "1h"})
+    world.start()
+    world.synced(first)
+    until(lambda: quiet(world))
+    written = world.sandbox.requests(verb="update", resource="applications.gitsync.dev/status")
+    world.repo.commit("none", {"README.md": "x"})
+    annotate(world, GIT_PUSHED)
+    until(lambda: quiet(world))
+    assert world.sandbox.requests(verb="update", resource="applications.gitsync.dev/status") == written
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    annotate(world, GIT_PUSHED)
+    world.synced(second)
+
+
+def annotate(world: World, annotation: str) -> None:
+    """Annotate the Application as another replica does."""
+    metadata = {"name": "shop", "namespace": NAMESPACE, "annotations": {annotation: str(time.time())}}
+    world.apply({"apiVersion": API_VERSION, "kind": "Application", "metadata": metadata}, manager=PUSH_MANAGER)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.controllers.application import ApplicationController
+from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED, HINT_MANAGER, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.clock import SystemClock
@@ -44,11 +45,14 @@ class Cluster:
 
     def __init__(self) -> None:
         self.applied: list[str] = []
+        self.annotations: list[tuple[str, str]] = []
 
     def resource(self, group: str, version: str, kind: str) -> Resource:
         return Resource(group, version, kind, "applications", True)
 
-    def apply(self, manifest: Manifest, **_: object) -> Manifest:
+    def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        (annotation,) = manifest["metadata"]["annotations"]
+        self.annotations.append((annotation, manager))
         self.applied.append(manifest["metadata"]["name"])
         return manifest
 
@@ -136,3 +140,15 @@ def test_a_push_is_passed_on_for_one_application_of_the_branch(world: World) -> 
     world.controller.repository_changed(KEYS)
     until(lambda: len(world.cluster.applied) == 2)
     assert len(set(world.cluster.applied)) == 1
+    assert set(world.cluster.annotations) == {(GIT_PUSHED, PUSH_MANAGER)}
+
+
+def test_a_peer_that_a_prune_waits_for_is_asked_to_report_its_commit(world: World) -> None:
+    """Also where a push is passed on to it at the same time."""
+    world.share.ours = set(KEYS[1:])
+    world.controller.enqueue_moved()
+    until(lambda: world.engine.relayed == [NAMES[0]])
+    world.controller.poll_now([KEYS[0]])
+    world.controller.repository_changed([KEYS[0]])
+    until(lambda: world.cluster.annotations)
+    assert (GIT_CHANGED, HINT_MANAGER) in world.cluster.annotations
