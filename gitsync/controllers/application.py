@@ -116,6 +116,8 @@ class ApplicationController:
         with self._share.claim(key) as is_ours:
             self._is_ours[key] = is_ours
             if is_ours:
+                if self._pending_notifications.pop(key, ""):  # it became ours meanwhile
+                    self._pipeline.poll_now(uid_of(manifest))
                 return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
         self._pipeline.relay(manifest)
         annotation = self._pending_notifications.pop(key, "")

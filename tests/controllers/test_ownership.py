@@ -75,6 +75,7 @@ class Engine:
     def __init__(self) -> None:
         self.synced: list[str] = []
         self.relayed: list[str] = []
+        self.polled: list[str] = []
         self.costs = Costs()
         self.enqueue: Any = None
 
@@ -90,6 +91,9 @@ class Engine:
     def application(self, key: str) -> None: ...
 
     def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
+        """Poll an Application of the pipeline, by its uid, or those of the watcher, which watches none."""
+        if isinstance(keys, str):
+            self.polled.append(keys)
         return frozenset(keys)
 
     def start(self, enqueue: object) -> None: ...
@@ -141,6 +145,18 @@ def test_a_push_is_passed_on_for_one_application_of_the_branch(world: World) -> 
     until(lambda: len(world.cluster.applied) == 2)
     assert len(set(world.cluster.applied)) == 1
     assert set(world.cluster.annotations) == {(GIT_PUSHED, PUSH_MANAGER)}
+
+
+def test_a_push_for_an_application_that_becomes_ours_is_not_lost(world: World) -> None:
+    world.share.ours = set(KEYS[1:])
+    world.controller.enqueue_moved()
+    until(lambda: world.engine.relayed == [NAMES[0]])
+    world.controller.poll_now([KEYS[0]])
+    until(lambda: len(world.cluster.applied) == 1)
+    world.controller.poll_now([KEYS[0]])  # it waits, since one was sent just now
+    world.share.ours |= {KEYS[0]}
+    until(lambda: NAMES[0] in world.engine.polled)
+    assert len(world.cluster.applied) == 1
 
 
 def test_a_peer_that_a_prune_waits_for_is_asked_to_report_its_commit(world: World) -> None:

@@ -64,7 +64,10 @@ class ChildProcess:
             _end(self._process)
             if self._stopped.wait(self._delay):
                 return
-            self._process = self._begin()
+            try:
+                self._process = self._begin()
+            except OSError as error:  # such as a limit of processes: the next attempt may succeed
+                _log.warning("%s cannot be started: %s", self._name, error)
 
     def _has_failed(self, process: subprocess.Popen[bytes]) -> bool:
         """Return True once the process has ended by itself, False once it was stopped."""

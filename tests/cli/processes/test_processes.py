@@ -155,6 +155,25 @@ def test_a_process_that_ends_is_started_again_with_its_message(tmp_path: Path) -
     assert log.read_text() == "settings\n" * 3
 
 
+def test_a_process_that_cannot_be_started_for_a_while_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The program is away when the process is started again."""
+    program, away, log = tmp_path / "program", tmp_path / "away", tmp_path / "log"
+    program.write_text(
+        f"#!/bin/sh\necho started >> {log}\n[ -e {away} ] && exec cat\ncp {program} {away}\nrm {program}\n"
+    )
+    program.chmod(0o700)
+    child = ChildProcess("test", (str(program),), b"settings", delay=0.01)
+    child.start()
+    until(lambda: "test cannot be started" in caplog.text)
+    program.write_bytes(away.read_bytes())
+    program.chmod(0o700)
+    until(lambda: log.read_text() == "started\n" * 2)
+    child.stop()
+    assert log.read_text() == "started\n" * 2
+
+
 def test_a_process_that_is_stopped_while_it_waits_for_its_next_start_stays_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = ChildProcess("test", ("sh", "-c", 'echo started >> "$0"', str(log)), b"settings", delay=60)
