@@ -566,3 +566,74 @@ def test_a_policy_has_two_types_at_most(api: Client) -> None:
 def test_an_empty_policy_of_reclaiming_is_none(api: Client) -> None:
     body = {"metadata": {"name": "s"}, "provisioner": "x.example.com", "reclaimPolicy": ""}
     assert api.ask("POST", "/apis/storage.k8s.io/v1/storageclasses", body).status == 201
+
+
+def test_a_status_without_the_count_of_templates_is_a_change_of_it(api: Client) -> None:
+    path, counted = deployments(api).replace("deployments", "daemonsets"), "deprecated.daemonset.template.generation"
+    made = api.ask("POST", f"{path}?fieldManager=a", workload("DaemonSet", "d")).json
+    body = {**workload("DaemonSet", "d"), "status": made["status"]}
+    written = api.ask("PUT", f"{path}/d/status?fieldManager=s", body).json["metadata"]
+    assert written["annotations"] == {counted: "1"}
+    (entry,) = (entry for entry in written["managedFields"] if entry["manager"] == "s")
+    assert entry["fieldsV1"] == {"f:metadata": {"f:annotations": {f"f:{counted}": {}}}}
+
+
+def test_a_namespace_without_orphans_is_deleted_in_the_foreground(api: Client) -> None:
+    assert api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "alone"}}).status == 201
+    options = {"orphanDependents": False, "dryRun": ["All"]}
+    assert api.ask("DELETE", "/api/v1/namespaces/alone", options).json["metadata"]["finalizers"] == [
+        "foregroundDeletion"
+    ]
+
+
+def test_names_in_claims_and_metrics_are_checked(api: Client) -> None:
+    path = api.namespace()
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {**claim, "volumeAttributesClassName": "A"}
+    answer = api.ask(
+        "POST", path.replace("configmaps", "persistentvolumeclaims"), {"metadata": {"name": "c"}, "spec": spec}
+    )
+    assert causes(answer) == [("spec.volumeAttributesClassName", "Invalid")]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
+    metric = {
+        "type": "Pods",
+        "pods": {"metric": {"name": "a/b"}, "target": {"type": "AverageValue", "averageValue": 1}},
+    }
+    spec = {"maxReplicas": 2, "scaleTargetRef": target, "metrics": [metric]}
+    scalers = path.replace("/api/v1", "/apis/autoscaling/v2").replace("configmaps", "horizontalpodautoscalers")
+    answer = api.ask("POST", scalers, {"metadata": {"name": "h"}, "spec": spec})
+    assert causes(answer) == [("spec.metrics[0].pods.metric.name", "Invalid")]
+
+
+def test_the_default_metric_of_an_autoscaler_is_its_creators(api: Client) -> None:
+    path = api.namespace().replace("/api/v1", "/apis/autoscaling/v1").replace("configmaps", "horizontalpodautoscalers")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
+    made = api.ask("POST", path, {"metadata": {"name": "h"}, "spec": {"maxReplicas": 2, "scaleTargetRef": target}}).json
+    assert made["spec"]["targetCPUUtilizationPercentage"] == 80
+    assert "f:targetCPUUtilizationPercentage" in made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+
+
+def test_a_binding_says_what_absent_parameters_mean(api: Client) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    spec = {"policyName": "p", "validationActions": ["Deny"], "paramRef": {"name": "n"}}
+    answer = api.ask("POST", path, {"metadata": {"name": "b"}, "spec": spec})
+    assert causes(answer) == [("spec.paramRef.parameterNotFoundAction", "Required")]
+
+
+def test_a_limit_is_for_a_standard_or_a_qualified_type(api: Client) -> None:
+    path = api.namespace().replace("configmaps", "limitranges")
+    limits = [{"type": kind, "max": {"cpu": 1}} for kind in ("Other", "example.com/Other", "Container")]
+    answer = api.ask("POST", path, {"metadata": {"name": "l"}, "spec": {"limits": limits}})
+    assert causes(answer) == [("spec.limits[0].type", "Invalid")]
+
+
+def test_two_mounts_without_a_path_are_not_unique_either(api: Client) -> None:
+    body = workload("Deployment", "d")
+    body["spec"]["template"]["spec"] |= {"volumes": [{"name": "v", "emptyDir": {}}]}
+    body["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "v"}, {"name": "v"}]
+    prefix = "spec.template.spec.containers[0].volumeMounts"
+    assert causes(api.ask("POST", deployments(api), body)) == [
+        (f"{prefix}[0].mountPath", "Required"),
+        (f"{prefix}[1].mountPath", "Required"),
+        (f"{prefix}[1].mountPath", "Invalid"),
+    ]

@@ -168,6 +168,10 @@ class Strategy(Protocol):
         """Return what is to be stored: allocations, members a client may not set; ``old`` is None on create."""
         ...
 
+    def settle(self, new: Manifest, old: Manifest, env: WriteContext) -> Manifest:
+        """Return an object written through a subresource as it is stored, after its managers were found."""
+        ...
+
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         """Return what is wrong, immutable fields included, in the order the API server reports it."""
         ...

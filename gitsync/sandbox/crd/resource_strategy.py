@@ -75,6 +75,10 @@ class CustomResource:
             return _with_status({**old, "metadata": _keep_metadata(new, old)}, new)
         return _with_status(new, old or {})
 
+    def settle(self, new: Manifest, old: Manifest, env: WriteContext) -> Manifest:
+        """Return the object."""
+        return new
+
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         """Return what is wrong by the metadata's rules, the schema, and then the rules written in CEL."""
         if old is None:

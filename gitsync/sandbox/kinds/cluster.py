@@ -49,6 +49,7 @@ _STANDARD_QUOTA = frozenset(
     | {"replicationcontrollers", "persistentvolumeclaims", "configmaps"}
 )
 _LIMIT_MEMBERS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 
 
 def validate_quota(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -104,7 +105,10 @@ def validate_limit_range(new: Manifest, old: Manifest | None) -> list[Cause]:
     for index, item in enumerate(new["spec"].get("limits") or ()):
         field = f"spec.limits[{index}]"
         kind = item.get("type", "")
-        causes += [invalid(f"{field}.type", kind, text) for text in qualified_name(kind)]
+        problems = qualified_name(kind)
+        if not problems and "/" not in kind and kind not in _LIMIT_TYPES:
+            problems = ["must be a standard limit type or fully qualified"]
+        causes += [invalid(f"{field}.type", kind, text) for text in problems]
         if kind in types:
             causes.append(duplicate(f"{field}.type", kind))
         types.add(kind)

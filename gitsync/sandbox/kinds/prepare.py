@@ -9,8 +9,6 @@ from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.kinds.defaults.workloads import TEMPLATE_GENERATION
 from gitsync.sandbox.kinds.pods.resources import quality_of_service
 
-_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
-
 
 def with_metadata(obj: Manifest, **members: Any) -> Manifest:
     """Return the object with these members of metadata."""
@@ -145,14 +143,6 @@ def prepare_csi_driver(new: Manifest, old: Manifest | None, env: WriteContext) -
         return new
     generation = metadata_of(old).get("generation", 0) + 1
     return {**new, "metadata": {**metadata_of(new), "generation": generation}}
-
-
-def prepare_autoscaler_v1(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
-    """Fill in the utilization that autoscaling/v2, the stored version, has as default metric."""
-    spec, annotations = new["spec"], metadata_of(new).get("annotations") or {}
-    if spec.get("targetCPUUtilizationPercentage") is not None or _METRICS in annotations:
-        return new
-    return {**new, "spec": {**spec, "targetCPUUtilizationPercentage": 80}}
 
 
 def prepare_volume(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:

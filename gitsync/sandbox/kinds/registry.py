@@ -177,7 +177,6 @@ _RULES: RuleTable = {
     ),
     ("autoscaling/v1", "HorizontalPodAutoscaler"): KindRules(
         small.default_autoscaler_v1,
-        prepare.prepare_autoscaler_v1,
         validate=scaling.validate_autoscaler,
         validate_status=counts.AUTOSCALER.validate,
         metadata=_UPDATE,

@@ -105,7 +105,7 @@ def _source(source: Mapping[str, Any], field: str, member: str) -> list[Cause]:
     elif not named and not source.get("metric", {}).get("name"):
         causes = [required(f"{field}.metric.name", "must specify a metric name")]
     else:
-        causes = []
+        causes = [] if named else malformed(f"{field}.metric.name", source["metric"]["name"], path_segment)
     if member == "object":
         causes += _reference(source.get("describedObject", {}), f"{field}.describedObject")
     return causes + _target(source.get("target", {}), f"{field}.target", member)

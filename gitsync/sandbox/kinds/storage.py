@@ -16,6 +16,7 @@ from gitsync.sandbox.validation.causes import (
     forbidden,
     immutable,
     invalid,
+    malformed,
     minimum,
     not_supported,
     one_of,
@@ -79,6 +80,8 @@ def validate_claim_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
     name = spec.get("storageClassName")
     if name:
         causes += [invalid(f"{field}.storageClassName", name, text) for text in dns_subdomain(name)]
+    name = spec.get("volumeAttributesClassName")
+    causes += malformed(f"{field}.volumeAttributesClassName", name, dns_subdomain) if name else []
     causes += one_of(f"{field}.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
     for member in ("dataSource", "dataSourceRef"):
         source = spec.get(member)

@@ -69,9 +69,7 @@ class BuiltIn:
     def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return what is to be stored: status and the rest are kept apart, allocations are made."""
         if subresource == "status":
-            if old is None:
-                return new
-            return self.rules.prepare_status(_status_of(new, old, self.rules.status_keeps), old, env)
+            return new if old is None else _status_of(new, old, self.rules.status_keeps)
         if subresource:
             return new
         if self.has_status:
@@ -79,6 +77,10 @@ class BuiltIn:
         if self.pod_spec is not None:
             new = without_disabled(new, self.pod_spec)
         return self.rules.prepare(new, old, env)
+
+    def settle(self, new: Manifest, old: Manifest, env: WriteContext) -> Manifest:
+        """Return an object written through a subresource as it is stored, after its managers were found."""
+        return self.rules.prepare_status(new, old, env)
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         """Return what is wrong with the object or with the change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -231,7 +231,8 @@ class Deleter:
             raise errors.forbidden("namespaces", "", meta["name"], "this namespace may not be deleted")
         if meta.get("deletionTimestamp"):
             return obj if at(obj, "spec", "finalizers") or meta.get("finalizers") else None
-        finalizers = _finalizers(resource, meta.get("finalizers") or [], options)
+        wanted = replace(options, propagation="Foreground") if options.cascades else options
+        finalizers = _finalizers(resource, meta.get("finalizers") or [], wanted)
         kept = {"finalizers": finalizers} if finalizers else {}
         return {
             **obj,

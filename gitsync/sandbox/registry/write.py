@@ -289,8 +289,7 @@ class WritePipeline:
         old_meta = live["metadata"]
         name, namespace = old_meta["name"], old_meta.get("namespace", "")
         obj = self._admit(resource, obj, live, ctx, subresource)
-        if not subresource:
-            obj = self._prepare(resource, obj, live, subresource, env)
+        obj = strategy.settle(obj, live, env) if subresource else self._prepare(resource, obj, live, subresource, env)
         meta = dict(obj["metadata"])
         if not meta.get("managedFields"):
             meta.pop("managedFields", None)

@@ -505,6 +505,7 @@ def test_templates_of_a_daemon_set_are_counted_whatever_a_body_says(annotations:
     assert decoded["metadata"]["annotations"] == (annotations or {"deprecated.daemonset.template.generation": "0"})
     for subresource in ("", "status"):
         stored = strategy.prepare(decoded, old, subresource, Allocator())
+        stored = strategy.settle(stored, old, Allocator()) if subresource else stored
         assert stored["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == count
 
 

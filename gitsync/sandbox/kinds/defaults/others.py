@@ -9,6 +9,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.defaults.pods import default_host_path
 
 _RBAC = "rbac.authorization.k8s.io"
+_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _SCALE_UP = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
@@ -97,8 +98,13 @@ def default_autoscaler(obj: Manifest) -> None:
 
 
 def default_autoscaler_v1(obj: Manifest) -> None:
-    """Fill in a HorizontalPodAutoscaler of autoscaling/v1."""
-    obj["spec"].setdefault("minReplicas", 1)
+    """Fill in a HorizontalPodAutoscaler of autoscaling/v1, with the default metric of v2, the stored version."""
+    spec = obj["spec"]
+    spec.setdefault("minReplicas", 1)
+    if spec.get("targetCPUUtilizationPercentage") is None and _METRICS not in (
+        obj["metadata"].get("annotations") or {}
+    ):
+        spec["targetCPUUtilizationPercentage"] = 80
 
 
 def default_claim(obj: Manifest) -> None:
@@ -219,9 +225,6 @@ def default_policy(obj: Manifest) -> None:
 def default_policy_binding(obj: Manifest) -> None:
     """Fill in the binding of an admission policy."""
     _default_match(obj["spec"].get("matchResources"))
-    parameter = obj["spec"].get("paramRef")
-    if parameter is not None:
-        parameter.setdefault("parameterNotFoundAction", "Deny")
 
 
 def _default_match(match: dict[str, Any] | None) -> None:

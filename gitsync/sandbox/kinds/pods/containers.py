@@ -165,7 +165,7 @@ def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], fie
             causes.append(not_found(f"{path}.name", name))
         if not mount_path:
             causes.append(required(f"{path}.mountPath"))
-        elif mount_path in paths:
+        if mount_path in paths:
             causes.append(invalid(f"{path}.mountPath", mount_path, "must be unique"))
         paths.add(mount_path)
         for member in ("subPath", "subPathExpr"):
