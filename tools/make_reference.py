@@ -15,12 +15,18 @@ import yaml
 
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
+from gitsync.applicationsets.model.application_set import ApplicationSetSpec
 from gitsync.gate.policy_files import PolicySpec
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.parsing import Spec, duration
 
 ROOT = Path(__file__).resolve().parent.parent
-_CRDS = {"application": ApplicationSpec, "agent": AgentSpec, "multiagentsystem": SystemSpec}
+_CRDS = {
+    "application": ApplicationSpec,
+    "applicationset": ApplicationSetSpec,
+    "agent": AgentSpec,
+    "multiagentsystem": SystemSpec,
+}
 """The models by the name of their definition; ``tools/NAME_crd.yaml`` has the rest of it."""
 _NOTE = "generated from the models by tools/make_reference.py; do not edit"
 _DROPPED = {"title", "additionalProperties", "$ref", "$defs", "anyOf", "const", "default"}
@@ -40,6 +46,9 @@ def outputs() -> dict[Path, str]:
         **{ROOT / "manifests" / "gitsync" / "crds" / f"{name}.yaml": text for name, text in definitions.items()},
         ROOT / "docs" / "reference" / "application.md": _page(
             "Application", ApplicationSpec, "[The Application](../application.md) explains what it does."
+        ),
+        ROOT / "docs" / "reference" / "applicationset.md": _page(
+            "ApplicationSet", ApplicationSetSpec, "[ApplicationSet](../applicationset.md) explains what it does."
         ),
         ROOT / "docs" / "reference" / "agent.md": _page(
             "Agent", AgentSpec, "[Agents](../agents.md) explains what it does."

@@ -8,7 +8,7 @@ from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.render.yaml.reader import read_all
 
-_NAMES = ("application", "agent", "multiagentsystem")
+_NAMES = ("application", "applicationset", "agent", "multiagentsystem")
 
 
 def application_crd() -> Manifest:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
-from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, TRACKING_ID
+from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
@@ -218,6 +218,9 @@ class SyncPolicy(Section):
         description="Whether objects are deleted that Git no longer declares, and all objects when the Application is"
         " deleted.",
     )
+    preserve_resources_on_deletion: bool = Field(
+        False, description="Whether the objects stay when the Application is deleted, also with `prune`."
+    )
     undeclared_fields: Literal["Report", "Remove", "Ignore"] = Field(
         "Report",
         description="What to do with fields that others add to an object and Git does not declare: `Report` them,"
@@ -237,6 +240,11 @@ class SyncPolicy(Section):
     post_sync: PostSync = Field(
         default_factory=PostSync, description="How a newly applied commit is judged, and what to do with a bad one."
     )
+
+    @property
+    def deletes_with_application(self) -> bool:
+        """Whether the objects are deleted when the Application is."""
+        return self.prune and not self.preserve_resources_on_deletion
 
     @property
     def health_timeout(self) -> float:
@@ -470,11 +478,15 @@ def parse_application(manifest: Manifest) -> Application:
         depends_on=tuple(f"{other.namespace or namespace}/{other.name}" for other in spec.depends_on),
         health_checks=spec.health_checks,
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
-        owner=_owner(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),
+        owner=owner_of_marks(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),
     )
 
 
-def _owner(manifest: Manifest, ref: ObjectRef) -> str:
-    """Return the Application that tracks this very object, empty for a copy."""
+def owner_of_marks(manifest: Manifest, ref: ObjectRef) -> str:
+    """
+    Return the Application that tracks this very object, empty for a copy.
+
+    One of an ApplicationSet belongs to the Application that applied the set.
+    """
     owner, _, path = annotations_of(manifest).get(TRACKING_ID, "").partition(":")
-    return owner if path == ref.path else ""
+    return owner if path == ref.path else annotations_of(manifest).get(MANAGED_BY, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -58,11 +58,25 @@ def parse_spec(model: type[_Spec], members: object, location: str = "", *, objec
     try:
         return model.model_validate(members)
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
-        message, hint = _explanation(found, model)
-        where = f"{location}{path}".removeprefix(".")
-        raise InvalidInput(message, location=where, object=object, hint=hint) from error
+        raise _invalid_field(error.errors(include_url=False)[0], model, location, object) from error
+
+
+def check_spec(
+    model: type[Spec], members: object, location: str, *, object: str, is_open: Callable[[object], bool]
+) -> None:
+    """Raise InvalidInput as ``parse_spec`` does, but not for values that are ``is_open``: they are known later."""
+    try:
+        model.model_validate(members)
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            if found["type"] == "extra_forbidden" or not is_open(found["input"]):
+                raise _invalid_field(found, model, location, object) from error
+
+
+def _invalid_field(found: ErrorDetails, model: type[Spec], location: str, object: str) -> InvalidInput:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
+    message, hint = _explanation(found, model)
+    return InvalidInput(message, location=f"{location}{path}".removeprefix("."), object=object, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -329,8 +329,9 @@ def _skip_reason(app: Application, phase: HookPhase, ref: ObjectRef, desired: Ma
         return ""
     if not phase.is_of_deletion:
         return ": runs in syncs only"
-    if not app.sync.prune:
-        return ": does not run, since sync.prune is off and deleting the Application deletes nothing"
+    if not app.sync.deletes_with_application:
+        member = "sync.preserveResourcesOnDeletion is on" if app.sync.prune else "sync.prune is off"
+        return f": does not run, since {member} and deleting the Application deletes nothing"
     if phase is HookPhase.POST_DELETE and loses_namespace(app, ref, desired):
         return f": cannot run, since its Namespace {ref.namespace} is deleted before it; put the hook elsewhere"
     return ": runs when the Application is deleted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.agents.topology import check_object
+from gitsync.applicationsets.parsing import check_set
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
@@ -12,4 +13,5 @@ def check_own(manifest: Manifest) -> None:
     """Raise InvalidInput that names the field of an invalid object of our kinds; others are not checked."""
     if manifest.get("apiVersion") == API_VERSION and manifest.get("kind") == "Application":
         parse_application(manifest)
+    check_set(manifest)
     check_object(manifest)

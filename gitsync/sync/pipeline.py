@@ -342,19 +342,21 @@ class Pipeline:
 
     def _set_finalizers(self, report: Report, hooks: Collection[str]) -> None:
         """Set a finalizer for each thing to do when the Application is deleted."""
-        wanted = {FINALIZER}.union(_HOOKS.keys() & hooks) if report.app.sync.prune else frozenset[str]()
+        wanted = (
+            {FINALIZER}.union(_HOOKS.keys() & hooks) if report.app.sync.deletes_with_application else frozenset[str]()
+        )
         report.manifest = self._statuses.set_finalizers(report.manifest, wanted)
 
     def _delete(self, report: Report, cache: ReconcileCache) -> bool:
         """
         Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all of it is complete.
 
-        The finalizer of each is removed when it is complete. With pruning off, nothing is deleted. An Application that
-        applied itself is gone once its finalizers are.
+        The finalizer of each is removed when it is complete. With pruning off, or where the objects are to
+        stay, nothing is deleted. An Application that applied itself is gone once its finalizers are.
         """
         own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
         report.state = replace(report.state, inventory=report.state.inventory.without([own]))
-        left = _finalizers(report.manifest) if report.app.sync.prune else frozenset[str]()
+        left = _finalizers(report.manifest) if report.app.sync.deletes_with_application else frozenset[str]()
         report.manifest = self._statuses.set_finalizers(report.manifest, left)
         for finalizer in (each for each in (PRE_DELETE, FINALIZER, POST_DELETE) if each in left):
             if not self._is_complete(report, cache, finalizer):

@@ -9,13 +9,13 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import policies_for, policy_for, policy_named
 from gitsync.gate.policy_set import PolicySet
 from gitsync.gate.roles import may_view
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, owner_of_marks
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
 from gitsync.objects.signers import Trust
 from gitsync.objects.user import User
-from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, LiveCache, Source
 from gitsync.sync.validation import policy_violations
 
@@ -78,7 +78,7 @@ class Policies:
         while key and key not in found:
             found[key] = None
             manifest = self.application(key)
-            key = owner_of(manifest) if manifest is not None else ""
+            key = owner_of_marks(manifest, ref_of(manifest)) if manifest is not None else ""
         return tuple(found)
 
     def application(self, key: str) -> Manifest | None:

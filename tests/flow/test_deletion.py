@@ -221,3 +221,16 @@ def test_what_outlives_its_application_does_not_hold_the_deletion_up(world: Worl
     until(lambda: is_gone(world), 20, world.status)
     assert world.get("ConfigMap", "a") is None
     assert world.get("ConfigMap", "kept") is not None
+
+
+def test_preserved_objects_stay_and_are_pruned_before(world: World) -> None:
+    both = {"shop/a.yaml": config_map("a", x="1"), "shop/b.yaml": config_map("b", x="1")}
+    commit = world.repo.commit("two", both)
+    world.application(sync={"preserveResourcesOnDeletion": True})
+    world.start()
+    world.synced(commit)
+    world.synced(world.repo.commit("one", {"shop/b.yaml": None}))
+    assert world.get("ConfigMap", "b") is None
+    delete(world)
+    until(lambda: is_gone(world))
+    assert world.get("ConfigMap", "a") is not None

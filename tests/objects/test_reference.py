@@ -11,6 +11,7 @@ import pytest
 
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
+from gitsync.applicationsets.model.application_set import ApplicationSetSpec
 from gitsync.crds import application_crd, definitions
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.manifest import Manifest
@@ -39,11 +40,11 @@ def members(schema: dict[str, Any], path: str = "spec") -> Iterator[tuple[str, d
         yield from members(schema["items"], f"{path}[]")
 
 
-SPECS = (ApplicationSpec, AgentSpec, SystemSpec)
+SPECS = (ApplicationSpec, ApplicationSetSpec, AgentSpec, SystemSpec)
 
 
 @pytest.mark.parametrize(
-    ("definition", "model"), list(zip(definitions(), SPECS, strict=True)), ids=["app", "agent", "mas"]
+    ("definition", "model"), list(zip(definitions(), SPECS, strict=True)), ids=["app", "set", "agent", "mas"]
 )
 def test_the_definitions_are_structural_and_explained(definition: Manifest, model: type[Spec]) -> None:
     found = dict(members(_schema(definition)))

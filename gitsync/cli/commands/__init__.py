@@ -8,7 +8,7 @@ SUMMARIES: Final = {
     "run": "Run the controller and the dashboard against a cluster.",
     "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",
     "sandbox": "Run a Kubernetes API server in this process, for demos and tests.",
-    "webhook": "Validate Agents, MultiAgentSystems and Applications for the API server, over TLS.",
+    "webhook": "Validate Applications, ApplicationSets, Agents and MultiAgentSystems for the API server, over TLS.",
     "install": "Print the manifests that install the controller, for `kubectl apply -f -`.",
     "doctor": "Report what is missing on a cluster, a Git server or this machine, with the fix.",
     "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",

@@ -37,7 +37,7 @@ def webhook(
     configuration: Annotated[str, typer.Option(help="The ValidatingWebhookConfiguration.")] = _NAME,
     kubeconfig: Kubeconfig = "",
 ) -> Exit:
-    """Validate Agents, MultiAgentSystems and Applications for the API server, over TLS."""
+    """Validate Applications, ApplicationSets, Agents and MultiAgentSystems for the API server, over TLS."""
     configure(sys.stderr)
     names = name or [f"{_NAME}.{namespace}.svc"]
     client = connect(kubeconfig)

@@ -1,0 +1,1 @@
+"""ApplicationSet: elements of generators and files of Git in, Applications out. Pure."""

@@ -1,0 +1,183 @@
+"""The elements that generators yield, in a deterministic order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.applicationsets.git_paths import find
+from gitsync.applicationsets.model.generators import (
+    Directory,
+    File,
+    GitGenerator,
+    Inner,
+    InnerMatrix,
+    InnerMerge,
+    Leaf,
+    ListGenerator,
+    Matrix,
+    Merge,
+)
+from gitsync.applicationsets.model.generators import Generator as GeneratorModel
+from gitsync.applicationsets.texts import Parameters, fill, fill_known, flatten
+from gitsync.errors import InvalidInput
+from gitsync.objects.parsing import Spec, parse_spec
+from gitsync.objects.tree import Entry, Tree
+from gitsync.render.yaml.reader import read_all
+
+Generator = GeneratorModel | Inner | Leaf
+TreeOf = Callable[[GitGenerator], Tree]
+"""Return the files of a Git generator."""
+
+MOST_ELEMENTS = 5000
+"""Elements that one generator may yield."""
+_NOT_IN_NAMES = re.compile(r"[^-a-z0-9.]")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What a generator yields: the place that it comes from, and its parameters."""
+
+    place: str
+    parameters: Parameters
+
+
+def elements(generator: Generator, place: str, tree_of: TreeOf) -> list[Element]:
+    """Return the elements of one generator; raise InvalidInput that names the generator and the element."""
+    if generator.list is not None:
+        found = list(_listed(generator.list, f"{place}.list"))
+    elif generator.git is not None:
+        found = list(_in_git(generator.git, f"{place}.git", tree_of))
+    elif not isinstance(generator, Leaf) and generator.matrix is not None:
+        found = _combined(generator.matrix, f"{place}.matrix", tree_of)
+    elif not isinstance(generator, Leaf) and generator.merge is not None:
+        found = _merged(generator.merge, f"{place}.merge", tree_of)
+    else:
+        raise InvalidInput("is empty", location=place)
+    if len(found) > MOST_ELEMENTS:
+        raise InvalidInput(f"yields more than {MOST_ELEMENTS} elements", location=place, hint="split the set")
+    return found
+
+
+def _listed(generator: ListGenerator, place: str) -> Iterator[Element]:
+    for index, element in enumerate(generator.elements):
+        where = f"{place}.elements[{index}]"
+        yield Element(where, flatten(fill(element, {}, where, where), where))  # what is left is not known here
+
+
+def _in_git(git: GitGenerator, place: str, tree_of: TreeOf) -> Iterator[Element]:
+    tree = tree_of(git)
+    patterns: list[Directory | File] = [*(git.directories or ()), *(git.files or ())]
+    for pattern in patterns:
+        fill(pattern.path, {}, place, place)  # what is left is not known here
+    for path in find(tree, git.directories, Entry.FOLDER) if git.directories else ():
+        yield Element(f"{place}.directories {path}", _path_parameters(path, "", git.path_param_prefix))
+    for path in find(tree, git.files, Entry.FILE) if git.files else ():
+        folder, _, name = path.rpartition("/")
+        given = _path_parameters(folder, name, git.path_param_prefix)
+        for where, content in _contents(tree, path, f"{place}.files {path}"):
+            yield Element(where, _united(flatten(content, where), given, where))
+
+
+def _contents(tree: Tree, path: str, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the mappings in a YAML or JSON file: its documents, or the items of a list."""
+    items: list[Any] = []
+    for document in read_all(tree.read(path), path):
+        items += document if isinstance(document, list) else [document]
+    for index, item in enumerate(items):
+        where = f"{place}[{index}]" if len(items) > 1 else place
+        if not isinstance(item, dict):
+            raise InvalidInput("is not a mapping", location=where, hint="write a mapping, or a list of mappings")
+        yield where, item
+
+
+def _path_parameters(folder: str, file: str, prefix: str) -> dict[str, str]:
+    start = f"{prefix}.path" if prefix else "path"
+    base = folder.rpartition("/")[2]
+    found = {start: folder, f"{start}.path": folder, f"{start}.basename": base}
+    found[f"{start}.basenameNormalized"] = _normalized(base)
+    found |= {f"{start}[{index}]": part for index, part in enumerate(folder.split("/")) if part}
+    return found | ({f"{start}.filename": file, f"{start}.filenameNormalized": _normalized(file)} if file else {})
+
+
+def _normalized(name: str) -> str:
+    """Return a name as objects may have it."""
+    return _NOT_IN_NAMES.sub("-", name.lower())[:253].strip("-.")
+
+
+def _combined(matrix: Matrix | InnerMatrix, place: str, tree_of: TreeOf) -> list[Element]:
+    """Return each element of the first generator with each of the second, filled with parameters of the first."""
+    first, second = matrix.generators
+    found: list[Element] = []
+    for left in elements(first, f"{place}.generators[0]", tree_of):
+        where = f"{place}.generators[1]"
+        for right in elements(_filled(second, left, where), where, tree_of):
+            both = f"{left.place} with {right.place}"
+            found.append(Element(both, _united(left.parameters, right.parameters, both)))
+        if len(found) > MOST_ELEMENTS:
+            break  # the caller reports it
+    return found
+
+
+def _filled(generator: Inner | Leaf, element: Element, place: str) -> Inner | Leaf:
+    """Return a generator with the parameters of an element filled into its texts."""
+    members = generator.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    filled = fill_known(members, element.parameters)
+    return generator if filled == members else parse_spec(type(generator), filled, place)
+
+
+def _merged(merge: Merge | InnerMerge, place: str, tree_of: TreeOf) -> list[Element]:
+    """Return the elements of the first generator, each with the parameters of those of others with the same keys."""
+    generators: tuple[Inner | Leaf, ...] = merge.generators
+    groups = [
+        _by_keys(elements(one, f"{place}.generators[{index}]", tree_of), merge.merge_keys)
+        for index, one in enumerate(generators)
+    ]
+    found = []
+    for key, base in groups[0].items():
+        others = [group[key] for group in groups[1:] if key in group]
+        parameters = dict(base.parameters)
+        for other in others:
+            parameters |= other.parameters
+        found.append(Element(" with ".join(one.place for one in (base, *others)), parameters))
+    return found
+
+
+def _by_keys(found: Sequence[Element], keys: Sequence[str]) -> dict[tuple[str, ...], Element]:
+    result: dict[tuple[str, ...], Element] = {}
+    for element in found:
+        for key in keys:
+            if key not in element.parameters:
+                raise InvalidInput(f"has no parameter {key!r}, which is a merge key", location=element.place)
+        values = tuple(element.parameters[key] for key in keys)
+        if values in result:
+            raise InvalidInput(
+                f"has the same merge keys as {result[values].place}: {', '.join(values)}", location=element.place
+            )
+        result[values] = element
+    return result
+
+
+def _united(first: Parameters, second: Parameters, place: str) -> dict[str, str]:
+    for name in sorted(first.keys() & second.keys()):
+        if first[name] != second[name]:
+            raise InvalidInput(
+                f"parameter {name!r} has two values: {first[name][:80]!r} and {second[name][:80]!r}",
+                location=place,
+                hint="rename one of them; pathParamPrefix renames those of a path",
+            )
+    return {**first, **second}
+
+
+def git_generators(spec: Spec) -> Iterator[GitGenerator]:
+    """Yield the Git generators in a spec at any depth, in the order in which they are written."""
+    if isinstance(spec, GitGenerator):
+        yield spec
+        return
+    for name in type(spec).model_fields:
+        value = getattr(spec, name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Spec):
+                yield from git_generators(item)
