@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from gitsync.agents.keys import AGENT_LABEL
 from gitsync.apply.execute import Applier
 from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.apply.types import ApplyRequest, StepResult
@@ -18,7 +19,7 @@ from gitsync.objects.change import Decision, Plan, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import AGENTS_MANAGER
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import Manifest, labels_of, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
@@ -35,6 +36,9 @@ from gitsync.sync.planner import Planned, Planner
 _FIRST_LIST = 5.0
 _REPLACEABLE = "Job"
 """The kind whose objects are recreated where a field cannot be changed: checks run again."""
+
+_KEPT = "PersistentVolumeClaim"
+"""The kind whose objects have no owner while they are to outlive it."""
 
 _GIVEN = frozenset(
     {
@@ -319,10 +323,17 @@ def _judged(planned: Planned) -> Planned:
 def _conflicts(
     owner: Owner, desired: Mapping[ObjectRef, Manifest], live: Mapping[ObjectRef, Manifest]
 ) -> tuple[str, ...]:
-    """Return a line for each live object that a child would replace; a volume that outlived its owner is adopted."""
+    """Return a line for each live object that a child would replace."""
     found = []
     for ref, manifest in desired.items():
         is_owned = controller_of(manifest) == owner.uid
-        if ref in live and is_owned and controller_of(live[ref]) != owner.uid:
+        if ref in live and is_owned and not _is_or_becomes_child(owner, live[ref]):
             found.append(f"{ref} exists and does not belong to {owner.ref}; rename one of them, or delete it")
     return tuple(found)
+
+
+def _is_or_becomes_child(owner: Owner, live: Manifest) -> bool:
+    """Whether an object belongs to an owner; a volume of this name that was to outlive its Agent is adopted."""
+    controller = controller_of(live)
+    is_kept_volume = live.get("kind") == _KEPT and labels_of(live).get(AGENT_LABEL) == owner.ref.name
+    return controller == owner.uid or (is_kept_volume and not controller)

@@ -189,6 +189,32 @@ def test_a_retained_volume_outlives_the_agent_and_is_used_again(world: World) ->
     assert again["metadata"]["uid"] == claim["metadata"]["uid"]
 
 
+def test_a_retained_volume_is_deleted_with_the_agent_once_the_spec_wants_it(world: World) -> None:
+    volume = {"name": "data", "mountPath": "/data", "size": "1Gi", "accessModes": ["ReadWriteMany"]}
+    world.start()
+    for generation, policy in enumerate(("Delete", "Retain", "Delete"), 1):
+        world.apply(agent(state={"volumes": [{**volume, "onDelete": policy}]}))
+        running(world, generation=generation)
+    delete(world, "helper")
+    until(lambda: world.get("PersistentVolumeClaim", "helper-data") is None)
+
+
+def test_a_claim_of_others_is_no_volume_of_the_agent(world: World) -> None:
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "helper-data", "namespace": "shop"}
+    world.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+    world.start()
+    volume = {
+        "name": "data",
+        "mountPath": "/data",
+        "size": "1Gi",
+        "onDelete": "Delete",
+        "accessModes": ["ReadWriteMany"],
+    }
+    world.apply(agent(state={"volumes": [volume]}))
+    until(lambda: condition(world, "Stalled").get("reason") == "ChildConflict")
+
+
 def test_the_replicas_of_an_autoscaler_are_never_reset(world: World) -> None:
     world.start()
     world.apply(agent(replicas=3))
