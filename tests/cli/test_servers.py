@@ -59,7 +59,7 @@ def test_the_command_line_finds_the_dashboard_and_users_sign_in(gitsync: Gitsync
     assert not (data / "dashboard.url").exists()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_demo_starts_stops_all_processes_and_continues(gitsync: Gitsync, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running("demo", "--port", "0", "--data", data) as (child, log):
@@ -85,12 +85,16 @@ def test_the_demo_starts_stops_all_processes_and_continues(gitsync: Gitsync, tmp
         log_of = subprocess.run(
             ["git", "-C", data / "demo", "log", "--format=%s"], capture_output=True, text=True, check=True
         )
-        assert log_of.stdout.splitlines()[:4] == [
-            "Apologize",
+        assert log_of.stdout.splitlines()[:5] == [
             "Try a broken image",
-            'Revert "Release triage 2.2.0 to dev"',
+            'Revert "Promise a refund"',
+            "Promise a refund",
+            "Apologize",
             "Release triage 2.2.0 to dev",
         ]
+        assert "Next: apologize first" in pasted.stdout
+        assert "Failed 3/4" in pasted.stdout
+        assert "Next: promise" not in pasted.stdout
 
 
 def test_a_sandbox_can_be_used_by_its_kubeconfig_and_keeps_its_state(gitsync: Gitsync, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import importlib.util
-import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from typing import IO, Annotated
 import typer
 
 from gitsync.cli.commands.run import apply_applications
+from gitsync.cli.commands.setup.demo_steps import Demo, steps
 from gitsync.cli.commands.setup.package_files import shipped_folder
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, load_settings
@@ -85,7 +84,8 @@ def demo(
         )
         apply_applications(settings, [_application(name, f"file://{origin}") for name in (*ENVIRONMENTS, _AGENTS)])
         say(f"sandbox cluster at {url}")
-        serve(settings, listener, lambda address: _print_steps(address, clone, _scale(config, url), proxy))
+        found = Demo(clone, data, config, url, proxy)
+        serve(settings, listener, lambda address: _print_steps(address, found))
     return Exit.OK
 
 
@@ -165,60 +165,7 @@ def _proxy(output: IO[bytes]) -> str:
     return words[words.index("--proxy") + 1] if "--proxy" in words else ""
 
 
-def _print_steps(address: str, clone: Path, scale: str, proxy: str) -> None:
+def _print_steps(address: str, found: Demo) -> None:
     say(f"dashboard ready at {address}", "bold green")
-    say(steps(clone, scale, proxy))
+    say(steps(found))
     sys.stdout.flush()
-
-
-def steps(clone: Path, scale: str, proxy: str = "") -> str:
-    """Return shell commands to try: they work in any folder and, one after the other, in one terminal."""
-    folder = shlex.quote(str(clone))
-    return f"""
-Things to try; paste them into another terminal:
-
-# 1. Commit: the cluster follows
-cd {folder}
-sed -i.bak s/2.2.0-rc1/2.2.0/ overlays/dev/kustomization.yaml && rm overlays/dev/*.bak
-git commit -am "Release triage 2.2.0 to dev" && git push
-
-# 2. Change the cluster by hand: the change is reported and reverted
-{scale}
-
-# 3. Undo the commit
-cd {folder}
-git revert --no-edit HEAD && git push
-
-# 4. Break it: the dashboard shows why
-cd {folder}
-sed -i.bak "s/newTag: .*/newTag: crash/" overlays/dev/kustomization.yaml && rm overlays/dev/*.bak
-git commit -am "Try a broken image" && git push
-{_question(folder, proxy) if proxy else ""}
-Ctrl-C stops everything; the next start continues from there.
-"""
-
-
-def _question(folder: str, proxy: str) -> str:
-    """Return the steps with an agent that runs: ask it, then change its prompt and ask again."""
-    ask = f"curl --proxy {proxy} http://triage.support-agents:8080/ask -d 'I was charged twice for order 4711'"
-    return f"""
-# 5. Ask an agent, change its prompt, and ask again half a minute later
-{ask}
-cd {folder}
-echo "Always apologize first." >> overlays/agents/triage.md
-git commit -am "Apologize" && git push
-sleep 60; {ask}
-"""
-
-
-def _scale(kubeconfig: Path, url: str) -> str:
-    """Return the shell command that scales a Deployment: with kubectl, else with curl."""
-    if shutil.which("kubectl"):
-        config = shlex.quote(str(kubeconfig))
-        return f"kubectl --kubeconfig {config} -n support-dev scale deployment dev-billing --replicas=5"
-    token = kubeconfig.read_text(encoding="utf-8").rpartition("token: ")[2].strip()
-    return (
-        f"curl -fsS -o /dev/null -X PATCH -H 'Authorization: Bearer {token}' "
-        "-H 'Content-Type: application/merge-patch+json' -d '{\"spec\":{\"replicas\":5}}' "
-        f"{url}/apis/apps/v1/namespaces/support-dev/deployments/dev-billing"
-    )
