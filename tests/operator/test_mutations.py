@@ -78,8 +78,12 @@ class Subject:
         until(lambda: metadata_of(self._cached()).get("generation") == generation)
         manifest = drive(self._world, self._process, self.key, self._clock)
         if is_running(manifest):
-            return self._difference(manifest)
+            return self._difference(manifest) and self._corrected()
         return f"does not run: {manifest['status']['conditions']}" if must_run else ""
+
+    def _corrected(self) -> str:
+        """Reconcile after the event of a child: an autoscaler may have changed it until it was deleted."""
+        return self._difference(drive(self._world, self._process, self.key, self._clock))
 
     def try_out(self, mutation: Mutation) -> str:
         """Change the spec, follow it, and take the change back; return what is wrong, empty where nothing is."""
