@@ -637,3 +637,11 @@ def test_two_mounts_without_a_path_are_not_unique_either(api: Client) -> None:
         (f"{prefix}[1].mountPath", "Required"),
         (f"{prefix}[1].mountPath", "Invalid"),
     ]
+
+
+def test_true_is_not_the_number_that_may_not_change(api: Client) -> None:
+    path = deployments(api).replace("deployments", "controllerrevisions")
+    body = {"metadata": {"name": "r"}, "revision": 1, "data": {"a": 1}}
+    assert api.ask("POST", path, body).status == 201
+    answer = api.ask("PATCH", f"{path}/r", {"data": {"a": True}}, Content_Type=MERGE)
+    assert causes(answer) == [("data", "Invalid")]

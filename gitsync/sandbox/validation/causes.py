@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from gitsync.merge.values import same
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.names import dns_subdomain, http_path
 
@@ -95,8 +96,8 @@ def too_many(field: str, count: int, limit: int) -> Cause:
 
 
 def immutable(field: str, new: Any, old: Any) -> list[Cause]:
-    """Return the cause of a changed member that may not change."""
-    return [] if new == old else [invalid(field, new, "field is immutable")]
+    """Return the cause of a changed member that may not change; true is not 1."""
+    return [] if same(new, old) else [invalid(field, new, "field is immutable")]
 
 
 def minimum(field: str, value: Any, least: int = 0) -> list[Cause]:
