@@ -21,6 +21,7 @@ from gitsync.cluster.lease import LeaseMemberStore
 from gitsync.cluster.object_details import ApiObjectDetails
 from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
+from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy
@@ -30,6 +31,9 @@ from gitsync.integrations.reasoner.advisor import Advisor
 from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.analysis import RolloutAnalysis
+from gitsync.operator.applicationsets.reconciler import SetReconciler
+from gitsync.operator.applicationsets.sources import SetSources
+from gitsync.operator.applicationsets.writer import SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler
 from gitsync.operator.defects import ReportingReconciler
 from gitsync.operator.facts import FactsReader
@@ -97,6 +101,9 @@ from gitsync.workers.pool import RenderPool
 
 _OTHER_CONNECTIONS = 48
 """Connections for watches (one per kind in use) and single requests, besides the parallel writes."""
+
+_SET_WORKERS = 2
+"""ApplicationSets that are reconciled at a time: each is a comparison in memory, and writes that wait for no worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +200,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     if traces is not None:
         state.costs.sink = traces
     agents = build_operator(adapters, state, policies, share=share, workers=settings.workers)
-    controllers = (applications, agents)
+    sets = build_sets(adapters, applications.watcher, policies, share=share)
+    controllers = (applications, agents, sets)
 
     def enqueue_all() -> None:
         _each(one.enqueue_all for one in controllers)
@@ -221,7 +229,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         *(part for part in (exclusive, members) if part is not None),
         applications,
         agents,
-        MirrorCleanup(source, lambda: applications.repositories() | bases.repositories),
+        sets,
+        MirrorCleanup(source, lambda: applications.repositories() | sets.repositories() | bases.repositories),
         *([PolicyReloader(settings.policies, policies, audit(POLICY), enqueue_all)] if settings.policies else []),
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(state, clock, channels, share.owns)] if channels else []),
@@ -344,6 +353,28 @@ def build_operator(
     systems = SystemReconciler(ports, child_reconciler, statuses)
     reported, reported_systems = (ReportingReconciler(one, statuses, adapters.clock) for one in (agents, systems))
     controller = AgentController(reported, reported_systems, child_reconciler, ports, share=share, workers=workers)
+    return controller
+
+
+def build_sets(
+    adapters: Adapters, watcher: GitWatcher, policies: Policies, *, share: Shard | None = None
+) -> ApplicationSetController:
+    """Return the controller of ApplicationSets, not started, connected to these adapters."""
+    cluster, live = adapters.cluster, adapters.live
+    ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
+    in_flight = WritesInFlight(adapters.pool, lambda key: controller.enqueue_answered(key))
+    applier = Applier(ports, in_flight, lambda: share.may_write)
+    fetcher = Fetcher(
+        adapters.source, verify_revision, cluster, live, adapters.clock, signers_of=policies.signers, waits=False
+    )
+    reconciler = SetReconciler(
+        ports,
+        SetSources(fetcher, watcher, policies.all_of),
+        SetWriter(applier, adapters.records, adapters.clock),
+        StatusWriter(cluster, live),
+    )
+    controller = ApplicationSetController(reconciler, ports, share=share, workers=_SET_WORKERS)
+    watcher.route(lambda key: controller.enqueue(key))
     return controller
 
 

@@ -16,6 +16,7 @@ from gitsync.cli.commands import SUMMARIES
 _MODULE_OF = {
     "resume": "suspend",
     "unpin": "pin",
+    "appset": "applicationsets.appset",
     "eval": "evaluations.eval",
     "install": "setup.install",
     "doctor": "setup.doctor",

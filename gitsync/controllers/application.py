@@ -28,7 +28,6 @@ from gitsync.objects.keys import (
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.child_reconciler import Owner
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
@@ -138,7 +137,7 @@ class ApplicationController:
     def _enqueue_interrupted(self) -> None:
         """Enqueue the Applications of interrupted writes: no event follows for one that was deleted meanwhile."""
         for application in {intent.application for intent in self._records.unfinished()}:
-            if not Owner.is_key(application):
+            if ":" not in application:  # otherwise it is an Agent, a system or a set
                 self._queue.add(application)
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
@@ -258,6 +257,11 @@ class ApplicationController:
             return frozenset()
         manifests = self._live.all(self._resource)
         return frozenset(str(at(manifest, "spec", "source", "repoURL", default="")) for manifest in manifests)
+
+    @property
+    def watcher(self) -> GitWatcher:
+        """What queries Git servers, for other controllers too: one query of a URL answers all."""
+        return self._watcher
 
     def queue_length(self) -> int:
         """Return how many applications wait for a worker."""

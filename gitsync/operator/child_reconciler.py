@@ -69,8 +69,9 @@ class Owner:
 
     @staticmethod
     def is_key(application: str) -> bool:
-        """Whether a key is of an owner: names of Applications contain no colon."""
-        return ":" in application
+        """Whether a key is of an owner: a name of an Application contains no colon."""
+        kind, colon, _ = application.partition("/")[2].partition(":")
+        return bool(colon) and kind in (AGENT.kind.lower(), SYSTEM.kind.lower())
 
     @staticmethod
     def key_of(owner: ObjectRef) -> str:

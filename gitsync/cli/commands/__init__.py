@@ -37,6 +37,7 @@ SUMMARIES: Final = {
     "suspend": "Stop syncing an Application; its objects stay.",
     "resume": "Resume syncing a suspended Application.",
     "agent": "Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts.",
+    "appset": "Preview and list ApplicationSets, and approve their deletions.",
     "policy": "Explain the operator's policies.",
     "users": "Manage the users who may sign in to the dashboard.",
     "mcp": "Serve read-only tools to language models over standard input and output.",

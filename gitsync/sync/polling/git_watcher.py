@@ -69,7 +69,8 @@ class GitWatcher:
         self._state = state
         self._clock = clock
         self._random = random
-        self._enqueue: Callable[[str], None] = lambda key: None
+        self._enqueue_application: Callable[[str], None] = lambda key: None
+        self._routes: list[Callable[[str], bool]] = []
         self._queue: WorkQueue[str] = WorkQueue()
         self._controller = Controller("git", self._queue, self._work, workers=_THREADS)
         self._lock = threading.RLock()
@@ -84,12 +85,16 @@ class GitWatcher:
 
     def start(self, enqueue: Callable[[str], None]) -> None:
         """Start querying; ``enqueue`` is called with the Applications that have to reconcile."""
-        self._enqueue = enqueue
+        self._enqueue_application = enqueue
         self._controller.start()
 
     def stop(self) -> None:
         """Stop after running queries have ended, at most a second later: their answers are not needed."""
         self._controller.stop(timeout=0.1)
+
+    def route(self, enqueue: Callable[[str], bool]) -> None:
+        """Call this first with each key; it returns whether the key is one of its own, and not an Application's."""
+        self._routes.append(enqueue)
 
     def ask(self, key: str, query: Query) -> None:
         """Query Git for one Application, which is enqueued when its cache has the answer."""
@@ -256,6 +261,10 @@ class GitWatcher:
                     self._wake(follower, commit)
                 else:
                     self._skip(follower, commit)
+
+    def _enqueue(self, key: str) -> None:
+        if not any(enqueue(key) for enqueue in self._routes):
+            self._enqueue_application(key)
 
     def _wake(self, follower: _Follower, commit: str) -> None:
         follower.cache.answer = commit

@@ -1,0 +1,164 @@
+"""The status of an ApplicationSet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.applicationsets.changes import Changes, HeldDeletions
+from gitsync.applicationsets.expand import Expansion
+from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.errors import GitsyncError, TransientError
+from gitsync.objects.conditions import Condition, set_conditions
+from gitsync.objects.ref import ObjectRef
+
+RECONCILING, STALLED = "Reconciling", "Stalled"
+_NAMED = 10
+"""Applications that a message names."""
+_LISTED = 100
+"""Applications whose deletion waits that the status names on their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """
+    What a pass found and did.
+
+    ``failures`` are failed writes by the name of the Application, with the reason; ``writing`` are the Applications
+    whose writes the API server has not answered yet.
+    """
+
+    given: ApplicationSet
+    expansion: Expansion
+    changes: Changes
+    failures: Mapping[str, str]
+    writing: frozenset[str] = frozenset()
+
+
+def set_status(done: Pass, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status after a pass; one that found nothing new gives an equal status, whatever the time."""
+    given, expansion, found = done.given, done.expansion, done.changes
+    rows = list(_rows(done))
+    held = _held(found.held, before, now) if found.held else None
+    states = [row["state"] for row in rows]
+    status = {
+        "observedGeneration": given.generation,
+        "counts": {
+            "desired": len(expansion.applications),
+            "current": states.count("Current"),
+            "failed": states.count("Failed") + states.count("NameTaken"),
+            "waiting": states.count("AwaitingApproval"),
+        },
+        "applications": rows,
+        **({"heldDeletions": held} if held else {}),
+    }
+    conditions = _conditions(done, held)
+    known = before.get("conditions") or ()
+    return {**status, "conditions": set_conditions(known, conditions, given.generation, now)}
+
+
+def failed_status(
+    ref: ObjectRef, generation: int, error: GitsyncError, before: Mapping[str, Any], now: str
+) -> dict[str, Any]:
+    """Return the status where the elements are not known: the Applications stay as they are."""
+    is_passing = isinstance(error, TransientError)
+    reason, message = "SourceUnavailable" if is_passing else "InvalidInput", _without_subject(str(error), ref)
+    conditions = (
+        Condition("Ready", "False", reason, message),
+        Condition(RECONCILING, str(is_passing), reason, message if is_passing else ""),
+        Condition(STALLED, str(not is_passing), reason, "" if is_passing else message),
+    )
+    found = set_conditions(before.get("conditions") or (), conditions, generation, now)
+    return {**before, "observedGeneration": generation, "conditions": found}
+
+
+def held_message(ref: ObjectRef, held: Mapping[str, Any]) -> str:
+    """Return which deletions wait, why, since when, and how to continue."""
+    names = [str(name) for name in held["names"]]
+    more = f" and {held['count'] - _NAMED} more" if held["count"] > _NAMED else ""
+    return (
+        f"the deletion of {', '.join(names[:_NAMED])}{more} waits since {held['since']}, because {held['reason']};"
+        f" approve it by `gitsync appset approve {ref.name} -n {ref.namespace}`, or restore the elements"
+    )
+
+
+def _held(held: HeldDeletions, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    earlier = before.get("heldDeletions") or {}
+    since = earlier.get("since", now) if earlier.get("id") == held.id else now
+    return {
+        "id": held.id,
+        "since": since,
+        "count": len(held.names),
+        "names": list(held.names[:_LISTED]),
+        "reason": held.reason,
+    }
+
+
+def _rows(done: Pass) -> Iterator[dict[str, str]]:
+    """Yield each Application that elements yield, in their order, and then those that no element yields."""
+    expansion, found, failures = done.expansion, done.changes, done.failures
+    for name, one in expansion.applications.items():
+        row = {"name": name, "element": one.element}
+        if name in failures:
+            yield {**row, "state": "Failed", "message": failures[name]}
+        elif name in found.taken:
+            yield {**row, "state": "NameTaken", "message": "an Application of this name is not the set's"}
+        elif name in found.leaving:
+            yield {**row, "state": "Deleting"}
+        elif name in done.writing:
+            yield {**row, "state": "Writing"}
+        else:
+            yield {**row, "state": "Outdated" if name in found.outdated else "Current"}
+    others = {
+        **dict.fromkeys((*found.leaving, *done.writing), "Deleting"),
+        **dict.fromkeys(found.kept, "Kept"),
+        **dict.fromkeys(found.held.names if found.held else (), "AwaitingApproval"),
+        **dict.fromkeys((name for name in found.deletes if name in failures), "Failed"),
+    }
+    for name in sorted(others.keys() - expansion.applications.keys()):
+        message = {"message": failures[name]} if name in failures else {}
+        yield {"name": name, "state": others[name], **message}
+
+
+def _conditions(done: Pass, held: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+    """Return the conditions; of several problems the one that a person has to solve first."""
+    given, found, failures = done.given, done.changes, done.failures
+    if found.taken:
+        names = ", ".join(found.taken[:_NAMED])
+        message = f"Applications exist that are not the set's: {names}; rename or delete them"
+        return _stalled("NameTaken", message)
+    if failures:
+        name, reason = next(iter(failures.items()))
+        message = f"{len(failures)} Applications could not be written; {name}: {reason}"
+        return _busy("WriteFailed", message)
+    if held:
+        return _busy("AwaitingApproval", held_message(given.ref, held))
+    if done.writing:
+        return _busy("Writing", f"{len(done.writing)} Applications are being written")
+    return (Condition("Ready", "True", "Current"), Condition(RECONCILING, "False", "Current"), _not_stalled("Current"))
+
+
+def _stalled(reason: str, message: str) -> tuple[Condition, ...]:
+    return (
+        Condition("Ready", "False", reason, message),
+        Condition(RECONCILING, "False", reason),
+        Condition(STALLED, "True", reason, message),
+    )
+
+
+def _busy(reason: str, message: str) -> tuple[Condition, ...]:
+    return (
+        Condition("Ready", "False", reason, message),
+        Condition(RECONCILING, "True", reason, message),
+        _not_stalled(reason),
+    )
+
+
+def _not_stalled(reason: str) -> Condition:
+    return Condition(STALLED, "False", reason)
+
+
+def _without_subject(text: str, ref: ObjectRef) -> str:
+    """Return an error without the name of the set, whose status it is."""
+    return text.replace(f"{ref}: ", "")

@@ -1,0 +1,1 @@
+"""The command about ApplicationSets, and how it reads them."""

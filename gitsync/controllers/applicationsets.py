@@ -1,0 +1,166 @@
+"""The controller of ApplicationSets: which ones to reconcile, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gitsync.errors import ClusterUnavailable
+from gitsync.objects.keys import APPLICATION, APPLICATION_SET
+from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.operator.applicationsets.keys import key_of, set_of
+from gitsync.operator.applicationsets.reconciler import SetCache, SetReconciler
+from gitsync.operator.kinds import own_resource
+from gitsync.plan.tracking import controller_of
+from gitsync.ports import Ports
+from gitsync.runtime.controller import Controller
+from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.runtime.workqueue import WorkQueue
+
+_DEBOUNCE = 0.03
+"""Debounce window in seconds: events within it cause one reconcile."""
+_FIRST_LIST = 30.0
+_ANSWER_POLL = 1.0
+"""Seconds until it is checked again whether the last writes of a deleted set were answered."""
+_SECRET = GroupKind("", "Secret")
+_INTERRUPTED = ObjectRef(APPLICATION_SET.group, "", "", "")
+"""The key of which the reconcile enqueues the sets of interrupted writes; the queue repeats it after an error."""
+
+
+class ApplicationSetController:
+    """
+    Reconcile ApplicationSets, level-based: a key is the ref of one.
+
+    One is reconciled when it changes, when the spec or marks of one of its Applications change, when a Secret changes
+    that its generators name, and when a commit changes a file or folder that they read. The status of an Application
+    changes nothing.
+    """
+
+    def __init__(
+        self, reconciler: SetReconciler, ports: Ports, *, share: Shard | None = None, workers: int = 4
+    ) -> None:
+        self._reconciler = reconciler
+        self._cluster, self._live = ports.cluster, ports.live
+        self._share = share or SingleReplica()
+        self._queue: WorkQueue[ObjectRef] = WorkQueue()
+        self._controller = Controller("applicationset", self._queue, self.reconcile, workers=workers)
+        self._caches: dict[ObjectRef, SetCache] = {}
+
+    def start(self) -> None:
+        """Watch the sets and start the workers."""
+        resource = own_resource(self._cluster, APPLICATION_SET)
+        if resource is None:
+            raise ClusterUnavailable(
+                "the cluster does not serve ApplicationSet", hint="install the CRDs (gitsync run does when allowed)"
+            )
+        self._live.follow([(resource, "")], _FIRST_LIST)
+        self._queue.add(_INTERRUPTED)
+        self._controller.start()
+
+    def stop(self) -> None:
+        """Stop after running reconciles have ended."""
+        self._controller.stop()
+
+    def reconcile(self, key: ObjectRef) -> float | None:
+        """Reconcile one set; return the seconds until the next reconcile."""
+        if key == _INTERRUPTED:
+            for one in self._reconciler.interrupted():
+                self.enqueue(one)
+            return None
+        cache = self._caches.setdefault(key, SetCache())
+        with self._share.claim(key_of(key)) as is_ours:
+            if not is_ours:
+                self._reconciler.leave(key_of(key), self._caches.pop(key))
+                return None
+            manifest = self._get(key)
+            if manifest is not None:
+                return self._reconciler.reconcile(manifest, cache)
+            is_over = self._reconciler.forget(key_of(key), cache)
+            self._caches.pop(key)
+            return None if is_over else _ANSWER_POLL
+
+    def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Enqueue the sets of a changed object."""
+        manifest = after or before or {}
+        ref = ref_of(manifest)
+        if ref.of == APPLICATION_SET and _input(before) != _input(after):
+            self._queue.add(ref)
+        elif ref.of == APPLICATION and _input(before) != _input(after):
+            self._enqueue_related(manifest)
+        elif ref.of == _SECRET:
+            for one in self.sets():
+                if metadata_of(one).get("namespace") == ref.namespace and ref.name in _secrets(one):
+                    self._queue.add_after(ref_of(one), _DEBOUNCE)
+
+    def enqueue_all(self) -> None:
+        """Enqueue all: a watch failed or recovered, or this replica owns others now."""
+        for one in self.sets():
+            self._queue.add_after(ref_of(one), _DEBOUNCE)
+
+    def enqueue(self, key: str) -> bool:
+        """Enqueue the set of a key; return whether it is one of a set."""
+        ref = set_of(key)
+        if ref is not None:
+            self._queue.add(ref)
+        return ref is not None
+
+    def enqueue_answered(self, key: str) -> None:
+        """Enqueue the set of which the API server has answered the last write."""
+        self.enqueue(key)
+
+    def queue_length(self) -> int:
+        """Return how many wait for a worker."""
+        return len(self._queue)
+
+    def sets(self) -> tuple[Manifest, ...]:
+        """Return all sets, as they were last seen; none before the start."""
+        resource = own_resource(self._cluster, APPLICATION_SET)
+        return self._live.all(resource) if resource is not None else ()
+
+    def repositories(self) -> frozenset[str]:
+        """Return the URLs of the repositories that generators name."""
+        return frozenset(url for one in self.sets() for url in _of_git(one, "repoURL"))
+
+    def _enqueue_related(self, application: Manifest) -> None:
+        """Enqueue the set of an Application, and those whose next Application may have its name."""
+        owner = controller_of(application)
+        for one in self.sets():
+            is_near = metadata_of(one).get("namespace") == metadata_of(application).get("namespace")
+            if owner == uid_of(one) or (is_near and not owner):
+                self._queue.add_after(ref_of(one), _DEBOUNCE)
+
+    def _get(self, key: ObjectRef) -> Manifest | None:
+        resource = own_resource(self._cluster, APPLICATION_SET)
+        return self._live.get(resource, key.namespace, key.name) if resource is not None else None
+
+
+def _input(manifest: Manifest | None) -> tuple[object, ...]:
+    if manifest is None:
+        return ()
+    meta = metadata_of(manifest)
+    marks = (annotations_of(manifest), labels_of(manifest), meta.get("ownerReferences"))
+    return (uid_of(manifest), meta.get("generation"), *marks, meta.get("deletionTimestamp"))
+
+
+def _generators(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the Git generators in a part of a spec, which may be invalid, at any depth."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _generators(item)
+    elif isinstance(value, Mapping):
+        if isinstance(value.get("git"), Mapping):
+            yield value["git"]
+        for name in ("matrix", "merge"):
+            yield from _generators(at(value, name, "generators"))
+
+
+def _of_git(manifest: Manifest, *path: str) -> frozenset[str]:
+    """Return the texts at a path of the Git generators of a set."""
+    found = (at(one, *path) for one in _generators(at(manifest, "spec", "generators")))
+    return frozenset(text for text in found if isinstance(text, str))
+
+
+def _secrets(manifest: Manifest) -> frozenset[str]:
+    named = (_of_git(manifest, member, "secretRef", "name") for member in ("credentials", "verify"))
+    return frozenset().union(*named)

@@ -1,0 +1,1 @@
+"""Reconcile ApplicationSets: files from Git, expansion, comparison, and the writes of Applications."""

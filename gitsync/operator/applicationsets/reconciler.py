@@ -1,0 +1,114 @@
+"""Reconcile one ApplicationSet: read Git, expand, compare, write, report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gitsync.applicationsets.changes import changes
+from gitsync.applicationsets.expand import Expansion, expand
+from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.applicationsets.parsing import parse_application_set
+from gitsync.applicationsets.status import Pass, failed_status, set_status
+from gitsync.errors import ClusterUnavailable, GitsyncError, TransientError
+from gitsync.kube.times import timestamp
+from gitsync.objects.keys import APPLICATION
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ref_of
+from gitsync.operator.applicationsets.keys import key_of
+from gitsync.operator.applicationsets.sources import Files, SetSources, SourcesCache
+from gitsync.operator.applicationsets.writer import SetWriter, failures, is_passing
+from gitsync.operator.kinds import own_resource
+from gitsync.ports import Ports
+from gitsync.sync.status.writer import StatusWriter
+
+_RETRY = 15.0
+"""Seconds until writes are repeated that failed."""
+
+
+@dataclass(slots=True)
+class SetCache:
+    """What is kept of one set between reconciles; losing it only costs recomputation."""
+
+    sources: SourcesCache = field(default_factory=SourcesCache)
+    expanded_for: tuple[object, ...] = ()
+    expansion: Expansion | None = None
+    has_unresolved_writes: bool = True
+
+
+class SetReconciler:
+    """Reconcile ApplicationSets, level-based."""
+
+    def __init__(self, ports: Ports, sources: SetSources, writer: SetWriter, statuses: StatusWriter) -> None:
+        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._sources = sources
+        self._writer = writer
+        self._statuses = statuses
+
+    def reconcile(self, manifest: Manifest, cache: SetCache) -> float | None:
+        """Reconcile a set; return the seconds until the next reconcile, None where only an event can change it."""
+        if metadata_of(manifest).get("deletionTimestamp"):
+            return None  # the API server deletes the Applications, by their owner references
+        ref, before = ref_of(manifest), manifest.get("status") or {}
+        generation = int(metadata_of(manifest).get("generation", 0))
+        try:
+            given = parse_application_set(manifest)
+            files = self._sources.files(given, cache.sources, self._clock.now())
+            if files is None:
+                return None  # the answer of Git enqueues the set
+            expansion = _expanded(given, files, cache)
+        except GitsyncError as error:
+            self._statuses.write(manifest, failed_status(ref, generation, error, before, self._stamp()))
+            if isinstance(error, TransientError):
+                raise
+            return None
+        return self._bring(manifest, given, expansion, cache) or files.requeue_after
+
+    def forget(self, key: str, cache: SetCache) -> bool:
+        """Stop watching for a set that is gone; return False while writes of it are not answered."""
+        self._sources.leave(key, cache.sources)
+        return self._writer.conclude(key)
+
+    def interrupted(self) -> frozenset[str]:
+        """Return the keys with writes that have no outcome."""
+        return self._writer.interrupted()
+
+    def leave(self, key: str, cache: SetCache) -> None:
+        """Stop watching for a set that another replica reconciles."""
+        self._sources.leave(key, cache.sources)
+
+    def _bring(self, manifest: Manifest, given: ApplicationSet, expansion: Expansion, cache: SetCache) -> float | None:
+        answered = self._writer.take_answered(given)  # first: what it wrote is in the cache, and is not written again
+        live = self._applications(given)
+        found = changes(given, expansion, live)
+        if cache.has_unresolved_writes:
+            self._writer.resolve(given, found, live)
+        cache.has_unresolved_writes = True  # also when the audit fails on the way
+        results = [*answered, *self._writer.write(given, found, live)]
+        cache.has_unresolved_writes = any(one.is_unknown for one in results)
+        before = manifest.get("status") or {}
+        done = Pass(given, expansion, found, failures(results), self._writer.writing(given))
+        self._statuses.write(manifest, set_status(done, before, self._stamp()))
+        return _RETRY if is_passing(results) else None
+
+    def _applications(self, given: ApplicationSet) -> dict[str, Manifest]:
+        """Return the live Applications of the namespace by name."""
+        resource = own_resource(self._cluster, APPLICATION)
+        if resource is None:
+            raise ClusterUnavailable("the cluster does not serve Application", object=key_of(given.ref))
+        found = self._live.all(resource)
+        return {
+            str(metadata_of(one)["name"]): one
+            for one in found
+            if metadata_of(one).get("namespace") == given.ref.namespace
+        }
+
+    def _stamp(self) -> str:
+        return timestamp(self._clock.now().timestamp())
+
+
+def _expanded(given: ApplicationSet, files: Files, cache: SetCache) -> Expansion:
+    """Return the Applications of a set, computed again only for another spec or commit."""
+    wanted = (given.uid, given.generation, given.owner, files.commits)
+    if cache.expansion is None or cache.expanded_for != wanted:
+        cache.expansion, cache.expanded_for = expand(given, files.tree_of), wanted
+    return cache.expansion

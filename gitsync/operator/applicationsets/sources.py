@@ -1,0 +1,165 @@
+"""The files of Git generators: queried outside the workers, as for Applications, with their credentials and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gitsync.applicationsets.generators import TreeOf, git_generators
+from gitsync.applicationsets.git_paths import paths_read
+from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.applicationsets.model.generators import GitGenerator
+from gitsync.errors import Refused
+from gitsync.gate.policy import Policy
+from gitsync.objects.application import Application, Credentials, Destination, GitSource, SyncPolicy, Verification
+from gitsync.objects.tree import Tree
+from gitsync.objects.urls import matches_url
+from gitsync.operator.applicationsets.keys import key_of, source_key
+from gitsync.sync.cache import GitCache
+from gitsync.sync.input import ReconcileInput, SyncState
+from gitsync.sync.polling.fetch import Fetcher, Polled
+from gitsync.sync.polling.git_watcher import GitWatcher
+
+
+@dataclass(slots=True)
+class SourcesCache:
+    """What is kept of the sources of one set between reconciles, by their index."""
+
+    git: dict[int, GitCache] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """
+    The files of each Git generator, and the commits that they are of.
+
+    ``requeue_after`` is the number of seconds until a failed poll is repeated, None where none failed.
+    """
+
+    tree_of: TreeOf
+    commits: tuple[str, ...]
+    requeue_after: float | None = None
+
+
+_Source = tuple[str, str, Credentials | None, Verification]
+"""What Git generators share a query of."""
+
+
+class SetSources:
+    """
+    Fetch what Git generators read.
+
+    A reconcile never waits for Git: what is not known yet is asked of the watcher, whose answer enqueues the set. A
+    commit that changes none of the files and folders read enqueues nothing.
+    """
+
+    def __init__(
+        self, fetcher: Fetcher, watcher: GitWatcher, policies_of: Callable[[Application], tuple[Policy, ...]]
+    ) -> None:
+        self._fetcher = fetcher
+        self._watcher = watcher
+        self._policies_of = policies_of
+
+    def files(self, given: ApplicationSet, cache: SourcesCache, now: datetime) -> Files | None:
+        """Return the files of all Git generators, None while a query is due that will enqueue the set."""
+        groups = _by_source(git_generators(given.spec))
+        self._leave_others(given, cache, len(groups))
+        inputs = [
+            ReconcileInput(_as_application(given, index, group), now, SyncState())
+            for index, group in enumerate(groups.values())
+        ]
+        for one in inputs:
+            self._check(one.app)
+        polled = [self._poll(one, cache.git.setdefault(index, GitCache())) for index, one in enumerate(inputs)]
+        if any(one.is_due for one in polled):
+            return None
+        reads = [frozenset().union(*map(paths_read, group)) for group in groups.values()]
+        trees = {
+            source: self._checkout(inputs[index], cache.git[index], polled[index], reads[index])
+            for index, source in enumerate(groups)
+        }
+        failed = [one.requeue_after for one in polled if one.error is not None]
+        return Files(
+            lambda git: trees[_source(git)](),
+            tuple(one.commit for one in polled),
+            min(failed, default=None),
+        )
+
+    def leave(self, key: str, cache: SourcesCache) -> None:
+        """Stop watching the branches of a set, by its key."""
+        for index in cache.git:
+            self._watcher.leave(source_key(key, index))
+        cache.git.clear()
+
+    def _leave_others(self, given: ApplicationSet, cache: SourcesCache, count: int) -> None:
+        for index in [index for index in cache.git if index >= count]:
+            self._watcher.leave(source_key(key_of(given.ref), index))
+            del cache.git[index]
+
+    def _check(self, app: Application) -> None:
+        """Raise Refused where a policy does not allow the repository of a generator."""
+        for policy in self._policies_of(app):
+            url = app.source.repo_url
+            if policy.repositories and not any(matches_url(one, url) for one in policy.repositories):
+                raise Refused(f"repoURL {url} is not allowed by policy {policy.name}", location="spec.generators")
+
+    def _poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
+        key = given.app.key
+        polled_at = self._watcher.polled_at(key)
+        if polled_at is not None:
+            cache.last_poll, cache.next_poll = polled_at, polled_at + given.app.sync.interval
+        polled = self._fetcher.poll(given, cache)
+        if polled.is_due:
+            self._watcher.ask(key, polled.query)
+        return polled
+
+    def _checkout(
+        self, given: ReconcileInput, cache: GitCache, polled: Polled, reads: frozenset[str]
+    ) -> Callable[[], Tree]:
+        """Return what reads the files of the polled commit, and have the branch watched from there."""
+        app, commit = given.app, self._fetcher.checkout(given, cache)
+        cache.snapshot = None
+        if polled.error is None and cache.notified_at is None:
+            self._watcher.follow(app.key, polled.query, commit.id, reads)
+        else:
+            self._watcher.leave(app.key)
+
+        def tree() -> Tree:
+            found = self._fetcher.snapshot(app, cache, commit.id).tree
+            cache.snapshot = None
+            return found
+
+        return tree
+
+
+def _by_source(generators: Iterable[GitGenerator]) -> dict[_Source, list[GitGenerator]]:
+    found: dict[_Source, list[GitGenerator]] = {}
+    for generator in generators:
+        found.setdefault(_source(generator), []).append(generator)
+    return found
+
+
+def _source(git: GitGenerator) -> _Source:
+    return git.repo_url, git.revision, git.credentials, git.verify
+
+
+def _as_application(given: ApplicationSet, index: int, group: Sequence[GitGenerator]) -> Application:
+    """Return Git generators as the source of an Application, for credentials, signatures and policies."""
+    generator, folders = group[0], {path.rpartition("/")[0] for one in group for path in paths_read(one)}
+    return Application(
+        name=source_key(key_of(given.ref), index).partition("/")[2],
+        namespace=given.ref.namespace,
+        uid=f"{given.uid}/{index}",
+        generation=given.generation,
+        source=GitSource(
+            repo_url=generator.repo_url,
+            revision=generator.revision,
+            path=folders.pop() if len(folders) == 1 and "" not in folders else ".",
+            credentials=generator.credentials,
+            verify=generator.verify,
+        ),
+        destination=Destination(namespace=given.ref.namespace),
+        sync=SyncPolicy.model_construct(interval=float(min(one.requeue_after_seconds for one in group))),
+        owner=given.owner,
+    )

@@ -1,0 +1,110 @@
+"""Write the Applications of a set: each write has an intent and an outcome in the audit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+from gitsync.applicationsets.changes import Changes
+from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.apply.execute import Applier
+from gitsync.apply.open_writes import resolve_open_writes
+from gitsync.apply.types import ApplyRequest, StepResult
+from gitsync.errors import TransientError
+from gitsync.objects.application import Application, Destination, GitSource
+from gitsync.objects.change import Action, Change, Plan, Risk
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.keys import APPLICATION, SETS_MANAGER, VERSION
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.operator.applicationsets.keys import key_of
+from gitsync.ports import Clock, Records
+
+
+class SetWriter:
+    """Carry out the changes of sets; a key's writes are made by one worker at a time."""
+
+    def __init__(self, applier: Applier, records: Records, clock: Clock) -> None:
+        self._applier = applier
+        self._records = records
+        self._clock = clock
+
+    def take_answered(self, given: ApplicationSet) -> list[StepResult]:
+        """Return the results of writes that were answered since the last pass; their objects are in the cache."""
+        return [each.result for each in self._applier.take_answered(key_of(given.ref))]
+
+    def write(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> tuple[StepResult, ...]:
+        """Return the results of the writes that were answered; the answers of others enqueue the set."""
+        plan = _plan(key_of(given.ref), given, changes, live)
+        if not plan.writes:
+            return ()
+        request = ApplyRequest(
+            _as_application(given),
+            plan,
+            Commit(f"generation-{given.generation}", message=f"{given.ref} at generation {given.generation}"),
+            uuid.uuid4().hex[:16],
+            {change.ref: VERSION for change in plan.changes},
+            lambda entries: None,
+            lambda ref, manifest: HealthStatus(Health.HEALTHY),
+            approver="annotation" if given.approved else "",
+        )
+        return self._applier.execute(request).results
+
+    def writing(self, given: ApplicationSet) -> frozenset[str]:
+        """Return the names of the Applications whose writes are not answered yet."""
+        return frozenset(ref.name for ref in self._applier.in_flight(key_of(given.ref)))
+
+    def resolve(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> None:
+        """Audit an outcome for the writes of which a crash or a lost response left none."""
+        key = key_of(given.ref)
+        objects = {ref_of(one): one for one in live.values()}
+        plan, busy = _plan(key, given, changes, live), self._applier.in_flight(key)
+        resolve_open_writes(self._records, plan, objects, self._clock.now(), busy)
+
+    def conclude(self, key: str) -> bool:
+        """Audit an outcome for the writes of a set that is gone; return False while some are not answered."""
+        return self._applier.conclude(key)
+
+    def interrupted(self) -> frozenset[str]:
+        """Return the keys with writes that have no outcome."""
+        return frozenset(intent.application for intent in self._records.unfinished())
+
+
+def failures(results: Iterable[StepResult]) -> dict[str, str]:
+    """Return why writes failed, by the name of the Application; the last write of each counts."""
+    last = {one.change.ref.name: one for one in results}
+    return {name: one.message for name, one in last.items() if one.outcome is Outcome.FAILED}
+
+
+def is_passing(results: Iterable[StepResult]) -> bool:
+    """Whether a write failed that may succeed when it is repeated."""
+    return any(isinstance(one.error, TransientError) for one in results if one.outcome is Outcome.FAILED)
+
+
+def _plan(key: str, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> Plan:
+    def step(name: str, action: Action, desired: Manifest | None, reason: str) -> Change:
+        ref = ObjectRef(APPLICATION.group, APPLICATION.kind, given.ref.namespace, name)
+        return Change(ref, action, reason=reason, desired=desired, live=live.get(name))
+
+    steps = (
+        *(step(name, Action.CREATE, one, "a new element") for name, one in changes.creates.items()),
+        *(step(name, Action.UPDATE, one, "differs from its element") for name, one in changes.updates.items()),
+        *(step(name, Action.PRUNE, None, "its element is gone") for name in changes.deletes),
+    )
+    return Plan(key, f"generation-{given.generation}", steps, "", Risk.SAFE)
+
+
+def _as_application(given: ApplicationSet) -> Application:
+    """Return the set as the applier sees it."""
+    namespace, _, name = key_of(given.ref).partition("/")
+    return Application(
+        name=name,
+        namespace=namespace,
+        uid=given.uid,
+        generation=given.generation,
+        source=GitSource.model_construct(repo_url=""),
+        destination=Destination(namespace=namespace),
+        field_manager=SETS_MANAGER,
+        owns_by_reference=True,
+    )

@@ -1,0 +1,307 @@
+"""ApplicationSets: elements and files of Git become Applications, in a real repository and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.faults import Fault, FaultKind
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.waiting import until
+
+API = "gitsync.dev/v1alpha1"
+SPEC = {"destination": {"namespace": "shop"}, "sync": {"interval": "1s"}}
+
+
+def declare(world: World, generators: list[dict[str, Any]], name: str = "shops", **spec: Any) -> Manifest:
+    given = template(world, "{{path.basename}}", "{{path}}")
+    return world.apply(
+        {
+            "apiVersion": API,
+            "kind": "ApplicationSet",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"generators": generators, "template": given, **spec},
+        }
+    )
+
+
+def source(world: World, path: str) -> dict[str, str]:
+    return {"repoURL": world.repo.url, "path": path}
+
+
+def folders(world: World, pattern: str = "apps/*") -> list[dict[str, Any]]:
+    return [
+        {"git": {"repoURL": world.repo.url, "requeueAfterSeconds": 1, "directories": [{"path": pattern}]}},
+    ]
+
+
+def listed(*names: str, **more: str) -> list[dict[str, Any]]:
+    elements = [{"path": f"apps/{name}", "path.basename": name, **more} for name in names]
+    return [{"list": {"elements": elements}}]
+
+
+def commit(world: World, *names: str) -> str:
+    return world.repo.commit("add", {f"apps/{name}/x.yaml": config_map(f"in-{name}", x="1") for name in names})
+
+
+def apps(world: World) -> list[str]:
+    items = world.sandbox.call(lambda cluster: [*cluster.everything(NAMESPACE)])
+    return sorted(
+        item["metadata"]["name"]
+        for item in items
+        if item["kind"] == "Application" and not item["metadata"].get("deletionTimestamp")
+    )
+
+
+def status(world: World, name: str = "shops") -> dict[str, Any]:
+    return (world.get("ApplicationSet", name, NAMESPACE, API) or {}).get("status") or {}
+
+
+def ready(world: World, name: str = "shops") -> dict[str, Any]:
+    return next((one for one in status(world, name).get("conditions", []) if one["type"] == "Ready"), {})
+
+
+def eventually(world: World, expected: list[str], reason: str = "Current") -> None:
+    until(
+        lambda: apps(world) == expected and ready(world).get("reason") == reason,
+        15,
+        lambda: (apps(world), json.dumps(status(world), indent=1)),
+    )
+
+
+def test_folders_of_git_become_applications_that_sync(world: World) -> None:
+    commit(world, "a", "b")
+    declare(world, folders(world))
+    world.start()
+    eventually(world, ["a", "b"])
+    until(lambda: world.get("ConfigMap", "in-a") and world.get("ConfigMap", "in-b"))
+    found = world.get("Application", "a", NAMESPACE, API) or {}
+    assert found["metadata"]["labels"] == {"gitsync.dev/applicationset": "shops"}
+    assert found["metadata"]["ownerReferences"][0]["name"] == "shops"
+    assert status(world)["counts"] == {"desired": 2, "current": 2, "failed": 0, "waiting": 0}
+
+
+def test_a_new_folder_becomes_an_application(world: World) -> None:
+    commit(world, "a")
+    declare(world, folders(world))
+    world.start()
+    eventually(world, ["a"])
+    commit(world, "b")
+    until(lambda: apps(world) == ["a", "b"], 3)
+
+
+def test_a_changed_element_changes_only_its_application(world: World) -> None:
+    commit(world, "a", "b")
+    declare(world, listed("a", "b"))
+    world.start()
+    eventually(world, ["a", "b"])
+    before = writes_of_set(world)
+    elements = [{"path": "apps/a", "path.basename": "a"}, {"path": "apps", "path.basename": "b"}]
+    declare(world, [{"list": {"elements": elements}}])
+    until(lambda: spec(world, "b")["source"]["path"] == "apps")
+    settle(world)
+    assert writes_of_set(world) == before + 1
+
+
+def test_a_removed_element_deletes_its_application(world: World) -> None:
+    commit(world, "a", "b", "c", "d")
+    declare(world, listed("a", "b", "c", "d"))
+    world.start()
+    eventually(world, ["a", "b", "c", "d"])
+    declare(world, listed("a", "b", "c"))
+    eventually(world, ["a", "b", "c"])
+
+
+def test_deletions_above_the_share_wait_for_approval(world: World) -> None:
+    commit(world, "a", "b", "c", "e")
+    declare(world, listed("a", "b", "c"))
+    world.start()
+    eventually(world, ["a", "b", "c"])
+    declare(world, listed("a", "e"))
+    eventually(world, ["a", "b", "c", "e"], "AwaitingApproval")
+    held = status(world)["heldDeletions"]
+    assert (held["names"], held["count"]) == (["b", "c"], 2)
+    assert "2 of 3 Applications would be deleted, more than maxDeletePercent (25)" in held["reason"]
+    assert "approve it by `gitsync appset approve shops -n gitsync`" in ready(world)["message"]
+    approve(world, "not-the-id")
+    settle(world)
+    assert apps(world) == ["a", "b", "c", "e"]
+    approve(world, status(world)["heldDeletions"]["id"])
+    eventually(world, ["a", "e"])
+    assert "heldDeletions" not in status(world)
+
+
+def test_a_generator_that_yields_nothing_waits(world: World) -> None:
+    commit(world, "a", "b")
+    declare(world, folders(world), syncPolicy={"maxDeletePercent": 100})
+    world.start()
+    eventually(world, ["a", "b"])
+    world.repo.commit("empty", {"apps/a/x.yaml": None, "apps/b/x.yaml": None, "other": "x"})
+    eventually(world, ["a", "b"], "AwaitingApproval")
+    assert "spec.generators[0] yields nothing" in ready(world)["message"]
+    commit(world, "a", "b")
+    eventually(world, ["a", "b"])
+
+
+def test_an_application_of_others_is_never_taken_over(world: World) -> None:
+    commit(world, "a", "shop")
+    world.application("shop")
+    uid = (world.get("Application", "shop", NAMESPACE, API) or {})["metadata"]["uid"]
+    declare(world, listed("shop", "a"))
+    world.start()
+    eventually(world, ["a", "shop"], "NameTaken")
+    found = world.get("Application", "shop", NAMESPACE, API) or {}
+    assert found["metadata"]["uid"] == uid
+    assert "ownerReferences" not in found["metadata"]
+    assert found["spec"]["source"]["path"] == "shop"
+    world.client.send("DELETE", f"/apis/{API}/namespaces/{NAMESPACE}/applications/shop", {})
+    eventually(world, ["a", "shop"])
+
+
+def test_what_users_set_stays_and_other_changes_are_reverted(world: World) -> None:
+    commit(world, "a")
+    declare(world, listed("a"))
+    world.start()
+    eventually(world, ["a"])
+    world.controller.requests.suspend(f"{NAMESPACE}/a", True)
+    world.apply({**named("a"), "spec": {"source": {"path": "elsewhere"}}}, manager="ada")
+    until(lambda: spec(world, "a")["source"]["path"] == "apps/a")
+    assert spec(world, "a")["suspend"] is True
+
+
+@pytest.mark.parametrize("is_preserved", [True, False])
+def test_deleting_the_set_deletes_its_applications(world: World, is_preserved: bool) -> None:
+    commit(world, "a")
+    declare(world, listed("a"), syncPolicy={"preserveResourcesOnDeletion": is_preserved})
+    world.start()
+    eventually(world, ["a"])
+    until(lambda: world.get("ConfigMap", "in-a"))
+    world.client.send("DELETE", f"/apis/{API}/namespaces/{NAMESPACE}/applicationsets/shops", {})
+    until(lambda: world.get("Application", "a", NAMESPACE, API) is None)
+    assert (world.get("ConfigMap", "in-a") is not None) is is_preserved
+
+
+@pytest.mark.parametrize(
+    ("policy", "names", "path"),
+    [
+        ("create-only", ["a", "b", "c", "d", "e"], "apps/a"),
+        ("create-update", ["a", "b", "c", "d", "e"], "apps"),
+        ("create-delete", ["a", "b", "c", "e"], "apps/a"),
+    ],
+)
+def test_the_policy_limits_what_is_changed(world: World, policy: str, names: list[str], path: str) -> None:
+    commit(world, "a", "b", "c", "d", "e")
+    declare(world, listed("a", "b", "c", "d"))
+    world.start()
+    eventually(world, ["a", "b", "c", "d"])
+    elements = [{"path": "apps", "path.basename": "a"}, *listed("b", "c", "e")[0]["list"]["elements"]]
+    declare(world, [{"list": {"elements": elements}}], syncPolicy={"applicationsSync": policy})
+    eventually(world, names)
+    assert spec(world, "a")["source"]["path"] == path
+
+
+def test_an_error_changes_nothing_and_names_the_element(world: World) -> None:
+    commit(world, "a", "b")
+    declare(world, listed("a", "b"))
+    world.start()
+    eventually(world, ["a", "b"])
+    declare(world, [{"list": {"elements": [{"path": "apps/a"}]}}])
+    eventually(world, ["a", "b"], "InvalidInput")
+    assert "spec.generators[0].list.elements[0] has no parameter 'path.basename'" in ready(world)["message"]
+
+
+def test_idle_sets_and_unrelated_commits_make_no_request(world: World) -> None:
+    commit(world, "a")
+    files = [{"git": {"repoURL": world.repo.url, "requeueAfterSeconds": 1, "files": [{"path": "set.yaml"}]}}]
+    world.repo.commit("set", {"set.yaml": "{name: a}"})
+    declare(world, files, template=template(world, "{{name}}", "apps/a"))
+    world.start()
+    eventually(world, ["a"])
+    settle(world)
+    before = requests_of_sets(world)
+    world.repo.commit("unrelated", {"docs/x.md": "text"})
+    settle(world, 2.5)
+    assert requests_of_sets(world) == before
+
+
+def test_a_restart_writes_nothing(world: World) -> None:
+    commit(world, "a", "b")
+    declare(world, folders(world))
+    world.start()
+    eventually(world, ["a", "b"])
+    settle(world)
+    world.stop()
+    before = writes_of_set(world)
+    world.start()
+    settle(world, 2)
+    assert writes_of_set(world) == before
+    assert ready(world)["status"] == "True"
+
+
+def test_a_lost_answer_ends_the_same_and_is_audited(world: World) -> None:
+    commit(world, "a", "b")
+    world.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="applications.gitsync.dev", count=3))
+    declare(world, listed("a", "b"))
+    world.start()
+    eventually(world, ["a", "b"])
+    until(lambda: [*world.controller.records.unfinished()] == [])
+    records = world.controller.records.audit_records(f"{NAMESPACE}/applicationset:shops", outcome="Succeeded")
+    assert sorted((one.action, one.resource.rpartition("/")[2]) for one in records) == [
+        ("create", "a"),
+        ("create", "b"),
+    ]
+
+
+def test_a_thousand_elements_take_one_apply_each(world: World) -> None:
+    world.repo.commit("one", {"apps/x.yaml": config_map("x", y="1")})
+    elements = [{"name": f"app-{number}"} for number in range(1000)]
+    suspended = template(world, "{{name}}", "apps", suspend=True)
+    declare(world, [{"list": {"elements": elements}}], template=suspended)
+    world.start()
+    until(lambda: status(world).get("counts", {}).get("current") == 1000 and ready(world)["status"] == "True", 60)
+    assert writes_of_set(world) == 1000
+    elements[7] = {"name": "another"}
+    declare(world, [{"list": {"elements": elements}}], template=suspended)
+    until(lambda: "another" in apps(world) and "app-7" not in apps(world), 60)
+    settle(world)
+    assert writes_of_set(world) == 1002
+
+
+def named(name: str) -> Manifest:
+    return {"apiVersion": API, "kind": "Application", "metadata": {"name": name, "namespace": NAMESPACE}}
+
+
+def spec(world: World, name: str) -> dict[str, Any]:
+    return (world.get("Application", name, NAMESPACE, API) or {}).get("spec") or {}
+
+
+def template(world: World, name: str, path: str, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {**SPEC, "source": source(world, path), **more}}
+
+
+def approve(world: World, id: str) -> None:
+    marks = {"gitsync.dev/approve-deletions": id}
+    metadata = {"name": "shops", "namespace": NAMESPACE, "annotations": marks}
+    world.apply({"apiVersion": API, "kind": "ApplicationSet", "metadata": metadata}, manager="approver")
+
+
+def settle(world: World, seconds: float = 0.7) -> None:
+    """Wait until a reconcile that is due would have ended."""
+    time.sleep(seconds)
+    until(lambda: world.controller.requests.queue_length() == 0)
+
+
+def writes_of_set(world: World) -> int:
+    """Return how many applies and deletes of Applications were requested; their own controller updates them."""
+    return sum(world.sandbox.requests(verb=verb, resource="applications.gitsync.dev") for verb in ("patch", "delete"))
+
+
+def requests_of_sets(world: World) -> int:
+    requests = world.sandbox.requests
+    kinds = ("applicationsets.gitsync.dev", "applicationsets.gitsync.dev/status")
+    return sum(requests(verb=verb, resource=one) for verb in ("get", "update", "patch", "list") for one in kinds)
