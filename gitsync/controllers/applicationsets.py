@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import APPLICATION, APPLICATION_SET
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
@@ -12,6 +9,7 @@ from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.applicationsets.keys import key_of, set_of
 from gitsync.operator.applicationsets.reconciler import SetCache, SetReconciler
 from gitsync.operator.kinds import own_resource
+from gitsync.plan.risk.application_sets import git_generators
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.runtime.controller import Controller
@@ -143,21 +141,9 @@ def _input(manifest: Manifest | None) -> tuple[object, ...]:
     return (uid_of(manifest), meta.get("generation"), *marks, meta.get("deletionTimestamp"))
 
 
-def _generators(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the Git generators in a part of a spec, which may be invalid, at any depth."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _generators(item)
-    elif isinstance(value, Mapping):
-        if isinstance(value.get("git"), Mapping):
-            yield value["git"]
-        for name in ("matrix", "merge"):
-            yield from _generators(at(value, name, "generators"))
-
-
 def _of_git(manifest: Manifest, *path: str) -> frozenset[str]:
     """Return the texts at a path of the Git generators of a set."""
-    found = (at(one, *path) for one in _generators(at(manifest, "spec", "generators")))
+    found = (at(one, *path) for one in git_generators(at(manifest, "spec", "generators")))
     return frozenset(text for text in found if isinstance(text, str))
 
 

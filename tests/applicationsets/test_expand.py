@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.application import parse_application
 from tests.applicationsets.factories import REPO, expanded, git, listed, manifest, named, names
 
 FILES = {
@@ -169,6 +170,18 @@ def test_a_set_marks_what_it_yields() -> None:
     (owner,) = one.manifest["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("ApplicationSet", "uid-of-the-set", True)
     assert one.manifest["metadata"]["namespace"] == "gitsync"
+
+
+def test_applications_of_a_set_in_git_are_managed_as_the_set_is() -> None:
+    given = manifest(listed({"name": "a"}))
+    path = "gitsync.dev/ApplicationSet/gitsync/shops"
+    given["metadata"]["annotations"] = {"gitsync.dev/tracking-id": f"gitsync/root:{path}"}
+    (one,) = expanded(given).applications.values()
+    app = parse_application(one.manifest)
+    assert (app.owner, app.is_managed) == ("gitsync/root", True)
+    given["metadata"]["annotations"] = {"gitsync.dev/tracking-id": f"gitsync/root:{path}-copy"}
+    (one,) = expanded(given).applications.values()
+    assert not parse_application(one.manifest).is_managed
 
 
 def test_a_preserved_set_yields_applications_that_keep_their_objects() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
 from tests.waiting import until
 
+ROOT = Path(__file__).resolve().parents[2]
 API = "gitsync.dev/v1alpha1"
 SPEC = {"destination": {"namespace": "shop"}, "sync": {"interval": "1s"}}
 
@@ -257,10 +261,28 @@ def test_a_lost_answer_ends_the_same_and_is_audited(world: World) -> None:
     ]
 
 
+def test_a_controller_killed_while_it_creates_ends_the_same(world: World) -> None:
+    names = [f"app-{number}" for number in range(60)]
+    script = [sys.executable, "-m", "tests.flow.controller_process", str(world.kubeconfig), str(world.folder / "data")]
+    running = subprocess.Popen(script, cwd=ROOT)
+    try:
+        declare(world, [{"list": {"elements": [{"name": name} for name in names]}}], template=idle(world))
+        until(lambda: len(apps(world)) >= 20, 30)
+    finally:
+        running.kill()
+        running.wait()
+    world.start()
+    eventually(world, sorted(names))
+    until(lambda: [*world.controller.records.unfinished()] == [])
+    key = f"{NAMESPACE}/applicationset:shops"
+    done = world.controller.records.audit_records(key, limit=1000, outcome="Succeeded")
+    assert {one.resource.rpartition("/")[2] for one in done} == set(names)
+
+
 def test_a_thousand_elements_take_one_apply_each(world: World) -> None:
     world.repo.commit("one", {"apps/x.yaml": config_map("x", y="1")})
     elements = [{"name": f"app-{number}"} for number in range(1000)]
-    suspended = template(world, "{{name}}", "apps", suspend=True)
+    suspended = idle(world)
     declare(world, [{"list": {"elements": elements}}], template=suspended)
     world.start()
     until(lambda: status(world).get("counts", {}).get("current") == 1000 and ready(world)["status"] == "True", 60)
@@ -282,6 +304,11 @@ def spec(world: World, name: str) -> dict[str, Any]:
 
 def template(world: World, name: str, path: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {**SPEC, "source": source(world, path), **more}}
+
+
+def idle(world: World) -> dict[str, Any]:
+    """Return a template of Applications that do nothing by themselves."""
+    return template(world, "{{name}}", "apps", suspend=True)
 
 
 def approve(world: World, id: str) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import DRIFT, Action, Change
-from gitsync.objects.keys import APPLICATION, REQUESTED_SYNC
+from gitsync.objects.keys import APPLICATION, APPLICATION_SET, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.plan.risk import application_sets
 
+_KINDS = (APPLICATION, APPLICATION_SET)
 _APPROVAL = {"Never": 0, "Dangerous": 1, "Moderate": 2}
 
 WIDER: dict[str, Callable[[Application, Application], bool]] = {
@@ -51,23 +53,25 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
 
 def wider_than_parent(change: Change, parent: Application) -> str | None:
     """Match a new Application that may do more than the one that manages it; the finding names the field."""
-    if change.ref.of != APPLICATION or change.desired is None or change.action in (Action.UPDATE, Action.PRUNE):
+    if change.ref.of not in _KINDS or change.desired is None or change.action in (Action.UPDATE, Action.PRUNE):
         return None
     if metadata_of(change.desired).get("finalizers"):
         return "metadata.finalizers"
+    if change.ref.of == APPLICATION_SET and (found := application_sets.wider_than_parent(change.desired, parent)):
+        return found
     return _first_wider(parent, change.desired)
 
 
 def elsewhere(change: Change, parent: Application) -> str | None:
     """Match an Application outside the namespace of the one that manages it."""
-    if change.ref.of != APPLICATION or change.ref.namespace == parent.namespace:
+    if change.ref.of not in _KINDS or change.ref.namespace == parent.namespace:
         return None
     return change.ref.namespace
 
 
 def widened(change: Change) -> str | None:
     """Match an Application that may do more than before; the finding names the field."""
-    if change.ref.of != APPLICATION or change.live is None or change.desired is None:
+    if change.ref.of not in _KINDS or change.live is None or change.desired is None:
         return None
     drift = [difference.pointer for difference in change.differences if difference.kind in DRIFT]
     if any(pointer.startswith("/metadata/finalizers") for pointer in drift):
@@ -77,23 +81,30 @@ def widened(change: Change) -> str | None:
         return f"metadata.annotations[{REQUESTED_SYNC}]"
     if "/spec/suspend" in drift:
         return "spec.suspend"
+    if change.ref.of == APPLICATION_SET and (found := application_sets.widened(change.live, change.desired)):
+        return found
     try:
-        return _first_wider(parse_application(change.live), change.desired)
+        return _first_wider(_parsed(change.live), change.desired)
     except InvalidInput:
         return "spec is invalid"
 
 
 def deletes(change: Change) -> str | None:
     """Match the delete of an Application, which may delete all that it applied."""
-    return "" if change.ref.of == APPLICATION and change.action in (Action.PRUNE, Action.REPLACE) else None
+    return "" if change.ref.of in _KINDS and change.action in (Action.PRUNE, Action.REPLACE) else None
 
 
 def _first_wider(old: Application, manifest: Manifest) -> str | None:
     try:
-        new = parse_application(manifest)
+        new = _parsed(manifest)
     except InvalidInput:
         return "spec is invalid"
     return next((field for field, is_wider in WIDER.items() if is_wider(old, new)), None)
+
+
+def _parsed(manifest: Manifest) -> Application:
+    """Return an Application, or the one that the template of an ApplicationSet is."""
+    return parse_application(application_sets.template_of(manifest) or manifest)
 
 
 def _source(app: Application) -> tuple[str, str, str]:

@@ -128,3 +128,71 @@ def test_finalizers_suspend_and_a_requested_sync_always_ask():
     asked = declared()
     asked["metadata"]["annotations"] = {REQUESTED_SYNC: "now"}
     assert judged(asked, declared()).reason.endswith(f"[{REQUESTED_SYNC}]")
+
+
+def application_set(generators=({"list": {"elements": [{"name": "a"}]}},), annotations=None, **sections):
+    source = {"repoURL": "https://git.example/team", "path": "{{name}}", **sections.pop("source", {})}
+    template = {"metadata": {"name": "{{name}}"}, "spec": {"source": source, **sections}}
+    return {
+        "apiVersion": "gitsync.dev/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": "child", "namespace": "gitsync", **({"annotations": annotations} if annotations else {})},
+        "spec": {"generators": list(generators), "template": template},
+    }
+
+
+def files(url="https://git.example/team", **more):
+    return {"git": {"repoURL": url, "files": [{"path": "a.yaml"}], **more}}
+
+
+NESTED = {"matrix": {"generators": [files("https://git.example/evil"), files()]}}
+APPROVED = {"gitsync.dev/approve-deletions": "0123"}
+
+
+@pytest.mark.parametrize(("field", "narrow", "wide"), CASES)
+def test_the_template_of_a_set_has_the_rights_of_an_application(field, narrow, wide):
+    for result in (
+        judged(application_set(**copy.deepcopy(wide)), parent=declared("root", **copy.deepcopy(narrow))),
+        judged(application_set(**copy.deepcopy(wide)), application_set(**copy.deepcopy(narrow))),
+    ):
+        assert (result.risk, result.always_asks) == (Risk.DANGEROUS, True)
+        assert field in result.reason
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (application_set([files("https://git.example/evil")]), "spec.generators"),
+        (application_set([files(revision="unprotected")]), "spec.generators"),
+        (application_set([files(credentials={"secretRef": {"name": "others"}})]), "spec.generators"),
+        (application_set([NESTED]), "spec.generators"),
+        (application_set(destination={"namespace": "{{name}}"}), "spec.destination.namespace"),
+        (application_set(annotations=APPROVED), "approve-deletions"),
+    ],
+)
+def test_a_new_set_lets_only_its_own_repository_choose_parameters(given, field):
+    result = judged(given)
+    assert (result.rule, result.always_asks) == ("application-wider", True)
+    assert field in result.reason
+
+
+def test_a_set_of_its_own_repository_is_created_without_a_question():
+    assert judged(application_set([files()])).risk is Risk.SAFE
+
+
+def test_elements_may_change_where_they_give_no_rights():
+    more = [{"list": {"elements": [{"name": "a"}, {"name": "b"}]}}]
+    assert judged(application_set(more), application_set(), None, None, "/spec/generators").rule == "updates"
+    account = {"destination": {"serviceAccountName": "{{name}}"}}
+    result = judged(application_set(more, **account), application_set(**account))
+    assert (result.rule, "spec.generators" in result.reason) == ("application-widened", True)
+    result = judged(application_set(annotations=APPROVED), application_set())
+    assert (result.rule, "approve-deletions" in result.reason) == ("application-widened", True)
+
+
+def test_a_set_elsewhere_and_its_delete_are_dangerous():
+    other = application_set()
+    other["metadata"]["namespace"] = "other"
+    assert judged(other).rule == "application-elsewhere"
+    gone = Change(ref_of(application_set()), Action.PRUNE, live=application_set())
+    assert classify(gone).rule == "deletes-application"
