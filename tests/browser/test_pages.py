@@ -382,3 +382,29 @@ def test_states_are_told_apart_in_forced_colours(open_page: Opens) -> None:
     assert padding > 4
     current = page.locator(".tabs [aria-current]").evaluate("item => getComputedStyle(item).borderTopWidth")
     assert current == "2px"
+
+
+@pytest.mark.parametrize("width", [1920, 2560, 3840])
+def test_a_wide_screen_is_used(open_page: Opens, width: int) -> None:
+    page = open_page("/apps", viewport={"width": width, "height": 1000}).page
+    assert page.locator("main").evaluate("main => main.clientWidth") >= 0.6 * width
+
+
+def test_three_states_of_a_tile_are_in_one_row(open_page: Opens) -> None:
+    page = open_page("/", viewport={"width": 1440, "height": 900}).page
+    rows = (
+        page.locator(".tile", has_text="Health")
+        .locator("ul")
+        .evaluate(
+            """list => {
+            const names = ["Progressing", "Degraded"];
+            for (const name of names) {
+                const copy = list.firstElementChild.cloneNode(true);
+                copy.querySelector("a > :last-child").lastChild.textContent = name;
+                list.append(copy);
+            }
+            return [...new Set([...list.children].map(item => item.offsetTop))].length;
+        }"""
+        )
+    )
+    assert rows == 1

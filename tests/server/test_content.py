@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 
 from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, Risk
-from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, changed, resource
 
 SHOP = "/apps/gitsync/shop"
+DIGEST = "a" * 64
 
 
 def manifest(name: str, kind: str = "ConfigMap", **data: str) -> dict[str, Any]:
@@ -160,3 +161,35 @@ def test_a_secret_is_masked_wherever_content_is_shown(site: Open) -> None:
         assert "c2stdmVyeS1zZWNyZXQ" not in text
         assert "token" in text
     assert mask(secret)["data"] == {"token": "••••••"}
+
+
+def test_a_sync_shows_who_approved_or_rejected_it_and_why(site: Open) -> None:
+    opened = site([application()])
+    records = opened.engine.records
+    other = replace(review_record("approve", "Eve", "not this plan"), digest="b" * 64)
+    records.audit(
+        [review_record("reject", "Ada", "too risky"), review_record("approve", "Bob", "cleared by legal"), other]
+    )
+    commit = Commit("c" * 40, "Change", "Ada <ada@example.com>", NOW)
+    sync = SyncRecord(
+        "gitsync/shop",
+        commit,
+        "commit",
+        NOW,
+        400,
+        Outcome.SUCCEEDED,
+        "Dangerous",
+        DIGEST,
+        approver="Bob",
+        initiator="Git",
+    )
+    text = opened.get(f"{SHOP}/history/{records.save(sync).id}").text
+    rejected, approved = text.index("Rejected by Ada"), text.index("Approved by Bob")
+    assert rejected < text.index("too risky") < approved < text.index("cleared by legal")
+    assert "not this plan" not in text
+
+
+def review_record(action: str, by: str, reason: str) -> AuditRecord:
+    return AuditRecord(
+        "gitsync/shop", action, "", Outcome.SUCCEEDED, NOW, "", reason, commit="c" * 40, approver=by, digest=DIGEST
+    )

@@ -49,16 +49,21 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
         view,
         "sync",
         record=record,
-        approval=_approval(pages, record),
+        reviews=_reviews(pages, record),
         steps=steps,
         start=start,
         following=following,
     )
 
 
-def _approval(pages: Pages, record: SyncRecord) -> AuditRecord | None:
-    """Return the audit record of the approval of a sync."""
+def _reviews(pages: Pages, record: SyncRecord) -> list[AuditRecord]:
+    """Return the audit records of the reviews of what a sync applied, rejections among them, oldest first."""
     if not record.approver:
-        return None
-    links = pages.engine.records.audit_records(record.application, action="approve")
-    return next((link for link in links if link.digest == record.digest), None)
+        return []
+    found = [
+        link
+        for action in ("approve", "reject")
+        for link in pages.engine.records.audit_records(record.application, action=action)
+        if link.digest == record.digest
+    ]
+    return sorted(found, key=lambda link: link.id)

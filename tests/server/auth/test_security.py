@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gitsync.errors import InvalidInput
@@ -52,6 +54,12 @@ def test_every_answer_carries_the_headers(site: Open, path: str, status: int) ->
     assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == ("no-cache" if path == "/static/style.css" else "no-store")
     assert "Traceback" not in answer.text
+
+
+def test_a_page_that_failed_has_the_layout_and_the_id_of_its_log(site: Open) -> None:
+    text = site([application()]).get("/apps/gitsync/shop/revert").text
+    assert '<nav aria-label="Main"' in text
+    assert re.search(r"Its log has the details under [0-9a-f]{8}; try again", text)
 
 
 def test_static_files_are_kept_for_ever_under_the_name_of_their_content(site: Open) -> None:
