@@ -161,7 +161,7 @@ def test_one_address_does_not_delay_others(site: Open) -> None:
 def test_a_read_only_dashboard_shows_no_button_and_takes_no_form(site: Open) -> None:
     opened = site([application(resources=[resource("a", sync="OutOfSync")], held=("it waits",))], read_only=True)
     for path in ("/", "/approvals", "/apps/gitsync/shop", "/apps/gitsync/shop/plan", "/apps/gitsync/shop/suspend"):
-        assert "<button" not in opened.get(path).text.partition("<dialog")[0]
+        assert "<button" not in opened.get(path).text.partition('<aside id="panel"')[0]
         assert 'method="post"' not in opened.get(path).text
     for action in ("sync", "suspend", "resume", "review", "revert"):
         assert opened.post(f"/apps/gitsync/shop/{action}").status == 403
