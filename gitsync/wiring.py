@@ -113,6 +113,7 @@ class Engine:
     manager: Manager
     view: StateReader
     requests: SyncRequests
+    sets: ApplicationSetController
     records: SqlRecords
     source: Repositories
     cluster: KubernetesCluster
@@ -241,6 +242,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         manager=Manager(parts),
         view=state,
         requests=applications,
+        sets=sets,
         records=records,
         source=source,
         cluster=cluster,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import APPLICATION, APPLICATION_SET
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
@@ -119,6 +121,14 @@ class ApplicationSetController:
     def repositories(self) -> frozenset[str]:
         """Return the URLs of the repositories that generators name."""
         return frozenset(url for one in self.sets() for url in _of_git(one, "repoURL"))
+
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        """Poll the repositories with these URLs that generators read, now; return how many sets read one."""
+        found = [ref_of(one) for one in self.sets() if any(map(is_it, _of_git(one, "repoURL")))]
+        for ref in found:
+            if (cache := self._caches.get(ref)) is not None:
+                self._reconciler.poll_now(key_of(ref), cache)
+        return len(found)
 
     def _enqueue_related(self, application: Manifest) -> None:
         """Enqueue the set of an Application, and those whose next Application may have its name."""

@@ -10,8 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
-from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, TRACKING_ID
-from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
+from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LABEL, TRACKING_ID
+from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
 
@@ -376,9 +376,10 @@ class Application:
     """
     One Application custom resource: its identity and its validated spec; ``key`` is ``namespace/name``.
 
-    ``owner`` is the key of the Application whose marks it carries, empty where a user applied it. ``field_manager``
-    applies its objects. ``owns_by_reference``: its objects name its uid as their controller, instead of carrying
-    marks; that is so for the plans of Agents.
+    ``owner`` is the key of the Application whose marks it carries, empty where a user applied it. ``set`` is the name
+    of the ApplicationSet that yields it, empty where none does. ``field_manager`` applies its objects.
+    ``owns_by_reference``: its objects name its uid as their controller, instead of carrying marks; that is so for the
+    plans of Agents.
     """
 
     name: str
@@ -397,6 +398,7 @@ class Application:
     health_checks: tuple[HealthCheck, ...] = ()
     openai: OpenAI | None = None
     owner: str = ""
+    set: str = ""
     field_manager: str = FIELD_MANAGER
     owns_by_reference: bool = False
 
@@ -478,6 +480,7 @@ def parse_application(manifest: Manifest) -> Application:
         depends_on=tuple(f"{other.namespace or namespace}/{other.name}" for other in spec.depends_on),
         health_checks=spec.health_checks,
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
+        set=labels_of(manifest).get(SET_LABEL, ""),
         owner=owner_of_marks(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),
     )
 

@@ -1,5 +1,6 @@
 """Ports: what the engine needs from outside, in its own words; adapters implement them, and so may tests."""
 
+from gitsync.ports.application_sets import ApplicationSets
 from gitsync.ports.clock import Clock
 from gitsync.ports.cluster import Cluster, Resource, Scope
 from gitsync.ports.costs import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
@@ -29,6 +30,7 @@ __all__ = [
     "CREDENTIALS_SECRET",
     "Advice",
     "AdviceCache",
+    "ApplicationSets",
     "ApplicationView",
     "Clock",
     "Cluster",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gitsync.ports import Clock, ObjectDetails, Records, StateReader, SyncRequests
+from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.services.revert_preview import RevertPreview
@@ -23,6 +23,11 @@ class Backend(Protocol):
     @property
     def requests(self) -> SyncRequests:
         """What it may be asked."""
+        ...
+
+    @property
+    def sets(self) -> ApplicationSets:
+        """The ApplicationSets."""
         ...
 
     @property

@@ -13,9 +13,20 @@ from typing import TypeVar, Unpack
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditFilter, AuditRecord, SyncRecord
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
-from gitsync.ports import ApplicationView, Clock, Cost, ObjectDetails, Records, StateEvent, StateReader, SyncRequests
+from gitsync.operator.applicationsets.keys import key_of as set_key
+from gitsync.ports import (
+    ApplicationSets,
+    ApplicationView,
+    Clock,
+    Cost,
+    ObjectDetails,
+    Records,
+    StateEvent,
+    StateReader,
+    SyncRequests,
+)
 from gitsync.server.backend import Backend
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
@@ -37,6 +48,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
     return VisibleBackend(
         view,
         engine.requests,
+        VisibleSets(engine.sets, shows),
         VisibleRecords(engine.records, view, shows),
         engine.reverts,
         engine.provenance,
@@ -54,6 +66,7 @@ class VisibleBackend:
 
     view: StateReader
     requests: SyncRequests
+    sets: ApplicationSets
     records: Records
     reverts: RevertService
     provenance: FieldProvenance
@@ -62,6 +75,19 @@ class VisibleBackend:
     policies: Policies
     usage: TokenUsage
     clock: Clock
+
+
+class VisibleSets:
+    """The ApplicationSets that are shown: a policy names them as ``namespace/applicationset:name``."""
+
+    def __init__(self, sets: ApplicationSets, shows: Shows) -> None:
+        self._sets = sets
+        self._shows = shows
+        self.repository_changed = sets.repository_changed
+
+    def sets(self) -> tuple[Manifest, ...]:
+        """Return the sets that are shown."""
+        return tuple(one for one in self._sets.sets() if self._shows(set_key(ref_of(one))))
 
 
 class VisibleState:

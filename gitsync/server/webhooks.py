@@ -125,14 +125,14 @@ def _ignored(event: str) -> JSONResponse:
 
 
 def _poll(engine: Backend, urls: frozenset[str]) -> int:
-    """Request a poll of the Applications with one of these repositories; return how many there are."""
+    """Request a poll of the Applications and sets with one of these repositories; return how many there are."""
     keys = [
         view.key
         for view in engine.view.applications()
         if view.application is not None and normal(view.application.source.repo_url) in urls
     ]
     engine.requests.repository_changed(keys)
-    return len(keys)
+    return len(keys) + engine.sets.repository_changed(lambda url: normal(url) in urls)
 
 
 async def _receive(request: Request, body: IO[bytes], digest: hmac.HMAC) -> bool:

@@ -119,6 +119,10 @@ class World:
         """Let a policy list cluster-scoped kinds, so that they need no approval; before the start."""
         self._policy = Policy(cluster_kinds=cluster_kinds)
 
+    def allow(self, policy: Policy) -> None:
+        """Let this policy apply to all Applications; before the start."""
+        self._policy = policy
+
     def stop(self) -> None:
         if self._controller is not None:
             self._controller.stop()

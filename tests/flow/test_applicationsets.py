@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.faults import Fault, FaultKind
 from tests.flow.environment import NAMESPACE, World
@@ -97,6 +98,27 @@ def test_a_new_folder_becomes_an_application(world: World) -> None:
     eventually(world, ["a"])
     commit(world, "b")
     until(lambda: apps(world) == ["a", "b"], 3)
+
+
+def test_a_push_event_polls_what_a_set_reads(world: World) -> None:
+    commit(world, "a")
+    slow = [{"git": {"repoURL": world.repo.url, "requeueAfterSeconds": 3600, "directories": [{"path": "apps/*"}]}}]
+    declare(world, slow, template=template(world, "{{path.basename}}", "{{path}}", suspend=True))
+    world.start()
+    eventually(world, ["a"])
+    commit(world, "b")
+    assert world.controller.sets.repository_changed(lambda url: url == world.repo.url) == 1
+    assert world.controller.sets.repository_changed(lambda url: False) == 0
+    until(lambda: apps(world) == ["a", "b"], 5)
+
+
+def test_a_policy_limits_the_repositories_of_generators(world: World) -> None:
+    commit(world, "a")
+    world.allow(Policy(repositories=("https://git.example.com/*",)))
+    declare(world, folders(world))
+    world.start()
+    eventually(world, [], "InvalidInput")
+    assert "is not allowed by policy" in ready(world)["message"]
 
 
 def test_a_changed_element_changes_only_its_application(world: World) -> None:

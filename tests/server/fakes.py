@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +168,22 @@ class KeptDetails:
         return self.log
 
 
+@dataclass(slots=True)
+class StillSets:
+    """ApplicationSets with their status; ``polled`` are the URLs of pushes that one of them reads."""
+
+    known: list[Manifest] = field(default_factory=list)
+    polled: list[str] = field(default_factory=list)
+
+    def sets(self) -> tuple[Manifest, ...]:
+        return tuple(self.known)
+
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        urls = [one["spec"]["generators"][0]["git"]["repoURL"] for one in self.known]
+        self.polled += [url for url in urls if is_it(url)]
+        return len(self.polled)
+
+
 class StoppedClock:
     def now(self) -> datetime:
         return NOW
@@ -219,6 +235,7 @@ class StillEngine:
     policies: Any
     clock: StoppedClock
     usage: StillUsage = field(default_factory=lambda: StillUsage())
+    sets: StillSets = field(default_factory=lambda: StillSets())
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:

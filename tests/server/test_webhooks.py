@@ -90,6 +90,13 @@ def test_the_answer_counts_the_applications_that_matched(site: Open) -> None:
     assert answer(opened, "github", OTHER, signed("github", OTHER)) == (202, {"accepted": True, "matched": 0})
 
 
+def test_sets_that_read_the_repository_are_polled(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    opened.engine.sets.known = [{"spec": {"generators": [{"git": {"repoURL": "https://git.example.com/shop.git"}}]}}]
+    assert answer(opened, "github", PUSH, signed("github")) == (202, {"accepted": True, "matched": 2})
+    assert opened.engine.sets.polled == ["https://git.example.com/shop.git"]
+
+
 @pytest.mark.parametrize(
     ("provider", "header", "event", "body"),
     [

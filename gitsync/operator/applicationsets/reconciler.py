@@ -72,6 +72,10 @@ class SetReconciler:
         """Return the keys with writes that have no outcome."""
         return self._writer.interrupted()
 
+    def poll_now(self, key: str, cache: SetCache) -> None:
+        """Poll the repositories of a set now: a push was received."""
+        self._sources.poll_now(key, cache.sources)
+
     def leave(self, key: str, cache: SetCache) -> None:
         """Stop watching for a set that another replica reconciles."""
         self._sources.leave(key, cache.sources)

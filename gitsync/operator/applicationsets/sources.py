@@ -86,6 +86,10 @@ class SetSources:
             min(failed, default=None),
         )
 
+    def poll_now(self, key: str, cache: SourcesCache) -> None:
+        """Poll the branches of a set now, by its key: a push was received."""
+        self._watcher.poll_now([source_key(key, index) for index in tuple(cache.git)])
+
     def leave(self, key: str, cache: SourcesCache) -> None:
         """Stop watching the branches of a set, by its key."""
         for index in cache.git:

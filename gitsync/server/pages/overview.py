@@ -21,6 +21,7 @@ from gitsync.server.rows.applications import (
     newest_syncs,
     problems,
 )
+from gitsync.server.rows.applicationsets.problems import set_problems
 from gitsync.server.rows.query import Query
 from gitsync.server.rows.timeline import Entry
 
@@ -63,6 +64,7 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
         health_counts=counts(found, "health", HEALTH_STATES),
         suspended=sum(row.is_suspended for row in found),
         attention=attention[:_LISTED],
+        sets=set_problems(backend.sets.sets()),
         more=len(attention) - _LISTED,
         busy=[row for row in found if is_busy(row)][:_LISTED],
         rows=found[:_LISTED],

@@ -20,7 +20,7 @@ from gitsync.server.rows.verdict import verdict_of
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
-NAMES: Final = ("app", "ns", "state", "sync", "health", "by", "commit", "is")
+NAMES: Final = ("app", "set", "ns", "state", "sync", "health", "by", "commit", "is")
 """The members of a filter that the list of applications accepts."""
 PAGE = 50
 _DIFFERING = re.compile(r"\S*/\S*|\d+|[0-9a-f]{7,}")
@@ -32,7 +32,8 @@ class AppRow:
     One application as lists show it; ``rank`` is lower the more it needs a person.
 
     ``state``, ``reason`` and ``since_time`` (RFC 3339) are its verdict. ``commit`` is the newest in Git, with its
-    message and author; ``applied`` is what the cluster was brought to last.
+    message and author; ``applied`` is what the cluster was brought to last. ``set`` is the ApplicationSet that yields
+    it.
     """
 
     key: str
@@ -52,6 +53,7 @@ class AppRow:
     resources: str
     rank: int
     sequence: int
+    set: str = ""
 
     @property
     def is_behind(self) -> bool:
@@ -84,6 +86,7 @@ def app_row(view: ApplicationView) -> AppRow:
         resources=f"{synced}/{total}" if total else "",
         rank=verdict.rank,
         sequence=view.sequence,
+        set=view.application.set if view.application is not None else "",
     )
 
 
@@ -132,6 +135,7 @@ def _text(row: AppRow) -> str:
 
 _READ: Final[Mapping[str, Callable[[AppRow], Iterable[str]]]] = {
     "app": lambda row: (row.key, row.name),
+    "set": lambda row: (row.set,),
     "ns": lambda row: (row.namespace,),
     "state": lambda row: (row.state,),
     "sync": lambda row: (row.sync,),

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 NAMES: Final = (
     *("app", "ns", "kind", "name", "state", "sync", "health", "risk", "by", "is", "commit", "since", "until"),
-    *("model", "phase"),
+    *("model", "phase", "set"),
 )
 """Every name of a member; a list accepts some of them."""
 _TIMES: Final = ("since", "until")
