@@ -38,8 +38,11 @@ class Need:
 def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: str) -> Iterator[Need]:
     """Yield what the controller needs for its own work; ``leases_in`` is empty without replicas."""
     for namespace in namespaces or ("",):
-        yield Need(APPLICATION.group, "applications", (*READ, "patch", "update"), namespace)
-        yield Need(APPLICATION.group, "applications/status", ("patch", "update"), namespace)
+        yield Need(APPLICATION.group, "applications", (*READ, "create", "patch", "update", "delete"), namespace)
+        yield Need(APPLICATION.group, "applicationsets", READ, namespace)
+        yield Need(APPLICATION.group, "applicationsets/finalizers", ("update",), namespace)
+        for kind in ("applications", "applicationsets"):
+            yield Need(APPLICATION.group, f"{kind}/status", ("patch", "update"), namespace)
     for definition in definitions() if install_crds else ():
         name = definition["metadata"]["name"]
         yield Need("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), name=name)
