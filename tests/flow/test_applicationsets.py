@@ -112,6 +112,16 @@ def test_a_push_event_polls_what_a_set_reads(world: World) -> None:
     until(lambda: apps(world) == ["a", "b"], 5)
 
 
+def test_a_branch_that_appears_later_is_read(world: World) -> None:
+    commit(world, "a")
+    later = {"repoURL": world.repo.url, "revision": "later", "requeueAfterSeconds": 1}
+    declare(world, [{"git": {**later, "directories": [{"path": "apps/*"}]}}])
+    world.start()
+    eventually(world, [], "InvalidInput")
+    world.repo.git("push", "-q", "origin", "HEAD:later")
+    eventually(world, ["a"])
+
+
 def test_a_policy_limits_the_repositories_of_generators(world: World) -> None:
     commit(world, "a")
     world.allow(Policy(repositories=("https://git.example.com/*",)))

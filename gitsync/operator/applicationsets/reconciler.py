@@ -15,7 +15,7 @@ from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
 from gitsync.operator.applicationsets.keys import key_of
-from gitsync.operator.applicationsets.sources import Files, SetSources, SourcesCache
+from gitsync.operator.applicationsets.sources import Files, SetSources, SourcesCache, poll_interval
 from gitsync.operator.applicationsets.writer import SetWriter, failures, is_passing
 from gitsync.operator.kinds import own_resource
 from gitsync.ports import Ports
@@ -50,8 +50,10 @@ class SetReconciler:
             return None  # the API server deletes the Applications, by their owner references
         ref, before = ref_of(manifest), manifest.get("status") or {}
         generation = int(metadata_of(manifest).get("generation", 0))
+        retry_after = None
         try:
             given = parse_application_set(manifest)
+            retry_after = poll_interval(given)
             files = self._sources.files(given, cache.sources, self._clock.now())
             if files is None:
                 return None  # the answer of Git enqueues the set
@@ -60,7 +62,7 @@ class SetReconciler:
             self._statuses.write(manifest, failed_status(ref, generation, error, before, self._stamp()))
             if isinstance(error, TransientError):
                 raise
-            return None
+            return retry_after  # a revision that does not exist, or is not signed, is not watched
         return self._bring(manifest, given, expansion, cache) or files.requeue_after
 
     def forget(self, key: str, cache: SetCache) -> bool:

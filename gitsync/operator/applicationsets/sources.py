@@ -137,6 +137,11 @@ class SetSources:
         return tree
 
 
+def poll_interval(given: ApplicationSet) -> float | None:
+    """Return the shortest time between polls of the Git generators of a set, None where it has none."""
+    return min((float(one.requeue_after_seconds) for one in git_generators(given.spec)), default=None)
+
+
 def _by_source(generators: Iterable[GitGenerator]) -> dict[_Source, list[GitGenerator]]:
     found: dict[_Source, list[GitGenerator]] = {}
     for generator in generators:
