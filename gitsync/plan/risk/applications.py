@@ -38,6 +38,9 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
     ),
     "spec.sync.automated": lambda old, new: new.sync.automated and not old.sync.automated,
     "spec.sync.prune": lambda old, new: new.sync.prune and not old.sync.prune,
+    "spec.sync.preserveResourcesOnDeletion": lambda old, new: (
+        old.sync.preserve_resources_on_deletion and new.sync.deletes_with_application
+    ),
     "spec.sync.ignoreDifferences": lambda old, new: _lacks(new.sync.ignore, old.sync.ignore),
     "spec.sync.windows": lambda old, new: (
         _lacks(old.sync.windows, new.sync.windows)

@@ -65,6 +65,7 @@ CASES = [
     ("spec.risk.approvers", {"risk": {"approvers": {"groups": ["sre"]}}}, {"risk": {"approvers": {"users": ["sre"]}}}),
     ("spec.sync.automated", {"sync": {"automated": False}}, {}),
     ("spec.sync.prune", {"sync": {"prune": False}}, {}),
+    ("spec.sync.preserveResourcesOnDeletion", {"sync": {"preserveResourcesOnDeletion": True}}, {}),
     ("spec.sync.ignoreDifferences", {}, {"sync": {"ignoreDifferences": [IGNORE]}}),
     ("spec.sync.windows", {"sync": {"windows": [WINDOW]}}, {}),
     ("spec.sync.windows", {"sync": {"windows": [ALLOW]}}, {"sync": {"windows": [ALLOW, {**ALLOW, "duration": "2h"}]}}),
