@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def held(file: Path | None, seconds: float) -> Iterator[None]:
         return
     lock = FileLock(file, mode=0o600)
     try:
+        os.stat(file.parent)  # the lock would create an absent folder
         lock.acquire(timeout=seconds, poll_interval=_POLL)
     except Timeout:
         raise RecordUnavailable(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gitsync.cli.commands import SUMMARIES
 from gitsync.cli.main import load_command
@@ -16,6 +17,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.render.yaml.reader import read_all
 from gitsync.server.app import create_app
+from tests.applicationsets.factories import TEMPLATE, listed, manifest
 from tests.asgi_server import serve
 from tests.cli.conftest import Done, Shop, running
 from tests.flow.factories import config_map, deployment
@@ -37,6 +39,9 @@ LISTS: dict[str, tuple[str, ...]] = {
     "events": ("shop", "Deployment/triage"),
     "doctor": (),
     "policy explain": SHOP,
+    "top": (),
+    "appset list": (),
+    "appset preview": ("{set}",),
 }
 OTHERS = {"explain", "agent", "build", "eval"}
 """A reader of folders, a list of one object's revisions, and two commands whose output is a document."""
@@ -75,15 +80,27 @@ def differing(shop: Shop) -> Shop:
     marks = {APPLICATION_LABEL: "shop"}, {TRACKING_ID: f"gitsync/shop:{ref_of(left).path}"}
     left["metadata"] |= dict(zip(("labels", "annotations"), marks, strict=True))
     world.apply(left)
+    world.apply(yaml.safe_load(set_of(shop).read_text(encoding="utf-8")))
+    until(lambda: shop("appset", "list", "-o", "json").json[0]["reason"] == "Current")
     return shop
 
 
-@pytest.mark.timeout(300)  # seventy commands
+def set_of(shop: Shop) -> Path:
+    """Write an ApplicationSet of one suspended application, and return its file."""
+    suspended = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "suspend": True}}
+    given = manifest(listed({"name": "mall"}), template=suspended)
+    del given["metadata"]["uid"]
+    file = shop.world.folder / "set.yaml"
+    file.write_text(yaml.safe_dump(given), encoding="utf-8")
+    return file
+
+
+@pytest.mark.timeout(300)  # ninety commands
 def test_every_list_has_every_format(differing: Shop) -> None:
     assert set(LISTS) == with_formats() - OTHERS
     with serve(create_app(differing.world.controller)) as web:
-        for command, arguments in LISTS.items():
-            name = command.split()
+        for command, given in LISTS.items():
+            name, arguments = command.split(), [argument.format(set=set_of(differing)) for argument in given]
             server = ("--server", web.url) if "--server" in options_of(load_command(name[0])) else ()
 
             def run(output: Format, *rest: str, words: list[str] = name) -> Done:

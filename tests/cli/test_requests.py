@@ -49,7 +49,7 @@ def test_a_sync_reports_what_it_waits_for(shop: Shop) -> None:
     done = shop("sync", "shop", "--timeout", "3")
 
     assert done.code == 3
-    assert "Progressing: Deployment shop/web: Waiting for rollout to finish" in done.err
+    assert "Synced and progressing: Deployment shop/web: Waiting for rollout to finish" in done.err
 
 
 def hold(shop: Shop) -> None:

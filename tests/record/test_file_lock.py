@@ -63,8 +63,10 @@ def test_a_write_waits_for_another_process_and_then_reports_it(tmp_path: Path) -
 
 def test_a_lock_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RecordUnavailable, match="cannot be used: its lock"), held(tmp_path / "file" / "lock", 1):
-        pass
+    for folder in (tmp_path / "file", tmp_path / "absent"):
+        with pytest.raises(RecordUnavailable, match="cannot be used: its lock"), held(folder / "lock", 1):
+            pass
+    assert not (tmp_path / "absent").exists()
 
 
 def test_a_database_in_memory_needs_no_lock() -> None:

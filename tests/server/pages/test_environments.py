@@ -15,7 +15,8 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, FileVersion, ResourceView
-from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.step_source import BUILD_STEP
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
 
