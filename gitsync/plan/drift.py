@@ -61,32 +61,39 @@ IN_SYNC: Final = Drift()
 
 
 def find_drift(
-    desired: Manifest,
-    live: Manifest,
-    schema: Schema | None,
-    manager: str = FIELD_MANAGER,
-    *,
-    three_way: bool = False,
-    is_stored: bool = False,
+    desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER, *, is_stored: bool = False
 ) -> Drift:
     """
     Return where a live object differs from the desired one, with the managers that own each differing field.
 
     ``desired`` is normalised. Without a schema, maps are compared member by member and lists as a whole. What we
-    applied before is read from ``managedFields``; ``three_way``: from the annotation that ``kubectl apply`` leaves.
-    ``is_stored``: the API server stores what we apply to the object as it is, see ``stores_as_declared``.
+    applied before is read from ``managedFields``. ``is_stored``: the API server stores what we apply to the object as
+    it is, see ``stores_as_declared``.
     """
-    known = schema or DEDUCED
-    applied = last_applied_fields(live, known) if three_way else applied_fields(live, manager)
-    if applied is not None and matches_exactly(known, desired, live, applied):
+    applied = applied_fields(live, manager)
+    if _is_exact(desired, live, schema, applied):
         return IN_SYNC
-    declared = declared_fields(desired, known)
-    owners = owners_of(live, manager)
-    walk = _Comparer(replace(owners, ours=applied or MEMBER, others=MEMBER) if three_way else owners)
-    walk.is_stored = is_stored
+    return _compared(_Comparer(owners_of(live, manager), is_stored=is_stored), applied, desired, live, schema)
+
+
+def find_three_way_drift(desired: Manifest, live: Manifest, schema: Schema | None) -> Drift:
+    """As ``find_drift``; what was applied before is read from the annotation that ``kubectl apply`` leaves."""
+    applied = last_applied_fields(live, schema or DEDUCED)
+    if _is_exact(desired, live, schema, applied):
+        return IN_SYNC
+    owners = replace(owners_of(live, FIELD_MANAGER), ours=applied or MEMBER, others=MEMBER)
+    return _compared(_Comparer(owners), applied, desired, live, schema)
+
+
+def _is_exact(desired: Manifest, live: Manifest, schema: Schema | None, applied: Node | None) -> bool:
+    return applied is not None and matches_exactly(schema or DEDUCED, desired, live, applied)
+
+
+def _compared(walk: _Comparer, applied: Node | None, desired: Manifest, live: Manifest, schema: Schema | None) -> Drift:
+    known = schema or DEDUCED
     walk.object(known, desired, live)
-    certain = schema is not None and walk.certain
-    return Drift(tuple(walk.found), tuple(walk.paths), applied == declared, certain, walk.inferred)
+    is_owned = applied == declared_fields(desired, known)
+    return Drift(tuple(walk.found), tuple(walk.paths), is_owned, schema is not None and walk.certain, walk.inferred)
 
 
 def stores_as_declared(last: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> bool:
@@ -174,10 +181,10 @@ def declared_fields(desired: Manifest, schema: Schema) -> Node | None:
 class _Comparer:
     """One comparison: the differences and the field owners; ``whole``: a field that only live has is a difference."""
 
-    def __init__(self, owners: Owners, *, whole: bool = False) -> None:
+    def __init__(self, owners: Owners, *, whole: bool = False, is_stored: bool = False) -> None:
         self.owners = owners
         self.include_unowned = whole
-        self.is_stored = False
+        self.is_stored = is_stored
         self.inferred = False
         self.found: list[FieldDifference] = []
         self.paths: list[Path] = []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
-from gitsync.plan.drift import compare_objects, find_drift
+from gitsync.plan.drift import compare_objects, find_drift, find_three_way_drift
 from gitsync.plan.fast_match import matches_exactly
 from gitsync.plan.field_owners import applied_fields
 from gitsync.plan.undeclared import undeclared
@@ -17,6 +17,11 @@ from tests.plan.factories import CONTAINER, SERVICE, applied, config, deployment
 
 def found(desired, live, **options):
     drift = find_drift(desired, live, schema_of(desired), **options)
+    return [(each.kind, each.path) for each in drift.differences]
+
+
+def found_three_way(live):
+    drift = find_three_way_drift(config(), live, schema_of(config()))
     return [(each.kind, each.path) for each in drift.differences]
 
 
@@ -192,9 +197,9 @@ def test_what_kubectl_applied_before_is_drift_when_git_no_longer_has_it():
     note = '{"metadata":{"labels":{"old":"1"}},"data":{"key":"value"}}'
     live = edited(config(), ("metadata", "annotations"), {"kubectl.kubernetes.io/last-applied-configuration": note})
     live["metadata"]["labels"] = {"old": "1", "other": "2"}
-    assert found(config(), live, three_way=True) == [(Difference.EXTRA, ".metadata.labels.old")]
+    assert found_three_way(live) == [(Difference.EXTRA, ".metadata.labels.old")]
     broken = edited(live, ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"), "{")
-    assert found(config(), broken, three_way=True) == []
+    assert found_three_way(broken) == []
 
 
 def test_a_dry_run_shows_every_effect_and_can_leave_out_those_of_webhooks():

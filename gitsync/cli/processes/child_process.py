@@ -80,9 +80,9 @@ class ChildProcess:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the input of a process, and return once it has ended."""
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.close()
+    if process.stdin:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:

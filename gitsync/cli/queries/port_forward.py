@@ -31,24 +31,25 @@ def forward() -> str:
     """Return the URL of the dashboard in the cluster, which is reached until this process ends."""
     place = [f"--kubeconfig={_given()}"] if _given() else []
     command = ["kubectl", *place, "--namespace", NAMESPACE, "port-forward", "--address", "127.0.0.1", _SERVICE, ":80"]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     atexit.register(process.kill)
     assert process.stdout is not None
-    assert process.stderr is not None
     limit = threading.Timer(_SECONDS, process.kill)
     limit.start()
-    ready = _READY.match(process.stdout.readline())
+    line = process.stdout.readline()
+    ready = _READY.match(line)
     limit.cancel()
     if ready is None:
         process.kill()
+        reason = one_line(line + process.communicate()[0], 300)
         raise ClusterUnavailable(
-            f"no dashboard runs on the data folder, nor is one reached: {one_line(process.communicate()[1], 300)}",
+            f"no dashboard runs on the data folder, nor is one reached: {reason}",
             object=f"{NAMESPACE}/{_SERVICE}",
             hint="name one with --server URL",
         )
-    for stream in (process.stdout, process.stderr):
-        threading.Thread(target=_drop, args=(stream,), daemon=True).start()
+    threading.Thread(target=_drop, args=(process.stdout,), daemon=True).start()
     return f"http://{ready[1]}"
 
 
