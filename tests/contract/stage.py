@@ -38,7 +38,7 @@ TIMEOUT = 60.0
 
 
 class Stage:
-    """A repository, two namespaces of its own on a cluster, and a controller that watches only these."""
+    """A repository, two namespaces of its own on a cluster, and a controller; one stage at a time uses a cluster."""
 
     def __init__(self, folder: Path, kubeconfig: Path, *, is_real: bool) -> None:
         self.folder = folder
