@@ -397,9 +397,10 @@ def test_three_states_of_a_tile_are_in_one_row(open_page: Opens) -> None:
         .locator("ul")
         .evaluate(
             """list => {
-            const names = ["Progressing", "Degraded"];
-            for (const name of names) {
-                const copy = list.firstElementChild.cloneNode(true);
+            const first = list.firstElementChild;
+            list.replaceChildren(first);
+            for (const name of ["Progressing", "Degraded"]) {
+                const copy = first.cloneNode(true);
                 copy.querySelector("a > :last-child").lastChild.textContent = name;
                 list.append(copy);
             }
