@@ -397,13 +397,14 @@ def test_three_states_of_a_tile_are_in_one_row(open_page: Opens) -> None:
         .locator("ul")
         .evaluate(
             """list => {
-            const first = list.firstElementChild;
-            list.replaceChildren(first);
-            for (const name of ["Progressing", "Degraded"]) {
+            const [first] = list.children;
+            const item = name => {
                 const copy = first.cloneNode(true);
+                copy.querySelector("b").textContent = "1";
                 copy.querySelector("a > :last-child").lastChild.textContent = name;
-                list.append(copy);
-            }
+                return copy;
+            };
+            list.replaceChildren(...["Healthy", "Progressing", "Degraded"].map(item));
             return [...new Set([...list.children].map(item => item.offsetTop))].length;
         }"""
         )
