@@ -69,6 +69,7 @@ class ElasticPool(Executor):
             _run(*task)
             with self._changed:
                 del self._began[task[0]]
+                del task  # an idle thread keeps neither arguments nor result in memory
                 self._idle += 1
                 self._changed.notify()
         with self._changed:

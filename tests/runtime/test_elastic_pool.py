@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -78,3 +79,15 @@ def test_a_pool_that_is_shut_down_cancels_what_waits_and_takes_nothing(gate: thr
         pool.submit(gate.wait)
     gate.set()
     assert first.result(10)
+
+
+def test_an_idle_thread_keeps_neither_the_call_nor_its_result() -> None:
+    class Large:
+        pass
+
+    pool, given = ElasticPool(2), Large()
+    future = pool.submit(lambda argument: Large(), given)
+    left = [weakref.ref(given), weakref.ref(future.result())]
+    del given, future
+    until(lambda: [one() for one in left] == [None, None])
+    pool.shutdown()
