@@ -11,7 +11,8 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry, Tree
 from gitsync.source.lfs import reject_pointer
 from gitsync.source.limits import FILE_MIB
-from gitsync.source.objects.object_reader import ObjectReader, TooLarge, TreeEntry
+from gitsync.source.objects.object_reader import ObjectReader, TooLarge
+from gitsync.source.objects.tree_object import TreeEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -56,6 +58,20 @@ def test_a_missing_object_is_unavailable_and_no_end_of_reading(repo: GitRepo) ->
     assert reader.find_commit("0" * 40) is None
     assert reader.find_tree(commit) is None, "a commit is not a tree"
     assert reader.commit(commit).commit.author == "Ada Writer"
+    reader.close()
+
+
+def test_a_malformed_folder_is_unavailable(repo: GitRepo) -> None:
+    """None of its entries may be left out without notice; Git reads such an object, if its hash is right."""
+    content = b"40000 a\0" + bytes(20) + b"100644 cut off\0short"
+    stored = b"tree %d\0%s" % (len(content), content)
+    id = hashlib.sha1(stored).hexdigest()
+    path = repo.origin / "objects" / id[:2] / id[2:]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(zlib.compress(stored))
+    reader = ObjectReader(repo.origin)
+    with pytest.raises(SourceUnavailable, match="damaged or missing"):
+        reader.tree(id)
     reader.close()
 
 

@@ -6,33 +6,25 @@ import contextlib
 import subprocess
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.record import Commit
-from gitsync.objects.tree import Entry
 from gitsync.source.git import environment
 from gitsync.source.objects.commit_object import parse_commit
 from gitsync.source.objects.left_out import request
+from gitsync.source.objects.tree_object import TreeObject
 
 AUTHORIZED = "gitsync-readers"
 """Marker file: the credentials that the Git server has accepted."""
 CORRUPT = "gitsync-damaged"
 """Marker file: the mirror is corrupt and must be rebuilt."""
-_KINDS: Final = {b"40000": Entry.FOLDER, b"120000": Entry.LINK, b"160000": Entry.SUBMODULE}
 _CACHED_ENTRIES = 50_000
 """Entries of tree objects that are cached, about 15 MB; unchanged folders of two commits are the same object."""
 _CACHED_COMMITS = 256
 _MAX_TREE = 64 << 20
-
-
-class TreeEntry(NamedTuple):
-    """What a name in a folder is, and the id of its object."""
-
-    kind: Entry
-    id: str
 
 
 class ParsedCommit(NamedTuple):
@@ -63,7 +55,7 @@ class ObjectReader:
         self._on_start = on_start
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._trees: OrderedDict[str, Mapping[str, TreeEntry]] = OrderedDict()
+        self._trees: OrderedDict[str, TreeObject] = OrderedDict()
         self._cached_entries = 0
         self._commits: OrderedDict[str, ParsedCommit] = OrderedDict()
 
@@ -91,14 +83,14 @@ class ObjectReader:
             content = self._find(id, b"commit", _MAX_TREE)
         return content is not None and not (with_files and self.find_tree(parse_commit(id, content)[1]) is None)
 
-    def tree(self, id: str) -> Mapping[str, TreeEntry]:
+    def tree(self, id: str) -> TreeObject:
         """Return the entries of a folder by name; raise SourceUnavailable when the mirror does not have it."""
         found = self.find_tree(id)
         if found is None:
             raise self._corrupt("a folder of the commit is damaged or missing in the mirror")
         return found
 
-    def find_tree(self, id: str) -> Mapping[str, TreeEntry] | None:
+    def find_tree(self, id: str) -> TreeObject | None:
         """Return the entries of a folder by name, None when the mirror does not have it."""
         with self._lock:
             known = self._trees.get(id)
@@ -106,7 +98,10 @@ class ObjectReader:
                 self._trees.move_to_end(id)
                 return known
             content = self._find(id, b"tree", _MAX_TREE)
-            return self._cache(id, _parse_tree(content, len(id) // 2)) if content is not None else None
+            try:
+                return self._cache(id, TreeObject(content, len(id) // 2)) if content is not None else None
+            except ValueError:
+                return None
 
     def blob(self, id: str, limit: int) -> bytes:
         """Return the content of a file; raise TooLarge past the limit, SourceUnavailable when it cannot be read."""
@@ -132,7 +127,7 @@ class ObjectReader:
         if getattr(self, "_process", None) is not None:
             self._stop()
 
-    def _cache(self, id: str, entries: Mapping[str, TreeEntry]) -> Mapping[str, TreeEntry]:
+    def _cache(self, id: str, entries: TreeObject) -> TreeObject:
         self._trees[id] = entries
         self._cached_entries += len(entries)
         while self._cached_entries > _CACHED_ENTRIES and len(self._trees) > 1:
@@ -193,16 +188,3 @@ def mark_corrupt(git_dir: Path) -> None:
     if (git_dir / AUTHORIZED).exists():
         with contextlib.suppress(OSError):
             (git_dir / CORRUPT).touch()
-
-
-def _parse_tree(content: bytes, id_bytes: int) -> Mapping[str, TreeEntry]:
-    """Return the entries of a tree object: ``MODE NAME NUL ID`` each, see gitformat-index(5) and git-mktree(1)."""
-    entries = {}
-    start = 0
-    while start < len(content):
-        end = content.index(b"\0", start)
-        mode, _, name = content[start:end].partition(b" ")
-        start = end + 1 + id_bytes
-        kind = _KINDS.get(mode.lstrip(b"0"), Entry.FILE)
-        entries[name.decode("utf-8", "surrogateescape")] = TreeEntry(kind, content[end + 1 : start].hex())
-    return entries

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.tree import Entry
-from gitsync.source.objects.object_reader import ObjectReader, TreeEntry
+from gitsync.source.objects.object_reader import ObjectReader
+from gitsync.source.objects.tree_object import TreeEntry, TreeObject
 
 
 def changed_paths(reader: ObjectReader, before: str, after: str) -> frozenset[str] | None:
@@ -39,8 +40,8 @@ def _differences(reader: ObjectReader, path: str, before: TreeEntry | None, afte
         if path and len(folders) < sum(entry is not None for entry in (before, after)):
             yield path
         old, new = (
-            reader.tree(entry.id) if entry is not None and entry.kind is Entry.FOLDER else {}
+            reader.tree(entry.id) if entry is not None and entry.kind is Entry.FOLDER else TreeObject()
             for entry in (before, after)
         )
         prefix = f"{path}/" if path else ""
-        pending += [(f"{prefix}{name}", old.get(name), new.get(name)) for name in old.keys() | new.keys()]
+        pending += [(f"{prefix}{name}", old.get(name), new.get(name)) for name in old.differing(new)]
