@@ -251,7 +251,7 @@ class Pipeline:
     def _fetch(self, report: Report, cache: ReconcileCache) -> tuple[Polled, Commit]:
         """Return the last poll, and the commit that the Application follows; raise QueryDue to reconcile later."""
         report.stage = FailureReason.SOURCE
-        polled_at = self._watcher.polled_at(report.app.key)
+        polled_at = self._watcher.catch_up(report.app.key)
         if polled_at is not None:
             cache.git.last_poll, cache.git.next_poll = polled_at, polled_at + report.app.sync.interval
         polled = self._fetcher.poll(report.given, cache.git)

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -24,8 +24,6 @@ from gitsync.sync.input import ReconcileInput
 Branch = tuple[str, str]
 """A repository's URL and the revision that an Application follows there."""
 
-_UNKNOWN: Final[tuple[Branch, str]] = (("", ""), "")
-"""The branch of an Application that was not reconciled yet."""
 _KEPT_EVENTS = 2000
 _DEPTH = 8
 """Levels of parts below an object: a cycle of owners must not hold a request."""
@@ -35,6 +33,18 @@ def branch_of(app: Application) -> Branch | None:
     """Return the branch that an Application follows, None where its spec is invalid."""
     source = app.source
     return (source.repo_url, source.revision.removeprefix("refs/heads/")) if source.repo_url else None
+
+
+@dataclass(slots=True)
+class DeclaredAt:
+    """The commit of a branch at which Applications have declared their objects; those that move together share one."""
+
+    branch: Branch
+    commit: str
+
+
+_UNKNOWN: Final = DeclaredAt(("", ""), "")
+"""The branch of an Application that was not reconciled yet."""
 
 
 class _Happened(NamedTuple):
@@ -62,7 +72,7 @@ class StateStore:
         self._last = 0
         self._interest: dict[ObjectRef, frozenset[str]] = {}
         self._refs: dict[str, frozenset[ObjectRef]] = {}
-        self._declared_at: dict[str, tuple[Branch, str] | None] = {}
+        self._declared_at: dict[str, DeclaredAt | None] = {}
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
         self._shared: set[ObjectRef] = set()
@@ -162,13 +172,13 @@ class StateStore:
     def record_declared(self, key: str, branch: Branch, commit: str) -> None:
         """Store that an Application has declared its objects at a commit of its branch."""
         with self._changed:
-            self._declared_at[key] = (branch, commit)
+            self._declared_at[key] = DeclaredAt(branch, commit)
 
-    def advance_declared(self, key: str, branch: Branch, before: str, commit: str) -> None:
-        """Store that an Application declares the same objects at a later commit as it did before."""
+    def advance_declared(self, key: str, before: DeclaredAt, after: DeclaredAt) -> None:
+        """Store that an Application which has declared its objects at ``before`` declares the same at ``after``."""
         with self._changed:
-            if self._declared_at.get(key) == (branch, before):
-                self._declared_at[key] = (branch, commit)
+            if self._declared_at.get(key) == before:
+                self._declared_at[key] = after
 
     def leave_branch(self, key: str, declared: Iterable[ObjectRef] = ()) -> None:
         """
@@ -191,11 +201,13 @@ class StateStore:
         """
         with self._changed:
             return tuple(
-                other
-                for other, declared in sorted(self._declared_at.items())
-                if other != key
-                and declared is not None
-                and (declared is _UNKNOWN or (declared[0] == branch and declared[1] != commit))
+                sorted(
+                    other
+                    for other, declared in self._declared_at.items()
+                    if other != key
+                    and declared is not None
+                    and (declared is _UNKNOWN or (declared.branch == branch and declared.commit != commit))
+                )
             )
 
     def track(self, key: str, refs: frozenset[ObjectRef]) -> None:

@@ -99,4 +99,4 @@ def test_a_poll_that_meets_a_defect_enqueues_those_who_follow(watcher: GitWatche
     watcher.poll_now(["gitsync/a"])
     until(lambda: enqueued == ["gitsync/a"])
     assert cache.notified_at is not None
-    assert watcher.polled_at("gitsync/a") is None, "it follows again after its own query"
+    assert watcher.catch_up("gitsync/a") is None, "it follows again after its own query"

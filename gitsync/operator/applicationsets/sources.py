@@ -110,7 +110,7 @@ class SetSources:
 
     def _poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
         key = given.app.key
-        polled_at = self._watcher.polled_at(key)
+        polled_at = self._watcher.catch_up(key)
         if polled_at is not None:
             cache.last_poll, cache.next_poll = polled_at, polled_at + given.app.sync.interval
         polled = self._fetcher.poll(given, cache)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import random
 
 from gitsync.errors import GitsyncError
@@ -14,9 +14,9 @@ from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.cache import GitCache
+from gitsync.sync.polling.branches import Branches, BranchKey, Follower, WatchedBranch
 from gitsync.sync.polling.hosts import GitHosts
-from gitsync.sync.polling.path_index import PathIndex
-from gitsync.sync.state_store import StateStore, branch_of
+from gitsync.sync.state_store import DeclaredAt, StateStore, branch_of
 from gitsync.sync.status.defects import unexpected_error
 
 _THREADS = 32
@@ -37,20 +37,6 @@ class Query:
     credentials: Credentials
     since: float
     cache: GitCache
-
-
-@dataclass(slots=True)
-class _Follower:
-    """An Application that declared its objects at a commit of its branch."""
-
-    key: str
-    app: Application
-    cache: GitCache
-    commit: str
-
-
-_Group = tuple[str, Credentials, str]
-"""What Applications share the answer of: URL, credentials and revision."""
 
 
 class GitWatcher:
@@ -75,10 +61,7 @@ class GitWatcher:
         self._controller = Controller("git", self._queue, self._work, workers=_THREADS)
         self._lock = threading.RLock()
         self._queries: defaultdict[str, dict[str, Query]] = defaultdict(dict)
-        self._groups: dict[_Group, dict[str, _Follower]] = {}
-        self._group_of: dict[str, _Group] = {}
-        self._newest: dict[_Group, str] = {}
-        self._index = PathIndex()
+        self._branches = Branches()
         self._polled_at: dict[str, float] = {}
         self._notified: set[str] = set()
         self._hosts = GitHosts(clock, unproven=_UNPROVEN)
@@ -111,59 +94,62 @@ class GitWatcher:
         now, the Application is enqueued.
         """
         source = query.app.source
-        group = (source.repo_url, query.credentials, source.revision)
+        url, at = source.repo_url, DeclaredAt(branch_of(query.app) or ("", ""), commit)
         with self._lock:
-            if self._group_of.get(key) != group:
-                self.leave(key)
-                self._group_of[key] = group
-            follower = _Follower(key, query.app, query.cache, commit)
-            self._groups.setdefault(group, {})[key] = follower
-            if read is None:
-                self._index.remove(key)
-            else:
-                self._index.set(key, read)
-            newest = self._newest.setdefault(group, commit)
-            if newest != commit and read is not None:
-                self._wake(follower, newest)
-            polled = self._polled_at.setdefault(source.repo_url, self._clock.monotonic())
-        self._queue.add_after(source.repo_url, polled + query.app.sync.interval - self._clock.monotonic())
+            self._detach(key)
+            first = WatchedBranch((url, query.credentials, source.revision), commit, replace(at))
+            branch = self._branches.add(first, follower := Follower(key, query.app, query.cache, commit), read)
+            if key in branch.current:
+                self._state.advance_declared(key, at, branch.declared)
+            if branch.newest != commit and read is not None:
+                self._wake(follower, branch.newest)
+            polled = self._polled_at.setdefault(url, self._clock.monotonic())
+        self._queue.add_after(url, polled + query.app.sync.interval - self._clock.monotonic())
 
     def attempt(self, key: str, query: Query, commit: str) -> None:
         """Watch the branch of an Application that tries a commit: until it declares one, any other enqueues it."""
         with self._lock:
-            group = self._group_of.get(key)
-            follower = self._groups[group].get(key) if group is not None else None
-            if follower is None or follower.commit != commit:
+            branch = self._branches.branch_of(key)
+            if branch is None or branch.commit_of(key) != commit:
                 self.follow(key, query, commit, None)
 
     def leave(self, key: str) -> None:
         """Stop watching for an Application."""
         with self._lock:
-            group = self._group_of.pop(key, None)
-            self._index.remove(key)
-            if group is not None:
-                followers = self._groups[group]
-                followers.pop(key, None)
-                if not followers:
-                    del self._groups[group]
-                    self._newest.pop(group, None)
+            self._detach(key)
+            self._branches.remove(key)
+
+    def _detach(self, key: str) -> Follower | None:
+        """Return a follower of a branch, with its own commit: it does not move with the others any more."""
+        branch = self._branches.branch_of(key)
+        if branch is None:
+            return None
+        self._state.advance_declared(key, branch.declared, replace(branch.declared))
+        return branch.detach(key)
 
     def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
         """Poll the repositories of these Applications now, since a push was received; return those not watched."""
         with self._lock:
-            groups = {key: self._group_of.get(key) for key in keys}
-            urls = {group[0] for group in groups.values() if group is not None}
+            branches = {key: self._branches.branch_of(key) for key in keys}
+            urls = {branch.key[0] for branch in branches.values() if branch is not None}
             self._notified |= urls
         now = self._clock.monotonic()
         for url in urls:
             self._queue.add_after(url, self._polled_at.get(url, float("-inf")) + PUSH_DEBOUNCE - now)
-        return frozenset(key for key, group in groups.items() if group is None)
+        return frozenset(key for key, branch in branches.items() if branch is None)
 
-    def polled_at(self, key: str) -> float | None:
-        """Return the monotonic time of the last poll for an Application, None when it is not watched."""
+    def catch_up(self, key: str) -> float | None:
+        """
+        Set the commit of an Application's cache to the newest one that the watch saw, where none since affected it.
+
+        Return the monotonic time of the last poll, None when it is not watched.
+        """
         with self._lock:
-            group = self._group_of.get(key)
-            return self._polled_at.get(group[0]) if group is not None else None
+            branch = self._branches.branch_of(key)
+            if branch is None:
+                return None
+            branch.catch_up(key)
+            return self._polled_at.get(branch.key[0])
 
     def _work(self, url: str) -> float | None:
         """Query one URL; return the seconds until its next poll, or until its host has room for another query."""
@@ -174,7 +160,8 @@ class GitWatcher:
             self._poll(url)
         finally:
             self._hosts.release(url)
-        interval = self._interval(url)
+        with self._lock:
+            interval = self._branches.interval(url)
         if interval is None:
             return None
         return self._polled_at[url] + interval * (0.9 + 0.1 * self._random()) - self._clock.monotonic()
@@ -182,14 +169,14 @@ class GitWatcher:
     def _answer_queries(self, url: str) -> None:
         with self._lock:
             queries = dict(self._queries.get(url, {}))
-        known: dict[_Group, str] = {}
+        known: dict[BranchKey, str] = {}
         # the newest demand first: its answer is new enough for the others
         for key, query in sorted(queries.items(), key=lambda item: item[1].since, reverse=True):
             query.cache.answer = self._answer(query, known)
             self._remove_query(url, key, query)
             self._enqueue(key)
 
-    def _answer(self, query: Query, known: dict[_Group, str]) -> str | GitsyncError:
+    def _answer(self, query: Query, known: dict[BranchKey, str]) -> str | GitsyncError:
         """Return the answer to a query; one for all queries of a branch, but an error for each."""
         source, credentials = query.app.source, query.credentials
         group = (source.repo_url, credentials, source.revision)
@@ -215,67 +202,79 @@ class GitWatcher:
         """Poll the branches that Applications watch, where that is due."""
         began = self._clock.monotonic()
         with self._lock:
-            interval = self._interval(url)
+            interval = self._branches.interval(url)
             is_due = interval is not None and began - self._polled_at[url] >= 0.9 * interval
             if url not in self._notified and not is_due:
                 return
             self._notified.discard(url)
             self._polled_at[url] = began
-            groups = [group for group in self._groups if group[0] == url]
-        for group in groups:
-            with self._lock:
-                follower = next(iter(self._groups.get(group, {}).values()), None)
-            if follower is not None:
-                self._poll_group(group, follower.app.source, began)
+            branches = self._branches.of(url)
+        for branch in branches:
+            self._poll_branch(branch, began)
 
-    def _poll_group(self, group: _Group, source: GitSource, began: float) -> None:
+    def _poll_branch(self, branch: WatchedBranch, began: float) -> None:
+        with self._lock:
+            source = branch.source
+        if source is None:  # its last follower left
+            return
         try:
-            self._answered(group, self._resolve(source, group[1], began))
+            self._answered(branch.key, self._resolve(source, branch.key[1], began))
         except Exception:  # also a defect: those who follow the branch query it themselves, and report what fails
             with self._lock:
-                for follower in list(self._groups.get(group, {}).values()):
-                    self.leave(follower.key)
-                    follower.cache.notified_at = began
-                    self._enqueue(follower.key)
+                for key in branch.followers():
+                    follower = self._detach(key)
+                    self.leave(key)
+                    if follower is not None:
+                        follower.cache.notified_at = began
+                    self._enqueue(key)
 
-    def _answered(self, group: _Group, commit: str) -> None:
-        """Compare what the Applications of a group declared with the commit that Git has now."""
+    def _answered(self, key: BranchKey, commit: str) -> None:
+        """Compare what the followers of a branch have declared with the commit that Git has now."""
         with self._lock:
-            if group in self._groups:
-                self._newest[group] = commit
-            behind = [follower for follower in self._groups.get(group, {}).values() if follower.commit != commit]
-        for before in {follower.commit for follower in behind}:
-            self._move([follower for follower in behind if follower.commit == before], before, commit)
+            branch = self._branches.get(key)
+            if branch is None:
+                return
+            branch.newest = commit
+            others = [before for before in branch.commits() if before != commit]
+        for before in others:
+            self._move(branch, before, commit)
 
-    def _move(self, followers: list[_Follower], before: str, commit: str) -> None:
-        """Enqueue the Applications that a new commit affects; for the others, record that they declare the same."""
-        source = followers[0].app.source
+    def _move(self, branch: WatchedBranch, before: str, commit: str) -> None:
+        """Enqueue the followers at a commit that a new one affects; the others have declared the same at that one."""
+        with self._lock:
+            source = branch.source
+        if source is None:
+            return
         changed = self._source.changed_paths(source, before, commit)
         is_known = changed is not None and self._source.is_forward(source, before, commit)
         with self._lock:
-            affected = self._index.affected(changed or ())
-            for follower in followers:
-                if self._group_of.get(follower.key) is None or follower.commit != before:
-                    continue
-                if not is_known or follower.key in affected or follower.key not in self._index:
+            affected = branch.affected(before, changed) if is_known and changed is not None else branch.at(before)
+            for key in affected:
+                if (follower := self._detach(key)) is not None:
                     self._wake(follower, commit)
-                else:
-                    self._skip(follower, commit)
+            if branch.declared.commit == before:
+                branch.declared.commit = commit
+            for key in set(branch.at(before)).difference(affected):
+                self._skip(branch, branch.behind[key], commit)
 
     def _enqueue(self, key: str) -> None:
         if not any(enqueue(key) for enqueue in self._routes):
             self._enqueue_application(key)
 
-    def _wake(self, follower: _Follower, commit: str) -> None:
+    def _wake(self, follower: Follower, commit: str) -> None:
         follower.cache.answer = commit
         self._enqueue(follower.key)
 
-    def _skip(self, follower: _Follower, commit: str) -> None:
-        before, follower.commit = follower.commit, commit
-        if follower.cache.commit == before:
+    def _skip(self, branch: WatchedBranch, follower: Follower, commit: str) -> None:
+        """Move a follower that is behind to a commit that does not affect it, with the current ones where they are."""
+        before = replace(branch.declared, commit=follower.commit)
+        if follower.cache.commit == follower.commit:
             follower.cache.commit = commit
-        if branch := branch_of(follower.app):
-            self._state.advance_declared(follower.key, branch, before, commit)
+        follower.commit = commit
+        branch.sort(follower)
+        is_current = follower.key in branch.current
+        after = branch.declared if is_current else replace(branch.declared, commit=commit)
+        self._state.advance_declared(follower.key, before, after)
 
     def _resolve(self, source: GitSource, credentials: Credentials, since: float) -> str:
         """Return the commit of a source by an answer after a time, fetched; raise at once for a host that backs off."""
@@ -284,9 +283,3 @@ class GitWatcher:
             commit = self._source.resolve(source, credentials, max_age=max(now - since, 0.0))
             self._source.fetch(source, credentials, commit, max_age=max(now - since, 0.0))
         return commit
-
-    def _interval(self, url: str) -> float | None:
-        """Return the shortest interval in seconds of the Applications that follow a URL, None when there is none."""
-        with self._lock:
-            groups = [followers for group, followers in self._groups.items() if group[0] == url]
-            return min((one.app.sync.interval for followers in groups for one in followers.values()), default=None)

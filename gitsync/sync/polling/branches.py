@@ -1,0 +1,169 @@
+"""Branches: the Applications that watch branches, and the commits at which they declared their objects."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from gitsync.objects.application import Application, GitSource
+from gitsync.ports import Credentials
+from gitsync.sync.cache import GitCache
+from gitsync.sync.polling.path_index import PathIndex
+from gitsync.sync.state_store import DeclaredAt
+
+BranchKey = tuple[str, Credentials, str]
+"""What Applications share the answer of: URL, credentials and revision."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """An Application that declared its objects at a commit of its branch."""
+
+    key: str
+    app: Application
+    cache: GitCache
+    commit: str
+
+
+@dataclass(slots=True)
+class WatchedBranch:
+    """
+    The followers of a branch.
+
+    The ``current`` ones have declared their objects at the commit of ``declared``: one that does not affect them moves
+    all of them at once, at no cost for each. Those ``behind`` have declared theirs at a commit of their own.
+    """
+
+    key: BranchKey
+    newest: str
+    """The commit that Git had at the last answer."""
+    declared: DeclaredAt
+    current: dict[str, Follower] = field(default_factory=dict)
+    behind: dict[str, Follower] = field(default_factory=dict)
+    index: PathIndex = field(default_factory=PathIndex)
+    unindexed: set[str] = field(default_factory=set)
+    """The followers that any commit affects."""
+
+    def add(self, follower: Follower, read: frozenset[str] | None) -> None:
+        """Add a follower with the paths that it read, None where any commit affects it."""
+        if read is None:
+            self.unindexed.add(follower.key)
+        else:
+            self.index.set(follower.key, read)
+        if not self.current and follower.commit == self.newest:
+            self.declared.commit = follower.commit
+        self.sort(follower)
+
+    def sort(self, follower: Follower) -> None:
+        """Put a follower among the current ones, or among those behind."""
+        self.behind.pop(follower.key, None)
+        (self.current if follower.commit == self.declared.commit else self.behind)[follower.key] = follower
+
+    def remove(self, key: str) -> Follower | None:
+        """Remove and return a follower."""
+        found = self.detach(key)
+        self.behind.pop(key, None)
+        self.index.remove(key)
+        self.unindexed.discard(key)
+        return found
+
+    def detach(self, key: str) -> Follower | None:
+        """Give a follower its own commit, since it does not move with the others any more."""
+        self.catch_up(key)
+        found = self.current.pop(key, None)
+        if found is not None:
+            self.behind[key] = found
+        return self.behind.get(key)
+
+    def catch_up(self, key: str) -> None:
+        """Set the commit of a follower and of its cache to the one that it has moved to with the others."""
+        found = self.current.get(key)
+        if found is None:
+            return
+        if found.cache.commit == found.commit:
+            found.cache.commit = self.declared.commit
+        found.commit = self.declared.commit
+
+    def commit_of(self, key: str) -> str:
+        """Return the commit at which a follower has declared its objects."""
+        return self.declared.commit if key in self.current else self.behind[key].commit
+
+    def commits(self) -> list[str]:
+        """Return the commits at which the followers have declared their objects, that of the current ones first."""
+        current = [self.declared.commit] if self.current else []
+        return [*dict.fromkeys([*current, *(follower.commit for follower in self.behind.values())])]
+
+    def at(self, commit: str) -> list[str]:
+        """Return the keys of the followers at a commit."""
+        behind = [key for key, follower in self.behind.items() if follower.commit == commit]
+        return [*self.current, *behind] if commit == self.declared.commit else behind
+
+    def affected(self, commit: str, changed: Collection[str]) -> list[str]:
+        """Return the followers at a commit that read one of some changed paths, or a folder above it."""
+        found = self.index.affected(changed) | self.unindexed
+        return [key for key in found if self.commit_of(key) == commit]
+
+    def followers(self) -> list[str]:
+        """Return the keys of all followers."""
+        return [*self.current, *self.behind]
+
+    @property
+    def source(self) -> GitSource | None:
+        """The source of the followers, None when there is none any more."""
+        follower = next((one for followers in (self.current, self.behind) for one in followers.values()), None)
+        return follower.app.source if follower is not None else None
+
+
+class Branches:
+    """All watched branches, by repository and by follower."""
+
+    def __init__(self) -> None:
+        self._branches: dict[str, dict[BranchKey, WatchedBranch]] = {}
+        self._intervals: defaultdict[str, Counter[float]] = defaultdict(Counter)
+        self._branch_of: dict[str, WatchedBranch] = {}
+
+    def add(self, branch: WatchedBranch, follower: Follower, read: frozenset[str] | None) -> WatchedBranch:
+        """Add a follower to its branch, to ``branch`` where it is the first, and return the branch."""
+        url, before = branch.key[0], self._discard(follower.key)
+        branch = self._branches.setdefault(url, {}).setdefault(branch.key, branch)
+        branch.add(follower, read)
+        self._branch_of[follower.key] = branch
+        self._intervals[url][follower.app.sync.interval] += 1
+        self._forget_unused(before)
+        return branch
+
+    def remove(self, key: str) -> None:
+        """Remove a follower, and its branch where it was the last one."""
+        self._forget_unused(self._discard(key))
+
+    def of(self, url: str) -> tuple[WatchedBranch, ...]:
+        """Return the branches of a repository."""
+        return tuple(self._branches.get(url, {}).values())
+
+    def get(self, key: BranchKey) -> WatchedBranch | None:
+        """Return a branch that is watched."""
+        return self._branches.get(key[0], {}).get(key)
+
+    def branch_of(self, key: str) -> WatchedBranch | None:
+        """Return the branch of a follower."""
+        return self._branch_of.get(key)
+
+    def interval(self, url: str) -> float | None:
+        """Return the shortest interval in seconds of the followers of a repository, None when there is none."""
+        return min(self._intervals.get(url, ()), default=None)
+
+    def _discard(self, key: str) -> WatchedBranch | None:
+        branch = self._branch_of.pop(key, None)
+        found = branch.remove(key) if branch is not None else None
+        if branch is not None and found is not None:
+            self._intervals[branch.key[0]] -= Counter([found.app.sync.interval])
+        return branch
+
+    def _forget_unused(self, branch: WatchedBranch | None) -> None:
+        if branch is None or branch.current or branch.behind:
+            return
+        url = branch.key[0]
+        del self._branches[url][branch.key]
+        if not self._branches[url]:
+            del self._branches[url], self._intervals[url]
