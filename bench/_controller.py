@@ -24,8 +24,7 @@ def answer(engine: Engine, question: dict[str, Any]) -> Any:
         case "synced":
             return sum(1 for view in engine.view.applications() if _is_synced(view.status, question["commit"]))
         case "push":
-            engine.requests.repository_changed([view.key for view in engine.view.applications()])
-            return None
+            return engine.requests.repository_changed(lambda url: True)
         case "cpu":
             ours, git = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
             return [ours.ru_utime + ours.ru_stime, git.ru_utime + git.ru_stime]

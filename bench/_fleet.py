@@ -63,7 +63,7 @@ class Cost:
         verbs = " ".join(f"{verb} {count}" for verb, count in sorted(self.requests.items()))
         commands = " ".join(f"{name} {count}" for name, count in sorted(self.processes.items()))
         return (
-            f"{self.seconds:.2f} s; CPU controller {self.controller:.2f} s, git {self.git:.2f} s, "
+            f"{self.seconds:.2f} s; CPU controller {self.controller:.3f} s, git {self.git:.3f} s, "
             f"render processes {self.renders:.2f} s, sandbox {self.sandbox:.2f} s; requests: {verbs or 'none'}; "
             f"git processes: {commands or 'none'}; memory {self.memory >> 20} MiB"
         )

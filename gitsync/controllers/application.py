@@ -9,6 +9,7 @@ from functools import partial
 from gitsync.controllers.changed_objects import ChangedObjects
 from gitsync.controllers.leases import is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
+from gitsync.controllers.repositories import RepositoryIndex
 from gitsync.errors import ClusterUnavailable
 from gitsync.kube.crd import defined_kind
 from gitsync.kube.kinds import CRD
@@ -78,6 +79,7 @@ class ApplicationController:
         self._queue: WorkQueue[str] = WorkQueue(on_hand_out=state.costs.waited)
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._changed = ChangedObjects()
+        self._repositories = RepositoryIndex()
         self._resource: Resource | None = None
         self._pending_notifications: dict[str, str] = {}
         """Applications of other replicas that have to be notified of a push, by which annotation."""
@@ -213,18 +215,21 @@ class ApplicationController:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True
 
-    def repository_changed(self, keys: Iterable[str]) -> None:
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """
-        Poll the repositories of these Applications now; only those that a new commit affects are reconciled.
+        Poll the repositories with these URLs now; return how many Applications have one.
 
-        Another replica is notified once for each branch, whatever the number of its Applications.
+        Only those that a new commit affects are reconciled. Another replica is notified once for each branch, whatever
+        the number of its Applications.
         """
+        keys = self._repositories.find(is_it)
         unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._get(key))]
         ours = [key for key, _ in unwatched if self._share.owns(key)]
         others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
         self.poll_now(ours)
         for key in one_of_each(others, self._share.owner_of, self._state.application):
             self._notify(key, GIT_PUSHED)
+        return len(keys)
 
     def poll_now(self, keys: Iterable[str]) -> None:
         """Reconcile these Applications now and poll Git: a push was received."""
@@ -253,10 +258,7 @@ class ApplicationController:
 
     def repositories(self) -> frozenset[str]:
         """Return the URLs of the repositories that Applications of any replica name."""
-        if self._resource is None:
-            return frozenset()
-        manifests = self._live.all(self._resource)
-        return frozenset(str(at(manifest, "spec", "source", "repoURL", default="")) for manifest in manifests)
+        return self._repositories.urls()
 
     @property
     def watcher(self) -> GitWatcher:
@@ -279,7 +281,10 @@ class ApplicationController:
                 "the cluster does not serve Application", hint="install the CRDs (gitsync run does when allowed)"
             )
         self._live.follow([(self._resource, "")], _FIRST_LIST)
-        self._state.register(_key(manifest) for manifest in self._live.all(self._resource))
+        found = self._live.all(self._resource)
+        self._state.register(map(_key, found))
+        for manifest in found:
+            self._repositories.set(_key(manifest), _repository(manifest))
 
     def _get(self, key: str) -> Manifest | None:
         if self._resource is None:
@@ -290,6 +295,7 @@ class ApplicationController:
     def _on_application_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue an Application whose input changed; status writes are not input."""
         key = _key(after or before or {})
+        self._repositories.set(key, _repository(after))
         if before is not None and after is not None:
             if _input(before) == _input(after) and self._share.owns(key):
                 return
@@ -315,6 +321,10 @@ def _only(manifest: Manifest, metadata: Manifest | None = None, **members: Manif
 def _input(manifest: Manifest) -> tuple[object, ...]:
     meta = metadata_of(manifest)
     return (uid_of(manifest), meta.get("generation"), annotations_of(manifest), meta.get("deletionTimestamp"))
+
+
+def _repository(manifest: Manifest | None) -> str:
+    return str(at(manifest or {}, "spec", "source", "repoURL", default=""))
 
 
 def _key(manifest: Manifest) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 
@@ -21,8 +21,8 @@ class SyncRequests(Protocol):
         """
         ...
 
-    def repository_changed(self, keys: Iterable[str]) -> None:
-        """Request a poll of the repositories of these Applications now, since a push event was received."""
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        """Request a poll of the repositories with these URLs, after a push; return how many Applications have one."""
         ...
 
     def poll_now(self, keys: Iterable[str]) -> None:

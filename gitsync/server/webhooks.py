@@ -126,13 +126,11 @@ def _ignored(event: str) -> JSONResponse:
 
 def _poll(engine: Backend, urls: frozenset[str]) -> int:
     """Request a poll of the Applications and sets with one of these repositories; return how many there are."""
-    keys = [
-        view.key
-        for view in engine.view.applications()
-        if view.application is not None and normal(view.application.source.repo_url) in urls
-    ]
-    engine.requests.repository_changed(keys)
-    return len(keys) + engine.sets.repository_changed(lambda url: normal(url) in urls)
+
+    def is_it(url: str) -> bool:
+        return normal(url) in urls
+
+    return engine.requests.repository_changed(is_it) + engine.sets.repository_changed(is_it)
 
 
 async def _receive(request: Request, body: IO[bytes], digest: hmac.HMAC) -> bool:

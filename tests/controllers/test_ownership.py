@@ -62,8 +62,8 @@ class Cluster:
         source = {"repoURL": "https://git.example.com/shop.git", "path": name}
         return {"metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {"source": source}}
 
-    def all(self, resource: Resource) -> Iterator[Manifest]:
-        return (self.get(resource, "gitsync", name) for name in NAMES)
+    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+        return tuple(self.get(resource, "gitsync", name) for name in NAMES)
 
     def unfinished(self) -> tuple[()]:
         return ()
@@ -139,9 +139,9 @@ def test_a_push_is_passed_on_for_one_application_of_the_branch(world: World) -> 
     world.share.ours = set(KEYS[:5])
     world.controller.enqueue_moved()
     until(lambda: len(world.engine.relayed) == 15)
-    world.controller.repository_changed(KEYS)
+    world.controller.repository_changed(lambda url: True)
     until(lambda: len(world.cluster.applied) == 1)
-    world.controller.repository_changed(KEYS)
+    world.controller.repository_changed(lambda url: True)
     until(lambda: len(world.cluster.applied) == 2)
     assert len(set(world.cluster.applied)) == 1
     assert set(world.cluster.annotations) == {(GIT_PUSHED, PUSH_MANAGER)}
@@ -165,6 +165,6 @@ def test_a_peer_that_a_prune_waits_for_is_asked_to_report_its_commit(world: Worl
     world.controller.enqueue_moved()
     until(lambda: world.engine.relayed == [NAMES[0]])
     world.controller.poll_now([KEYS[0]])
-    world.controller.repository_changed([KEYS[0]])
+    world.controller.repository_changed(lambda url: True)
     until(lambda: world.cluster.annotations)
     assert (GIT_CHANGED, HINT_MANAGER) in world.cluster.annotations

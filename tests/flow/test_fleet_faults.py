@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.faults import Fault, FaultKind
-from tests.flow.environment import NAMESPACE, World, is_synced
+from tests.flow.environment import World, is_synced
 from tests.flow.factories import config_map
 from tests.flow.tcp_proxy import Proxy
 from tests.waiting import until
@@ -71,7 +71,7 @@ def change(world: World) -> str:
     """Change an object of every Application, remove one of every second, and notify the controller of the push."""
     files: dict[str, str | None] = {f"{name}/a.yaml": config_map(f"{name}-a", x="2") for name in APPS}
     commit = world.repo.commit("second", {**files, **{f"{name}/b.yaml": None for name in PRUNING}})
-    world.controller.requests.repository_changed([f"{NAMESPACE}/{name}" for name in APPS])
+    world.controller.requests.repository_changed(lambda url: True)
     return commit
 
 

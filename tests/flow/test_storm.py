@@ -6,7 +6,7 @@ import threading
 import time
 
 from gitsync.controllers.application import ApplicationController
-from tests.flow.environment import NAMESPACE, World
+from tests.flow.environment import World
 from tests.flow.factories import config_map
 from tests.git_http_server import GitServer
 
@@ -26,11 +26,10 @@ def test_a_storm_of_push_events_fetches_what_is_new_once(
     second = world.repo.commit("second", {"one/a.yaml": config_map("a", x="2"), "two/b.yaml": config_map("b", x="2")})
     server.listings = server.packs = 0
     began = time.monotonic()
-    keys = [f"{NAMESPACE}/{name}" for name in names]
 
     def post() -> None:
         for _ in range(POSTS // 4):
-            engine.repository_changed(keys)
+            engine.repository_changed(lambda url: url.endswith("/origin.git"))
 
     posts = [threading.Thread(target=post) for _ in range(4)]
     for thread in posts:
@@ -40,7 +39,7 @@ def test_a_storm_of_push_events_fetches_what_is_new_once(
     for name in names:
         world.synced(second, name, timeout=5)
     third = world.repo.commit("third", {"one/a.yaml": config_map("a", x="3"), "two/b.yaml": config_map("b", x="3")})
-    engine.repository_changed(keys)
+    engine.repository_changed(lambda url: url.endswith("/origin.git"))
     for name in names:
         world.synced(third, name, timeout=5)
     seconds = time.monotonic() - began

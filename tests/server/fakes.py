@@ -105,13 +105,17 @@ class RecordedRequests:
     """The requests of users, in order."""
 
     done: list[tuple[str, ...]] = field(default_factory=list)
+    urls: dict[str, str] = field(default_factory=dict)
+    """The repositories of the Applications."""
 
     def request_sync(self, key: str, by: str) -> bool:
         self.done.append(("sync", key, by))
         return True
 
-    def repository_changed(self, keys: Iterable[str]) -> None:
-        self.done.extend(("look", key) for key in keys)
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        keys = [key for key, url in self.urls.items() if is_it(url)]
+        self.poll_now(keys)
+        return len(keys)
 
     def poll_now(self, keys: Iterable[str]) -> None:
         self.done.extend(("look", key) for key in keys)
@@ -240,9 +244,11 @@ class StillEngine:
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
     records = SqlRecords(Database(f"sqlite:///{folder}/records.db"))
+    known = {view.key: view for view in views}
+    urls = {key: view.application.source.repo_url for key, view in known.items() if view.application is not None}
     return StillEngine(
-        StillView({view.key: view for view in views}),
-        RecordedRequests(),
+        StillView(known),
+        RecordedRequests(urls=urls),
         records,
         None,
         StillOrigins(),
