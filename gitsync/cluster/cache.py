@@ -10,6 +10,7 @@ from typing import Any
 
 from gitsync.cluster.client import Client
 from gitsync.cluster.forbidden import forbidden_hint
+from gitsync.cluster.shared_fields import SharedFields
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import ClusterUnavailable, GitsyncError, Refused, Rejected
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
@@ -49,7 +50,7 @@ class InformerCache:
         self._dependents: dict[str, dict[str, Manifest]] = {}
 
     def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
-        """Subscribe to changes, and to watches that fail, recover, or have their first list; once, at the start."""
+        """Subscribe to changes, and to watches that fail, recover, or have a first list that came late; once, at the start."""
         self._on_change, self._on_state = on_change, on_state
 
     def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
@@ -249,6 +250,7 @@ class _KindStore:
     def __init__(self, view: InformerCache) -> None:
         self.items: dict[str, Manifest] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._fields = SharedFields()
         self._view = view
 
     def replace(self, items: Mapping[str, dict[str, Any]]) -> None:
@@ -257,6 +259,8 @@ class _KindStore:
             changes: list[tuple[Manifest | None, Manifest | None]] = []
             for key in before.keys() | items.keys():
                 old, new = before.get(key), items.get(key)
+                if new is not None:
+                    self._fields.share(new)
                 if old is None or new is None or resource_version_of(old) != resource_version_of(new):
                     self._view._reindex(old, new)
                     changes.append((old, new))
@@ -267,6 +271,7 @@ class _KindStore:
             before = self.items.get(key)
             if uid_of(item) in self._gone or (before is not None and not _is_newer(item, before)):
                 return
+            self._fields.share(item)
             self.items[key] = item
             self._view._reindex(before, item)
         self._view._notify([(before, item)])

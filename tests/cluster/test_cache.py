@@ -68,6 +68,26 @@ def test_many_objects_are_found_at_once(cluster: KubernetesCluster, live: Inform
     assert live.find(CONFIG_MAP, refs) == {ref: live.get(CONFIG_MAP, "default", ref.name) for ref in refs[:2]}
 
 
+def test_equal_managed_fields_are_kept_once(cluster: KubernetesCluster, live: InformerCache) -> None:
+    """Of objects that were listed, of those that a watch brought, and of our own writes."""
+    cluster.apply(config_map("listed", x="1"), manager="m")
+    live.follow([(CONFIG_MAP, "")], 10)
+    cluster.apply(config_map("watched", x="1"), manager="m")
+    until(lambda: data_of(live, "watched") == {"x": "1"})
+    live.observe_write(CONFIG_MAP, cluster.apply(config_map("written", x="1"), manager="m"))
+    cluster.apply(config_map("other", y="1"), manager="m")
+    until(lambda: data_of(live, "other") == {"y": "1"})
+
+    def fields(name: str) -> Manifest:
+        found = live.get(CONFIG_MAP, "default", name)
+        assert found is not None
+        (entry,) = found["metadata"]["managedFields"]
+        return entry["fieldsV1"]  # type: ignore[no-any-return]
+
+    assert fields("listed") is fields("watched") is fields("written")
+    assert fields("other") != fields("listed")
+
+
 def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: InformerCache) -> None:
     live.follow([(CONFIG_MAP, "")], 10)
     newer = {**config_map("a", x="2")}
