@@ -50,7 +50,7 @@ class InformerCache:
         self._dependents: dict[str, dict[str, Manifest]] = {}
 
     def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
-        """Subscribe to changes, and to watches that fail, recover, or have a first list that came late; once, at the start."""
+        """Subscribe once, at the start: to changes, and to watches that fail, recover, or have a late first list."""
         self._on_change, self._on_state = on_change, on_state
 
     def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:

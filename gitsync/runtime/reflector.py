@@ -87,7 +87,8 @@ class Reflector:
 
     Lists once, then watches from there; a watch that ends is taken up where it stood, and only a version the
     server has forgotten lists again. Failures, and watches that end at once, back off with jitter. ``error`` says
-    why the copy may be behind, or is None; ``on_state`` is called when it changes and after the first list.
+    why the copy may be behind, or is None; ``on_state`` is called when it changes, and after a first list that did not
+    arrive in time.
     """
 
     def __init__(
@@ -111,6 +112,8 @@ class Reflector:
         self._stop = threading.Event()
         self._synced = threading.Event()
         self._answered = threading.Event()
+        self._is_awaited = False
+        """Whether somebody gave up waiting for the first list."""
         self._open: Watch | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
 
@@ -121,7 +124,7 @@ class Reflector:
 
     def wait_synced(self, timeout: float) -> bool:
         """Wait for the first complete list, or for an answer that waiting will not change."""
-        self._answered.wait(timeout)
+        self._is_awaited = not self._answered.wait(timeout) or self._is_awaited
         return self.is_synced
 
     def start(self) -> None:
@@ -169,7 +172,8 @@ class Reflector:
         if not self._synced.is_set():
             self._synced.set()
             self._answered.set()
-            self._on_state()
+            if self._is_awaited:
+                self._on_state()
 
     def _follow(self) -> None:
         watch = self._collection.watch(self._version)

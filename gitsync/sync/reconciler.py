@@ -130,7 +130,9 @@ class Reconciler:
         return planned
 
     def _plan_again(self, report: Report, cache: ReconcileCache, before: Planned, target: Target) -> Planned:
-        """Plan after an operation; only what it updated where it has ended."""
+        """Plan after an operation: only what it updated where it has ended, nothing while it waits for answers."""
+        if self._executor.in_flight(before.app.key):
+            return before  # the last answer reconciles the Application again
         after = None
         if cache.execution.operation is None:
             report.stage = FailureReason.OBSERVE

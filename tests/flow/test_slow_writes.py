@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+
+import pytest
 
 from gitsync.objects.record import Outcome
 from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sync.input import ReconcileInput
+from gitsync.sync.planner import Planned, Planner
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map, job
 from tests.waiting import until
@@ -67,6 +72,26 @@ def test_slow_deletions_hold_up_no_repair(world: World) -> None:
     assert pruned >= {f"/ConfigMap/shop/old{number}" for number in range(OLD)}
     for number in range(OLD):
         assert outcomes(world, f"old{number}")[-2:] == [Outcome.INTENDED, Outcome.SUCCEEDED]
+
+
+def test_a_sync_that_waits_for_answers_is_planned_when_it_has_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan of all objects each time that a worker gives up waiting would slow the writes down."""
+    plans, plan = list[str](), Planner.plan
+
+    def counted(self: Planner, given: ReconcileInput, *more: Any) -> Planned:
+        plans.append(given.app.key)
+        return plan(self, given, *more)
+
+    monkeypatch.setattr(Planner, "plan", counted)
+    world.repo.commit("first", {f"shop/{name}.yaml": config_map(name, x="1") for name in "abc"})
+    world.start()
+    slow(world, "patch", "b")
+    world.application()
+    synced(world)
+    assert outcomes(world, "b") == [Outcome.INTENDED, Outcome.SUCCEEDED]
+    assert len(plans) == 2
 
 
 def test_a_late_refusal_fails_its_sync(world: World) -> None:

@@ -130,6 +130,30 @@ def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> Non
     assert copy.items == ONE.items
 
 
+@pytest.mark.parametrize("timeout", [10.0, 0.01])
+def test_only_a_first_list_that_came_too_late_is_a_change_of_state(timeout: float) -> None:
+    """Or the first list of each kind would have all Applications reconciled."""
+    gate, states = threading.Event(), list[bool]()
+
+    class Slow(Server):
+        def list(self) -> Listing:
+            gate.wait(10)
+            return super().list()
+
+    slow = Slow([ONE], [[]])
+    reflector = Reflector("things", slow, Copy(), on_state=lambda: states.append(reflector.is_synced))
+    reflector.start()
+    is_late = timeout < 1
+    if not is_late:
+        gate.set()
+    assert reflector.wait_synced(timeout) is not is_late
+    gate.set()
+    until(lambda: slow.asked == ["10"])
+    assert states == [True] * is_late
+    reflector.stop()
+    reflector.join(5)
+
+
 def test_a_watch_that_cannot_be_taken_up_again_leaves_the_copy_in_doubt(follow: Follow) -> None:
     away = ClusterUnavailable("away", retry_after=0.05)
     server = Server([ONE], [[away], [away], []])
