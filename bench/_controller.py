@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ def answer(engine: Engine, question: dict[str, Any]) -> Any:
     """Return the answer to a question."""
     match question["ask"]:
         case "synced":
-            return sum(1 for view in engine.view.applications() if _is_synced(view.status, question["commit"]))
+            began = time.thread_time()
+            found = sum(1 for view in engine.view.applications() if _is_synced(view.status, question["commit"]))
+            return found, time.thread_time() - began
         case "push":
             return engine.requests.repository_changed(lambda url: True)
         case "cpu":

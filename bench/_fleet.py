@@ -28,7 +28,7 @@ NAMESPACE = "gitsync"
 _PAUSE = 0.1
 """Seconds between questions to the controller."""
 _SHARE = 20
-"""How many times longer than the answer a pause is, so that questions take no part of the time that is measured."""
+"""How many times the CPU time of an answer a pause is, so that questions take no part of what is measured."""
 THREADS = 16
 _TICK = os.sysconf("SC_CLK_TCK")
 _COMPILED = "import bench._controller, gitsync.workers.server"
@@ -162,12 +162,11 @@ class Fleet:
         def is_done() -> bool:
             nonlocal pause
             time.sleep(pause)
-            began = time.perf_counter()
-            found = self.controller.ask("synced", commit=commit)
-            pause = max(_PAUSE, _SHARE * (time.perf_counter() - began))
+            found, cpu = self.controller.ask("synced", commit=commit)
+            pause = max(_PAUSE, _SHARE * cpu)
             return bool(found == count)
 
-        until(is_done, timeout, lambda: f"{self.controller.ask('synced', commit=commit)} of {count} are synced")
+        until(is_done, timeout, lambda: f"{self.controller.ask('synced', commit=commit)[0]} of {count} are synced")
 
     def quiet(self, timeout: float = 120.0) -> None:
         """Wait until the controller has used next to no CPU for a second."""
