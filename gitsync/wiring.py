@@ -61,6 +61,7 @@ from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.elastic_pool import ElasticPool
 from gitsync.runtime.exclusive import ExclusiveLease, identity_in
+from gitsync.runtime.garbage import GarbageCollection
 from gitsync.runtime.manager import Manager, Runnable
 from gitsync.runtime.member_group import GroupLeases, holder_in
 from gitsync.runtime.membership import Membership
@@ -215,6 +216,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     details, audit = ApiObjectDetails(client), partial(ConfigurationAudit, records, clock)
     channels = _channels(settings, details)
     parts: list[Runnable] = [
+        GarbageCollection(),
         _CloseOnStop(records.close),
         Retention(records, clock, days=settings.audit_days, keep=settings.audit_records),
         _CloseOnStop(renderer.close),
