@@ -302,7 +302,8 @@ class ChildrenReconciler:
                 explanation=plan.explanation,
                 message=failed[0].message if failed else "",
                 steps=tuple(record_steps(results).values()),
-            )
+            ),
+            keep=planned.app.history_limit,
         )
 
     def _resolve(self, cache: ChildrenCache, app: Application, planned: Planned, now: datetime) -> None:

@@ -22,8 +22,12 @@ class Records(Protocol):
         """Append links to the audit chain, durably, before returning."""
         ...
 
-    def save(self, record: SyncRecord) -> SyncRecord:
-        """Keep the record of a sync; return it with its id."""
+    def save(self, record: SyncRecord, *, keep: int = 0) -> SyncRecord:
+        """
+        Keep the record of a sync; return it with its id.
+
+        Of the records of its Application only the newest ``keep`` stay (0: all); the audit is kept.
+        """
         ...
 
     def mark_failed(self, application: str, commit: str, message: str) -> None:
@@ -90,10 +94,6 @@ class Records(Protocol):
 
         ``heads`` are those that other places keep; each must be in the chain.
         """
-        ...
-
-    def forget(self, application: str, *, keep: int) -> None:
-        """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
         ...
 
     def trim(self, now: datetime, *, before: datetime | None = None, keep: int = 0) -> int:

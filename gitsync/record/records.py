@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Unpack
 
 import orjson
-from sqlalchemy import Integer, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, select, update
 
 from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome, SyncRecord
@@ -28,9 +28,15 @@ _ANSWERS = 1000
 # statements of each sync are built once
 _SAVE = insert(HISTORY).returning(HISTORY.c.id)
 _OF_HISTORY = HISTORY.c.application == bindparam("application")
-_KEPT = select(HISTORY.c.id).where(_OF_HISTORY).order_by(HISTORY.c.id.desc())
-_OLDEST = _KEPT.limit(bindparam("keep", type_=Integer) + 1)
-_FORGET = delete(HISTORY).where(_OF_HISTORY, HISTORY.c.id < bindparam("oldest"))
+_NEWEST_DROPPED = (
+    select(HISTORY.c.id)
+    .where(_OF_HISTORY)
+    .order_by(HISTORY.c.id.desc())
+    .limit(1)
+    .offset(bindparam("keep", type_=Integer))
+    .scalar_subquery()
+)
+_TRIM = delete(HISTORY).where(_OF_HISTORY, HISTORY.c.id <= _NEWEST_DROPPED)
 _NEWEST = (
     select(*AUDIT_COLUMNS).where(AUDIT.c.application == bindparam("application")).order_by(AUDIT.c.id.desc()).limit(1)
 )
@@ -51,10 +57,18 @@ class SqlRecords:
             return
         self._keep_head(self._commits.run(lambda connection: append(connection, links)))
 
-    def save(self, record: SyncRecord) -> SyncRecord:
-        """Keep the record of a sync; return it with its id."""
-        members = {"application": record.application, "body": history_body(record)}
-        id = self._commits.run(lambda connection: connection.execute(_SAVE, members).scalar_one())
+    def save(self, record: SyncRecord, *, keep: int = 0) -> SyncRecord:
+        """Keep the record of a sync, and of its Application the newest ``keep``; return it with its id."""
+        application = record.application
+        members = {"application": application, "body": history_body(record)}
+
+        def write(connection: Connection) -> int:
+            id: int = connection.execute(_SAVE, members).scalar_one()
+            if keep > 0:
+                connection.execute(_TRIM, {"application": application, "keep": keep})
+            return id
+
+        id = self._commits.run(write)
         count(record)
         return replace(record, id=int(id))
 
@@ -191,16 +205,6 @@ class SqlRecords:
     def _keep_head(self, link: AuditRecord | None) -> None:
         if link is not None:
             self._heads.add(link)
-
-    def forget(self, application: str, *, keep: int) -> None:
-        """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
-        if keep <= 0:
-            return
-        with self._database.reading() as connection:
-            found = connection.execute(_OLDEST, {"application": application, "keep": keep}).scalars().all()
-        if len(found) > keep:
-            oldest = {"application": application, "oldest": found[-2]}
-            self._commits.run(lambda connection: connection.execute(_FORGET, oldest))
 
     def close(self) -> None:
         """Close the database."""

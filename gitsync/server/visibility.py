@@ -143,7 +143,7 @@ class VisibleRecords:
         self.audit, self.keep_review, self.review = records.audit, records.keep_review, records.review
         self.save, self.mark_failed, self.end_approval = records.save, records.mark_failed, records.end_approval
         self.head, self.verify, self.unfinished = records.head, records.verify, records.unfinished
-        self.forget, self.trim = records.forget, records.trim
+        self.trim = records.trim
 
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
         """Return the syncs of one Application or of all that are shown, newest first."""

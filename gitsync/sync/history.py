@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,6 @@ from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
 _SHOWN = 5
-_log = logging.getLogger(__name__)
 
 
 def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
@@ -109,8 +107,7 @@ def save_record(operation: Operation, app: Application, records: Records, ending
     record = _saved_before(wanted, records) if operation.was_saved else None
     if record is None:
         operation.was_saved = True
-        record = records.save(wanted)
-    _trim(records, app)
+        record = records.save(wanted, keep=app.history_limit)
     return record
 
 
@@ -123,14 +120,6 @@ def _saved_before(wanted: SyncRecord, records: Records) -> SyncRecord | None:
 def _identity(record: SyncRecord) -> tuple[object, ...]:
     steps = [(step.ref, step.action, step.outcome) for step in record.steps]
     return record.started, record.trigger, record.outcome, record.message, steps
-
-
-def _trim(records: Records, app: Application) -> None:
-    """Drop the oldest records; a failure is left to the next sync, since this one has ended and is recorded."""
-    try:
-        records.forget(app.key, keep=app.history_limit)
-    except Exception:
-        _log.warning("the history of %s was not trimmed; the next sync does it", app.key, exc_info=True)
 
 
 def _outcome(operation: Operation, message: str) -> Outcome:

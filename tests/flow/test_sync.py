@@ -219,14 +219,3 @@ def test_a_new_destination_is_followed_also_with_self_heal_off(world: World) -> 
     world.application(sync={"selfHeal": False}, destination={"namespace": "mall"})
     until(lambda: world.get("ConfigMap", "a", "mall") is not None, 5, world.status)
     until(lambda: world.get("ConfigMap", "a") is None, 5, world.status)
-
-
-def test_a_history_that_cannot_be_trimmed_fails_no_sync(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forget(application: str, *, keep: int) -> None:
-        raise ZeroDivisionError("a defect in an adapter")
-
-    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
-    world.application()
-    monkeypatch.setattr(world.start().records, "forget", forget)
-    world.synced(commit)
-    assert [record.outcome for record in world.controller.records.history()] == [Outcome.SUCCEEDED]

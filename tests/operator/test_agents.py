@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from click.testing import Result
@@ -63,6 +64,19 @@ def test_nothing_is_written_when_nothing_changes(world: World) -> None:
     world.start()
     time.sleep(1)
     assert writes(world) == before
+
+
+def test_the_newest_records_of_an_agent_are_kept(world: World) -> None:
+    """Each pass that writes has one: without a limit they would fill the disk."""
+    records = world.start().records
+    world.apply(agent(replicas=1))
+    running(world)
+    (first,) = {record.application for record in records.history()}
+    for _ in range(30):
+        records.save(replace(records.history(first, limit=1)[0], id=0))
+    world.apply(agent(replicas=2))
+    until(lambda: status_of(world)["ready"] == "2/2", 30, lambda: status_of(world))
+    assert len(records.history(first, limit=100)) == 20
 
 
 def test_an_edited_child_is_restored(world: World) -> None:

@@ -65,14 +65,13 @@ def test_history_is_newest_first_by_application_and_page(records: SqlRecords) ->
     assert len(records.history()) == 6
 
 
-def test_forgetting_keeps_the_newest(records: SqlRecords) -> None:
-    ids = [records.save(sync_record()).id for _ in range(5)]
+def test_saving_keeps_the_newest_records_of_the_application(records: SqlRecords) -> None:
     records.save(sync_record("gitsync/prod"))
-    records.forget("gitsync/dev", keep=2)
-    assert [record.id for record in records.history("gitsync/dev")] == [ids[4], ids[3]]
+    ids = [records.save(sync_record(), keep=9).id for _ in range(5)]
+    assert [record.id for record in records.history("gitsync/dev")] == ids[::-1]
+    last = records.save(sync_record(), keep=2).id
+    assert [record.id for record in records.history("gitsync/dev")] == [last, ids[4]]
     assert len(records.history("gitsync/prod")) == 1
-    records.forget("gitsync/dev", keep=9)
-    assert len(records.history("gitsync/dev")) == 2
 
 
 def test_audit_records_form_a_chain(records: SqlRecords) -> None:

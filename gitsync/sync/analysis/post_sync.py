@@ -105,7 +105,9 @@ class PostSyncAnalysis:
         self._records.audit([_audit_record(planned, outcome, message)])
         self._records.mark_failed(planned.app.key, run.commit, message)
         # a rollback to an older commit has a history record of its own
-        record = None if rollback.to_commit else self._records.save(_history_record(planned, outcome, message))
+        record = None
+        if not rollback.to_commit:
+            record = self._records.save(_history_record(planned, outcome, message), keep=planned.app.history_limit)
         if policy == "Ignore":
             return AnalysisResult(replace(state, analysis=replace(run, failure=reason)), condition, record)
         return AnalysisResult(replace(state, analysis=None, rollback=rollback), condition, record, requeue_after=0.0)
