@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,9 @@ from gitsync.objects.tree import Entry, Tree
 from gitsync.source.lfs import reject_pointer
 from gitsync.source.limits import FILE_MIB
 from gitsync.source.objects.object_reader import ObjectReader, TooLarge
-from gitsync.source.objects.tree_object import TreeEntry
+from gitsync.source.objects.tree_object import TreeEntry, TreeObject
+
+_EMPTY = TreeObject()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class GitTree:
         self._limits = limits or Limits()
         self._reader = reader or ObjectReader(git_dir)
         self._root = TreeEntry(Entry.FOLDER, self._reader.commit(commit).tree)
-        self._last_folder: tuple[str | None, Mapping[str, TreeEntry]] = (None, {})
+        self._last_folder: tuple[str | None, TreeObject] = (None, _EMPTY)
 
     def entry(self, path: str) -> Entry | None:
         """Return the kind of entry at the path itself, or None."""
@@ -117,10 +119,10 @@ class GitTree:
         if folder != last:  # a build asks for the files of one folder in turn
             found: TreeEntry | None = self._root
             for part in folder.split("/") if folder else ():
-                found = self._entries(found).get(part)
+                found = self._entries(found).find(part)
             entries = self._entries(found)
             self._last_folder = folder, entries
-        return entries.get(name)
+        return entries.find(name)
 
     def _file(self, path: str) -> TreeEntry:
         found = self._find(path)
@@ -128,8 +130,8 @@ class GitTree:
             raise KeyError(path)
         return found
 
-    def _entries(self, folder: TreeEntry | None) -> Mapping[str, TreeEntry]:
-        return self._reader.tree(folder.id) if folder is not None and folder.kind is Entry.FOLDER else {}
+    def _entries(self, folder: TreeEntry | None) -> TreeObject:
+        return self._reader.tree(folder.id) if folder is not None and folder.kind is Entry.FOLDER else _EMPTY
 
 
 class MeteredTree:

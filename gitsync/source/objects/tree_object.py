@@ -36,8 +36,12 @@ class TreeObject(Mapping[str, TreeEntry]):
         self._entries = {found[1]: found for found in _ENTRY[id_bytes].findall(content)}
 
     def __getitem__(self, name: str) -> TreeEntry:
-        mode, _, id = self._entries[name.encode("utf-8", "surrogateescape")]
-        return TreeEntry(_KINDS.get(mode, Entry.FILE), id.hex())
+        return _entry(self._entries[name.encode("utf-8", "surrogateescape")])
+
+    def find(self, name: str) -> TreeEntry | None:
+        """Return an entry, None where there is none: builds ask for many."""
+        found = self._entries.get(name.encode("utf-8", "surrogateescape"))
+        return _entry(found) if found is not None else None
 
     def __iter__(self) -> Iterator[str]:
         return map(_decoded, self._entries)
@@ -50,6 +54,11 @@ class TreeObject(Mapping[str, TreeEntry]):
         mine, others = self._entries, other._entries
         yield from (_decoded(name) for name, entry in mine.items() if others.get(name) != entry)
         yield from map(_decoded, others.keys() - mine.keys())
+
+
+def _entry(found: tuple[bytes, bytes, bytes]) -> TreeEntry:
+    mode, _, id = found
+    return TreeEntry(_KINDS.get(mode, Entry.FILE), id.hex())
 
 
 def _decoded(name: bytes) -> str:
