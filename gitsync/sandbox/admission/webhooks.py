@@ -18,6 +18,7 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.conditions import ConditionError, hold
 from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
+from gitsync.sandbox.connections import client_context, go_text
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.registry.status import ApiError
 
@@ -157,10 +158,8 @@ def call_over_https(hook: Hook, url: str, review: Review) -> Review:
     parts = urlsplit(url)
     port = parts.port or 443
     client = hook["clientConfig"]
-    pem = base64.b64decode(client["caBundle"]).decode() if client.get("caBundle") else None
     try:
-        context = ssl.create_default_context(cadata=pem)
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the bundle may be the server's own certificate
+        context = client_context(client.get("caBundle") or "")
     except ssl.SSLError as error:
         raise CallError("failed to call webhook: unable to load root certificates") from error
     connection = http.client.HTTPSConnection(
@@ -172,7 +171,7 @@ def call_over_https(hook: Hook, url: str, review: Review) -> Review:
         answer = connection.getresponse()
         body = answer.read(_LIMIT)
     except (OSError, http.client.HTTPException) as error:
-        raise CallError(f'failed to call webhook: Post "{url}": {_go_text(error, parts.hostname, port)}') from error
+        raise CallError(f'failed to call webhook: Post "{url}": {go_text(error, parts.hostname, port)}') from error
     finally:
         connection.close()
     if answer.status >= 400:
@@ -185,16 +184,3 @@ def call_over_https(hook: Hook, url: str, review: Review) -> Review:
     if not isinstance(decoded, dict):
         raise CallError("failed to call webhook: the answer is not an AdmissionReview")
     return decoded
-
-
-def _go_text(error: Exception, host: str | None, port: int) -> str:
-    """Return what Go says of a failed connection."""
-    if isinstance(error, TimeoutError):
-        return "context deadline exceeded"
-    if isinstance(error, ConnectionRefusedError):
-        return f"dial tcp {host}:{port}: connect: connection refused"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-    if isinstance(error, ConnectionResetError):
-        return "EOF"
-    return str(error)

@@ -15,6 +15,7 @@ from gitsync.sandbox.controllers.lifecycle.garbage_collector import GarbageColle
 from gitsync.sandbox.controllers.lifecycle.namespaces import NamespaceContents, NamespaceLifecycle
 from gitsync.sandbox.controllers.lifecycle.quotas import Quotas
 from gitsync.sandbox.controllers.lifecycle.role_aggregation import ClusterRoles
+from gitsync.sandbox.controllers.networking.api_services import ApiServices
 from gitsync.sandbox.controllers.networking.endpoints import Endpoints
 from gitsync.sandbox.controllers.nodes.kubelet import Kubelet
 from gitsync.sandbox.controllers.nodes.node import create_nodes
@@ -48,6 +49,7 @@ _WORKLOADS: tuple[type[Controller], ...] = (
     Autoscalers,
     DisruptionBudgets,
     Endpoints,
+    ApiServices,
     Claims,
     Volumes,
     Scheduler,
