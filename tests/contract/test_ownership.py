@@ -120,13 +120,13 @@ def test_aggregated_rules_are_no_drift(stage: Stage) -> None:
     assert live["metadata"]["resourceVersion"] == version
 
 
-@pytest.mark.parametrize("placeholder", ["", "Cg=="])
-def test_a_placeholder_does_not_remove_an_injected_certificate(stage: Stage, placeholder: str) -> None:
+@pytest.mark.parametrize("declared", [{}, {"caBundle": ""}, {"caBundle": "Cg=="}], ids=["absent", "empty", "newline"])
+def test_an_injected_certificate_survives_syncs_without_drift(stage: Stage, declared: dict[str, str]) -> None:
     api, name = "admissionregistration.k8s.io/v1", f"hook-{stage.system.rpartition('-')[2]}"
     stage.remember("ValidatingWebhookConfiguration", name, api)
     hook = {
         "name": "check.example.com",
-        "clientConfig": {"url": "https://127.0.0.1:9/none", "caBundle": placeholder},
+        "clientConfig": {"url": "https://127.0.0.1:9/none", **declared},
         "rules": [
             {"apiGroups": ["none.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["x"]}
         ],
@@ -138,9 +138,15 @@ def test_a_placeholder_does_not_remove_an_injected_certificate(stage: Stage, pla
     bundle = base64.b64encode(authority()).decode()
     patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
     stage.patch("ValidatingWebhookConfiguration", name, patch, "json", api=api, manager="cainjector")
-    stage.synced(stage.commit({"more.yaml": config_map("more", a="1")}))
-    live = stage.live("ValidatingWebhookConfiguration", name, api=api)
-    assert live["webhooks"][0]["clientConfig"]["caBundle"] == bundle
+    for size in ("1", "2"):
+        stage.synced(stage.commit({"more.yaml": config_map("more", a=size)}))
+        live = stage.live("ValidatingWebhookConfiguration", name, api=api)
+        assert live["webhooks"][0]["clientConfig"]["caBundle"] == bundle
+        assert stage.plan_writes() == []
+    hook["failurePolicy"] = "Fail"  # a change of the configuration itself
+    stage.synced(stage.commit({"hook.yaml": manifest(api, "ValidatingWebhookConfiguration", name, webhooks=[hook])}))
+    (live_hook,) = stage.live("ValidatingWebhookConfiguration", name, api=api)["webhooks"]
+    assert (live_hook["failurePolicy"], live_hook["clientConfig"]["caBundle"]) == ("Fail", bundle)
 
 
 LISTS = {
