@@ -29,6 +29,10 @@ def compiled(expression: str, name: str = "object") -> Any:
 
 @functools.cache
 def _environment(name: str) -> Any:
-    from cel_expr_python import cel  # late: the library is large, and most installations have no expressions
+    # late: the library is large, and most installations have no expressions
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_strings
 
-    return cel.NewEnv(variables={name: cel.Type.DYN})
+    # Expressions of users lack the string functions: some of them make values of any size.
+    extensions = [ext_strings.ExtStrings()] if name == "self" else []
+    return cel.NewEnv(variables={name: cel.Type.DYN}, extensions=extensions)

@@ -26,6 +26,11 @@ _PER_REPLICA = f"{_VOLUMES} && self.state.volumes.exists(volume, volume.scope ==
 # The API server fills in defaults only inside sections that are there.
 _UPDATE = "(has(self.update) ? self.update.type : 'RollingUpdate')"
 _ROUTED = "has(self.update) && has(self.update.canary) && self.update.canary.traffic == 'GatewayAPI'"
+# A list of lists: to compare each header with each other one exceeds the costs that the API server allows a rule.
+_HEADERS = (
+    "self.tools.map(tool, has(tool.headersFrom),"
+    " tool.headersFrom.map(header, (tool.name + '-' + header.name).lowerAscii()))"
+)
 _DISK = "volume.scope == 'Shared' && volume.accessModes.all(mode, mode.startsWith('ReadWriteOnce'))"
 
 
@@ -77,6 +82,12 @@ class AgentSpec(Ruled):
             " || !self.lifecycle.init.exists(step, self.runtime.sidecars.exists(one, one.name == step.name))",
             "a step of lifecycle.init and an entry of runtime.sidecars have the same name",
             "lifecycle",
+        ),
+        Rule(
+            f"!has(self.tools) || [{_HEADERS}].all(lists, lists.all(list, list.all(name,"
+            " lists.exists_one(other, name in other))))",
+            "headers of two tools have the same variable TOOL_<NAME>_<HEADER>; rename one of the tools",
+            "tools",
         ),
         Rule(
             "!has(self.memory) || ((!has(self.memory.session) || !has(self.memory.session.databaseRef) ||"

@@ -57,6 +57,12 @@ class Tool(Ruled):
             "each name has to be in allow",
             "requireApproval",
         ),
+        Rule(
+            "!has(self.headersFrom) || [self.headersFrom.map(header, header.name.lowerAscii())].all(names,"
+            " names.all(name, names.exists_one(other, other == name)))",
+            "two headers have the same name, in which case does not count",
+            "headersFrom",
+        ),
     )
 
     name: Name = Field(description="Name of the tool, unique in the Agent.")

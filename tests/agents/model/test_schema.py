@@ -90,6 +90,12 @@ def test_both_decide_alike(cluster: KubernetesCluster, generate: Callable[[], It
     assert differing == []
 
 
+def tool(name: str, *headers: str) -> Manifest:
+    """Return a tool behind HTTP, with request headers from a Secret."""
+    found = [{"name": each, "secretKeyRef": {"name": "keys", "key": "key"}} for each in headers]
+    return {"name": name, "type": "HTTP", "http": {"url": "https://a"}} | ({"headersFrom": found} if found else {})
+
+
 FULL = example()
 MEMBERS = (member("a", "b"), member("b"))
 DISK = {"name": "data", "mountPath": "/data", "size": "1Gi"}
@@ -136,6 +142,10 @@ INVALID = [
     ),
     pytest.param(changed(FULL, "spec.lifecycle.init.0.name", "pii-filter"), "spec", id="a step called as a sidecar"),
     pytest.param(
+        agent(tools=[tool("search", "Docs-Key"), tool("search-docs", "key")]), "spec", id="headers of two tools"
+    ),
+    pytest.param(agent(tools=[tool("search", "X-Key", "x-key")]), "spec.tools[0]", id="a header twice"),
+    pytest.param(
         changed(FULL, "spec.state.volumes.1.mountPath", "/models"), "spec.state", id="two volumes at one path"
     ),
     pytest.param(
@@ -170,6 +180,22 @@ def test_both_reject_it_and_name_the_field(cluster: KubernetesCluster, manifest:
 def _indexed(path: str) -> str:
     """Return a path as the API server writes it: ``a.0.b`` is ``a[0].b``."""
     return re.sub(r"\.(\d+)", r"[\1]", path)
+
+
+def test_the_api_server_names_the_list_of_headers(cluster: KubernetesCluster) -> None:
+    for tools, field in (
+        ([tool("search", "Docs-Key"), tool("search-docs", "key")], "spec.tools"),
+        ([tool("search", "X-Key", "x-key")], "spec.tools[0].headersFrom"),
+    ):
+        with pytest.raises(Rejected) as error:
+            cluster.apply(agent(tools=tools), manager="test", dry_run=True)
+        assert [cause.field for cause in error.value.causes] == [field]
+
+
+def test_both_accept_headers_with_variables_of_their_own(cluster: KubernetesCluster) -> None:
+    manifest = agent(tools=[tool("search", "Docs-Key", "Token"), tool("search-docs", "token"), tool("other")])
+    check_object(manifest)
+    cluster.apply(manifest, manager="test", dry_run=True)
 
 
 @pytest.mark.parametrize(
