@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from gitsync.cli.main import app
 from tests.agents.factories import agent, changed
 from tests.flow.environment import World
 from tests.operator.agent_world import (
@@ -260,25 +256,3 @@ def test_a_dangerous_change_by_hand_waits_for_approval(world: World, path: str) 
     running(world, generation=2)
     assert "elsewhere" in str(world.get("Deployment", "helper", api="apps/v1"))
     assert "plan" not in status_of(world)
-
-
-def test_the_command_restarts_an_agent_and_explains_what_it_cannot_do(world: World) -> None:
-    runner = CliRunner()
-
-    def run(*arguments: str) -> Result:
-        given = ["-n", "shop", "--kubeconfig", str(world.kubeconfig), "--data", str(world.folder / "data")]
-        return runner.invoke(app, ["agent", *arguments, *given], prog_name="gitsync")
-
-    world.start()
-    world.apply(agent())
-    first = running(world)["currentRevision"]
-    assert run("restart", "helper").exit_code == 0
-    until(lambda: status_of(world)["currentRevision"] != first)
-    running(world)
-    nothing = run("promote", "helper")
-    assert (nothing.exit_code, "no rollout is in progress" in nothing.stderr) == (2, True)
-    assert "no plan waits" in run("approve", "helper").stderr
-    states = {row["revision"]: row["state"] for row in json.loads(run("history", "helper", "-o", "json").stdout)}
-    assert states == {first: "", status_of(world)["currentRevision"]: "serving"}
-    assert first in run("history", "helper").stdout
-    assert "does not exist" in run("abort", "other").stderr

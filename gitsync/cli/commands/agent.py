@@ -35,7 +35,7 @@ class AgentAction(StrEnum):
     PROMPTS = "prompts"
 
 
-_ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAction.APPROVE: APPROVE}
+_ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT}
 
 
 @exit_on_error
@@ -102,10 +102,19 @@ def _annotation(action: AgentAction, manifest: Manifest, subject: str) -> tuple[
             raise InvalidInput("has no spec.backup", object=subject, hint="see docs/agents.md")
         return BACKUP, datetime.now(UTC).strftime("%Y%m%d%H%M%S")
     if action is AgentAction.APPROVE:
-        value = at(manifest, "status", "plan", "id", default="")
-    else:
-        value = at(manifest, "status", "rollout", "revision", default="")
-    if not value:
-        waits = "plan waits for approval" if action is AgentAction.APPROVE else "rollout is in progress"
-        raise InvalidInput(f"no {waits}", object=subject, hint="see its status.conditions")
-    return _ANNOTATIONS[action], str(value)
+        value = str(at(manifest, "status", "plan", "id", default=""))
+        if not value:
+            raise InvalidInput("no plan waits for approval", object=subject, hint="see its status.conditions")
+        return APPROVE, value
+    return _ANNOTATIONS[action], _revision(manifest, subject)
+
+
+def _revision(manifest: Manifest, subject: str) -> str:
+    """Return the revision that a rollout brings; raise InvalidInput where there is none that does not serve yet."""
+    found = str(at(manifest, "status", "rollout", "revision", default=""))
+    if not found:
+        raise InvalidInput("no rollout is in progress", object=subject, hint="see its status.conditions")
+    if found == at(manifest, "status", "currentRevision"):
+        hint = "to return to the revision before, revert its change in Git"
+        raise InvalidInput(f"revision {found} is the current one already", object=subject, hint=hint)
+    return found
