@@ -1,4 +1,9 @@
-"""Take the pictures of the documentation from a running demo: ``python tools/screenshots.py URL FOLDER [NAME...]``."""
+"""
+Take the pictures of the documentation from a running demo: ``python tools/screenshots.py URL FOLDER [NAME...]``.
+
+The pictures are public: a page that shows a folder of this machine is rejected. Serve the demo's repository over HTTPS,
+and set ``spec.source.repoURL`` of its Applications to it.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +85,17 @@ def take(browser: Browser, url: str, folder: Path, look: str, options: dict[str,
     """Write the pages in one look."""
     context = browser.new_context(**options)
     for name, path in PAGES.items():
+        if names and name not in names:
+            continue
         page = context.new_page()
         answer = page.goto(url + path)
         if name == "panel":
             page.locator(PANEL).first.wait_for()
         if name == "sync":
             page.locator(".records .when a").first.click()
-        if answer is not None and answer.ok and (not names or name in names):
+        if "file://" in page.inner_text("body"):
+            raise SystemExit(f"{path} shows a file:// URL of this machine")
+        if answer is not None and answer.ok:
             page.screenshot(path=folder / f"{name}-{look}.jpg", type="jpeg", quality=QUALITY)
         page.close()
     context.close()
