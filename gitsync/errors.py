@@ -7,6 +7,7 @@ The errors that cross a package's boundary.
     │   │   ├── SourceDenied          the Git server, or its host key, was not accepted: correct the credentials
     │   │   └── SourceThrottled       the Git server limits the rate of requests
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
+    │   │   └── GroupUnavailable      the aggregated API server of one group does not answer
     │   ├── Conflict              another writer was first: read and plan again
     │   │   └── Terminating         the namespace is being deleted, and takes nothing new
     │   ├── RecordUnavailable     the history cannot be written, so nothing is applied
@@ -85,6 +86,10 @@ class SourceThrottled(SourceUnavailable):
 
 class ClusterUnavailable(TransientError):
     """The API server cannot be reached, did not answer in time, or asked for a delay."""
+
+
+class GroupUnavailable(ClusterUnavailable):
+    """The aggregated API server of a group does not answer the API server; other groups are not affected."""
 
 
 class Conflict(TransientError):

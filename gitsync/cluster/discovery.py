@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gitsync.cluster.client import Client
-from gitsync.errors import Rejected
+from gitsync.errors import GroupUnavailable, Rejected
 from gitsync.ports import Resource
 
 _AGGREGATED = (
@@ -96,7 +96,7 @@ class Discovery:
         """Read one group version; a broken one (an extension server that is down) hides no other."""
         try:
             answer = self._client.get(f"/apis/{group}/{version}" if group else f"/api/{version}")
-        except Rejected:
+        except (Rejected, GroupUnavailable):
             return
         for item in answer.get("resources") or []:
             if "/" not in item["name"]:

@@ -10,12 +10,23 @@ from typing import Any
 
 import orjson
 
-from gitsync.errors import Cause, ClusterUnavailable, Conflict, GitsyncError, Rejected, WebhookUnavailable, one_line
+from gitsync.errors import (
+    Cause,
+    ClusterUnavailable,
+    Conflict,
+    GitsyncError,
+    GroupUnavailable,
+    Rejected,
+    WebhookUnavailable,
+    one_line,
+)
 from gitsync.kube.messages import readable
 from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
 _FAILED_WEBHOOK = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"]+)"')
+_AGGREGATION = ("service unavailable", "error trying to reach service")
+"""How kube-aggregator answers for a server that is not available, and for one that it cannot connect to."""
 _USER_ERRORS = (
     "failed to create typed patch object",
     "failed to convert new object",
@@ -37,6 +48,9 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
     if code == 500 and (webhook := _FAILED_WEBHOOK.match(message)):
         name = webhook.group(1)
         return WebhookUnavailable(message, hint=f"repair the admission webhook {name}, or remove its configuration")
+    if code == 503 and message.startswith(_AGGREGATION):
+        hint = "an aggregated API server is down, see kubectl get apiservices"
+        return GroupUnavailable(f"{message} ({request}: {code})", hint=hint, retry_after=retry_after(headers))
     if code == 429 or (code >= 500 and not _is_users(message)):
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from gitsync.cluster.discovery import Discovery
+from gitsync.cluster.errors import failure
+from gitsync.errors import ClusterUnavailable
 
 CORE = {"metadata": {"name": ""}, "versions": [{"version": "v1", "resources": []}]}
 EMPTY = {"kind": "APIGroupDiscoveryList", "items": [CORE]}
@@ -45,3 +51,33 @@ def test_a_changed_definition_repeats_it_at_once() -> None:
     discovery.forget()
     discovery.resource("example.com", "v1", "Widget")
     assert client.requests == 2
+
+
+class OldClient:
+    """A server without aggregated discovery; the server of one group version answers with an error."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def get(self, path: str, *, accept: str = "") -> dict[str, Any]:
+        if path == "/api":
+            return {"kind": "APIVersions", "versions": ["v1"]}
+        if path == "/apis":
+            groups = {"apps": "v1", "metrics.k8s.io": "v1beta1", "batch": "v1"}
+            items = [{"name": group, "versions": [{"version": version}]} for group, version in groups.items()]
+            return {"kind": "APIGroupList", "groups": items}
+        if path == "/apis/metrics.k8s.io/v1beta1":
+            raise failure(503, self._answer, {}, f"GET {path}")
+        kind = {"/api/v1": "Secret", "/apis/apps/v1": "Deployment", "/apis/batch/v1": "Job"}[path]
+        return {"resources": [{"name": f"{kind.lower()}s", "kind": kind, "namespaced": True, "verbs": ["get"]}]}
+
+
+def test_an_aggregated_server_that_is_down_hides_no_other_group() -> None:
+    discovery = Discovery(OldClient(b"service unavailable\n"))  # type: ignore[arg-type]
+    assert [resource.kind for resource in discovery.preferred()] == ["Secret", "Deployment", "Job"]
+
+
+def test_an_outage_during_discovery_hides_nothing() -> None:
+    discovery = Discovery(OldClient(b"etcdserver: request timed out"))  # type: ignore[arg-type]
+    with pytest.raises(ClusterUnavailable):
+        discovery.preferred()

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gitsync.cluster.errors import failure, retry_after
-from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, GroupUnavailable, Rejected
 from gitsync.runtime.reflector import Expired
 
 
@@ -44,6 +44,18 @@ def test_a_code_becomes_an_error_of_its_kind(code: int, message: str, expected: 
     error = failure(code, status(message), {}, "PATCH /x")
     assert type(error) is expected
     assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["service unavailable", "error trying to reach service: dial tcp 10.0.0.1:443: connect: connection refused"]
+)
+def test_an_aggregated_server_that_is_down_is_told_from_an_outage(text: str) -> None:
+    error = failure(503, f"{text}\n".encode(), {}, "GET /apis/metrics.k8s.io/v1beta1")
+    assert type(error) is GroupUnavailable
+    assert (error.message, "kubectl get apiservices" in str(error)) == (
+        f"{text} (GET /apis/metrics.k8s.io/v1beta1: 503)",
+        True,
+    )
 
 
 def test_a_refusal_carries_code_and_reason() -> None:
