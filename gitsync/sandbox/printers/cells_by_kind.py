@@ -335,6 +335,21 @@ def param_ref(obj: Manifest, now: float) -> str:
     return f"{found['namespace']}/{name}" if found.get("namespace") else str(name)
 
 
+def aggregated_service(obj: Manifest, now: float) -> str:
+    """Return the Service behind an APIService."""
+    found = at(obj, "spec", "service")
+    return f"{found['namespace']}/{found['name']}" if found else "Local"
+
+
+def availability(obj: Manifest, now: float) -> str:
+    """Return whether an APIService is available, and why it is not."""
+    for each in at(obj, "status", "conditions") or ():
+        if each["type"] == "Available":
+            shows_reason = each["status"] != "True" and each.get("reason")
+            return f"{each['status']} ({each['reason']})" if shows_reason else str(each["status"])
+    return "Unknown"
+
+
 def _ingress_points(obj: Manifest) -> list[str]:
     return [
         str(point.get("ip") or point.get("hostname") or "")

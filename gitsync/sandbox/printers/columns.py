@@ -491,6 +491,14 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         ),
         _AGE,
     ),
+    ("apiregistration.k8s.io", "APIService"): (
+        _NAME,
+        Column(
+            "Service", cells_by_kind.aggregated_service, "The reference to the service that hosts this API endpoint."
+        ),
+        Column("Available", cells_by_kind.availability, "Whether this service is available."),
+        _AGE,
+    ),
     ("storage.k8s.io", "VolumeAttributesClass"): (
         _NAME,
         Column("DriverName", text("driverName"), "storage.v1.VolumeAttributesClass.driverName"),

@@ -209,6 +209,22 @@ def test_rows_of_ended_pods_say_so() -> None:
             {"Created At": CREATED},
         ),
         (
+            "apiregistration.k8s.io",
+            "APIService",
+            {
+                "spec": {"service": {"namespace": "kueue", "name": "visibility"}},
+                "status": {"conditions": [{"type": "Available", "status": "False", "reason": "MissingEndpoints"}]},
+            },
+            {"Service": "kueue/visibility", "Available": "False (MissingEndpoints)", "Age": "10s"},
+        ),
+        (
+            "apiregistration.k8s.io",
+            "APIService",
+            {"status": {"conditions": [{"type": "Available", "status": "True", "reason": "Local"}]}},
+            {"Service": "Local", "Available": "True"},
+        ),
+        ("apiregistration.k8s.io", "APIService", {}, {"Service": "Local", "Available": "Unknown"}),
+        (
             "storage.k8s.io",
             "StorageClass",
             {"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "p"},
