@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.agents.evaluation.json_schema import check_schema, violation
-from gitsync.agents.model.base import FreeForm, Rule, Ruled
+from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import Text
 
 Grade = Callable[[str, str], str]

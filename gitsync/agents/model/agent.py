@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gitsync.agents.model.backup import Backup
-from gitsync.agents.model.base import Rule, Ruled, keyed
+from gitsync.agents.model.base import keyed
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Lifecycle
 from gitsync.agents.model.llm import Model, Prompt
@@ -17,6 +17,7 @@ from gitsync.agents.model.runtime import Runtime
 from gitsync.agents.model.scaling import Autoscaling, Availability, LeaderElection, Update
 from gitsync.agents.model.state import State
 from gitsync.agents.model.tools import AgentMemory, Tool
+from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.parsing import parse_spec
 from gitsync.objects.ref import ObjectRef, ref_of

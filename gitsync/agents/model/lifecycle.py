@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import OWN_CONTAINERS, Name, Rule, Ruled, Seconds, keyed, not_one_of
+from gitsync.agents.model.base import OWN_CONTAINERS, Name, Seconds, keyed, not_one_of
 from gitsync.agents.model.runtime import Arguments, EnvVar, Exec, Image
+from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.parsing import Section
 
 

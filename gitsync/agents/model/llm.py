@@ -6,16 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from gitsync.agents.model.base import (
-    HOST_AND_PORT,
-    ConfigMapKeyRef,
-    Name,
-    Rule,
-    Ruled,
-    Seconds,
-    SecretKeyRef,
-    readable_url,
-)
+from gitsync.agents.model.base import HOST_AND_PORT, ConfigMapKeyRef, Name, Seconds, SecretKeyRef, readable_url
+from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.parsing import Section, Text
 
 Provider = Literal["OpenAI", "Anthropic", "AzureOpenAI", "Bedrock", "VertexAI", "OpenAICompatible"]

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import FreeForm, Port, Rule, Ruled, keyed
+from gitsync.agents.model.base import Port, keyed
 from gitsync.agents.model.llm import Endpoint
+from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import DecimalText, Section, Text
 
 Words = Annotated[tuple[Annotated[Text, Field(max_length=128)], ...], Field(strict=False, max_length=32)]

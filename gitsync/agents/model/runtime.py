@@ -9,19 +9,16 @@ from pydantic import Field
 from gitsync.agents.model.base import (
     OWN_CONTAINERS,
     ConfigMapKeyRef,
-    FreeForm,
-    Labels,
     LocalRef,
     Name,
     ObjectName,
     Port,
     Quantity,
-    Rule,
-    Ruled,
     SecretKeyRef,
     keyed,
     not_one_of,
 )
+from gitsync.kube.model import FreeForm, Labels, Rule, Ruled
 from gitsync.objects.parsing import Section
 
 Image = Annotated[

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import FreeForm, IntOrPercent, Name, ObjectName, Rule, Ruled, keyed
+from gitsync.agents.model.base import IntOrPercent, Name, ObjectName, keyed
+from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import DecimalText, Section, Text
 
 Hostname = Annotated[str, Field(max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import Key, Name, ObjectName, Port, Rule, Ruled, SecretKeyRef, keyed, not_one_of
+from gitsync.agents.model.base import Key, Name, ObjectName, Port, SecretKeyRef, keyed, not_one_of
+from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.parsing import Section, Text
 
 _KEPT = "cannot be changed; rename the volume to get another one"

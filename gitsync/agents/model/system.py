@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from gitsync.agents.model.base import HOST_AND_PORT, FreeForm, LocalRef, Name, Rule, Ruled, Seconds, keyed, readable_url
+from gitsync.agents.model.base import HOST_AND_PORT, LocalRef, Name, Seconds, keyed, readable_url
 from gitsync.agents.model.state import DatabaseSecret
+from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.parsing import Section, Text, parse_spec
 from gitsync.objects.ref import ObjectRef, ref_of

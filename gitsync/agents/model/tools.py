@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import LocalRef, Name, ObjectName, Port, Rule, Ruled, Seconds, SecretKeyRef
+from gitsync.agents.model.base import LocalRef, Name, ObjectName, Port, Seconds, SecretKeyRef
 from gitsync.agents.model.llm import Endpoint
+from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.parsing import Section, Text
 
 ToolNames = Annotated[tuple[Annotated[Text, Field(max_length=128)], ...], Field(strict=False, max_length=256)]

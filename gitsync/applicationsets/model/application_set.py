@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import FreeForm, Labels
 from gitsync.applicationsets.model.generators import Generator
+from gitsync.kube.model import FreeForm, Labels
 from gitsync.objects.parsing import Section, Text
 from gitsync.objects.ref import ObjectRef
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gitsync.agents.model.base import FreeForm, Rule, Ruled
+from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.application import Credentials, Verification
 from gitsync.objects.parsing import Section, Text
 
