@@ -9,6 +9,7 @@ The errors that cross a package's boundary.
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
     │   │   └── GroupUnavailable      the aggregated API server of one group does not answer
     │   ├── Conflict              another writer was first: read and plan again
+    │   │   ├── AlreadyExists       an object to create has the name of another one
     │   │   └── Terminating         the namespace is being deleted, and takes nothing new
     │   ├── RecordUnavailable     the history cannot be written, so nothing is applied
     │   └── UnexpectedError       a defect of gitsync: the log has the details
@@ -94,6 +95,10 @@ class GroupUnavailable(ClusterUnavailable):
 
 class Conflict(TransientError):
     """The object changed since it was read, or another field manager owns a field."""
+
+
+class AlreadyExists(Conflict):
+    """An object that was to be created exists already, and may be another writer's."""
 
 
 class WebhookUnavailable(TransientError):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from gitsync.apply.types import ApplyRequest, StepResult
-from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, Rejected
 from gitsync.kube.immutable import immutable_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Action, Change
@@ -22,9 +22,9 @@ def apply_change(job: ApplyRequest, change: Change, cluster: Cluster, live: Live
     """
     Apply or delete one object. Never raises: errors are part of the result.
 
-    A conflict is retried at once, and so is a write whose response was lost, since an apply repeats the same fields and
-    a delete names the uid. A step of several writes may then conflict with what it wrote itself: its outcome is
-    unknown.
+    A conflict is retried at once, and so is a write whose response was lost, since an apply repeats the same fields, a
+    delete names the uid, and a create never changes what exists. A create or a step of several writes may then conflict
+    with what it wrote itself: its outcome is unknown.
     """
     if change.problem:
         return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
@@ -64,6 +64,8 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
         left = cluster.remove_fields(change.live, change.removed, manager=job.app.field_manager, user=user)
         if all(found.pointer in change.removed for found in change.differences if found.kind in DRIFT):
             return left
+    if change.action is Action.CREATE and job.creates_only:
+        return cluster.create(change.desired, manager=job.app.field_manager, user=user)
     if change.action is Action.REPLACE:
         return _replace(job, change, change.desired, cluster, user)
     return cluster.apply(change.desired, manager=job.app.field_manager, user=user)
@@ -89,6 +91,8 @@ def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
     for _ in range(_TRIES - 1):
         try:
             return write()
+        except AlreadyExists:
+            raise
         except Conflict:
             continue
         except ClusterUnavailable as error:

@@ -22,6 +22,7 @@ class ApplyRequest:
 
     ``widen_inventory`` adds refs to the inventory and returns once it is stored; ``health`` returns the health of a
     live object. ``on_result`` is called with each result before its outcome is audited, which may fail.
+    ``creates_only``: a CREATE fails, and changes nothing, where an object of its name exists already.
     """
 
     app: Application
@@ -32,6 +33,7 @@ class ApplyRequest:
     widen_inventory: Callable[[Mapping[ObjectRef, InventoryEntry]], None]
     health: Callable[[ObjectRef, Manifest], HealthStatus]
     approver: str = ""
+    creates_only: bool = False
     on_result: Callable[[StepResult], None] = lambda result: None
 
 

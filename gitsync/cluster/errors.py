@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from gitsync.errors import (
+    AlreadyExists,
     Cause,
     ClusterUnavailable,
     Conflict,
@@ -42,7 +43,7 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
     )
     reason = str(status.get("reason") or "")
     if code == 409:
-        return Conflict(message)
+        return AlreadyExists(message) if reason == "AlreadyExists" else Conflict(message)
     if code == 410:
         return Expired(message)
     if code == 500 and (webhook := _FAILED_WEBHOOK.match(message)):

@@ -26,6 +26,11 @@ class FencedCluster(KubernetesCluster):
         super().__init__(client)
         self._share = share
 
+    def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
+        """Create the object unless one of its name exists."""
+        self._check()
+        return super().create(manifest, manager=manager, user=user)
+
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:

@@ -55,6 +55,21 @@ class KubernetesCluster:
             raise
         return found
 
+    def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
+        """Create an object by POST, which never changes one that exists, and return it."""
+        ref = ref_of(manifest)
+        resource = self._resource(ref.group, version_of(manifest), ref.kind)
+        query = {"fieldManager": manager, "fieldValidation": "Strict"}
+        try:
+            created: Manifest = self._client.send(
+                "POST", collection_path(resource, ref.namespace), manifest, query, user=user
+            )
+        except Rejected as error:
+            raise _explained(error, ref) from error
+        except Conflict as error:
+            raise type(error)(error.message, object=str(ref)) from error
+        return created
+
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:

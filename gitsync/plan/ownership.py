@@ -113,6 +113,24 @@ def without_manager(live: Manifest, manager: str) -> tuple[Mapping[str, Any], ..
     return tuple(e for e in entries if (e.get("manager"), e.get("operation")) != (manager, "Apply"))
 
 
+def as_applied(live: Manifest, manager: str) -> tuple[Mapping[str, Any], ...] | None:
+    """
+    Return the ``managedFields`` in which a manager applied what it created by POST, None where it created nothing.
+
+    Otherwise a field that it stops applying would stay.
+    """
+    entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
+    ours = [entry for entry in entries if entry.get("manager") == manager and not entry.get("subresource")]
+    created = next((entry for entry in ours if entry.get("operation") == "Update"), None)
+    if created is None:
+        return None
+    fields: Node = {}
+    for entry in ours:
+        fields = union(fields, _bare(entry.get("fieldsV1") or {}))
+    rest = [entry for entry in entries if entry not in ours]
+    return ({**created, "operation": "Apply", "fieldsV1": fields}, *rest)
+
+
 def _is_ours(entry: Mapping[str, Any]) -> bool:
     return entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 

@@ -67,6 +67,10 @@ class Cluster(Protocol):
         """Return the object as it is now, None when it is absent."""
         ...
 
+    def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
+        """Create an object; raise AlreadyExists, and change nothing, where one of its name exists."""
+        ...
+
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:

@@ -17,7 +17,7 @@ from gitsync.apply.types import ApplyRequest
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import RecordUnavailable
+from gitsync.errors import AlreadyExists, RecordUnavailable
 from gitsync.health.assess import assess
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk
@@ -199,6 +199,22 @@ def test_a_lost_reply_is_settled_by_saying_the_same_again(bench: Bench) -> None:
     bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=1))
     done = bench.applier.execute(bench.job(create(config_map("a", x="1"))))
     assert done.results[0].outcome is Outcome.SUCCEEDED
+
+
+def test_a_create_only_step_never_changes_an_object_of_others(bench: Bench) -> None:
+    others = bench.cluster.apply(config_map("a", x="theirs"), manager="ada")
+    done = bench.applier.execute(replace(bench.job(create(config_map("a", x="ours"))), creates_only=True))
+    assert isinstance(done.results[0].error, AlreadyExists)
+    assert bench.cluster.read(ref_of(others), "v1") == others
+    assert bench.sandbox.requests(verb="create", resource="configmaps") == 1
+    assert bench.audit() == [("Intended", "a"), ("Failed", "a")]
+
+
+def test_a_lost_reply_of_a_create_only_step_has_no_outcome_in_the_audit(bench: Bench) -> None:
+    bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", resource="configmaps", count=1))
+    done = bench.applier.execute(replace(bench.job(create(config_map("a", x="1"))), creates_only=True))
+    assert done.results[0].is_unknown
+    assert [record.resource for record in bench.records.unfinished()] == ["/ConfigMap/default/a"]
 
 
 @pytest.mark.parametrize("kind", [FaultKind.LOST_REPLY, FaultKind.ERROR_AFTER])

@@ -9,7 +9,7 @@ import pytest
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.crds import application_crd
-from gitsync.errors import ClusterUnavailable, Conflict, InvalidInput, Rejected
+from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, InvalidInput, Rejected
 from gitsync.objects.manifest import uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.faults import Fault, FaultKind
@@ -28,6 +28,13 @@ def test_an_applied_object_can_be_read_and_is_ours(cluster: KubernetesCluster) -
     assert [(entry["manager"], entry["operation"]) for entry in found["metadata"]["managedFields"]] == [
         ("gitsync", "Apply")
     ]
+
+
+def test_a_create_changes_nothing_that_exists(cluster: KubernetesCluster) -> None:
+    created = cluster.create(config_map(x="1"), manager="gitsync")
+    with pytest.raises(AlreadyExists, match=r"ConfigMap default/a: .*already exists"):
+        cluster.create(config_map(x="2"), manager="gitsync")
+    assert cluster.read(A, "v1") == created
 
 
 def test_a_dry_run_answers_and_stores_nothing(cluster: KubernetesCluster) -> None:

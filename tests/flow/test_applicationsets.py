@@ -141,7 +141,39 @@ def test_a_changed_element_changes_only_its_application(world: World) -> None:
     declare(world, [{"list": {"elements": elements}}])
     until(lambda: spec(world, "b")["source"]["path"] == "apps")
     settle(world)
-    assert writes_of_set(world) == before + 1
+    assert writes_of_set(world) == before + 2  # the apply, and the transfer of what the create owns
+    elements[1]["path"] = "apps/b"
+    declare(world, [{"list": {"elements": elements}}])
+    until(lambda: spec(world, "b")["source"]["path"] == "apps/b")
+    settle(world)
+    assert writes_of_set(world) == before + 3
+
+
+def test_what_a_template_no_longer_has_is_removed(world: World) -> None:
+    commit(world, "a")
+    given = template(world, "{{path.basename}}", "{{path}}")
+    labelled = {**given, "metadata": {**given["metadata"], "labels": {"team": "blue"}}}
+    declare(world, listed("a"), template=labelled)
+    world.start()
+    eventually(world, ["a"])
+    assert labels(world, "a") == {"gitsync.dev/applicationset": "shops", "team": "blue"}
+    declare(world, listed("a"), template=given)
+    until(lambda: labels(world, "a") == {"gitsync.dev/applicationset": "shops"})
+
+
+def test_an_application_that_is_not_observed_yet_is_not_taken_over(world: World) -> None:
+    commit(world, "shop")
+    silent = Fault(FaultKind.HALF_OPEN_WATCH, resource="applications.gitsync.dev")
+    world.sandbox.inject(silent)
+    world.start()
+    world.application("shop")
+    before = world.get("Application", "shop", NAMESPACE, API)
+    declare(world, listed("shop"))
+    eventually(world, ["shop"], "WriteFailed")
+    assert "already exists" in ready(world)["message"]
+    assert world.get("Application", "shop", NAMESPACE, API) == before
+    records = world.controller.records.audit_records(f"{NAMESPACE}/applicationset:shops")
+    assert {(one.action, one.outcome.value) for one in records} == {("create", "Intended"), ("create", "Failed")}
 
 
 def test_a_removed_element_deletes_its_application(world: World) -> None:
@@ -160,9 +192,10 @@ def test_deletions_above_the_share_wait_for_approval(world: World) -> None:
     eventually(world, ["a", "b", "c"])
     declare(world, listed("a", "e"))
     eventually(world, ["a", "b", "c", "e"], "AwaitingApproval")
+    settle(world)  # then the created one counts too
     held = status(world)["heldDeletions"]
     assert (held["names"], held["count"]) == (["b", "c"], 2)
-    assert "2 of 3 Applications would be deleted, more than maxDeletePercent (25)" in held["reason"]
+    assert "2 of 4 Applications would be deleted, more than maxDeletePercent (25)" in held["reason"]
     assert "approve it by `gitsync appset approve shops -n gitsync`" in ready(world)["message"]
     approve(world, "not-the-id")
     settle(world)
@@ -281,7 +314,7 @@ def test_a_restart_writes_nothing(world: World) -> None:
 
 def test_a_lost_answer_ends_the_same_and_is_audited(world: World) -> None:
     commit(world, "a", "b")
-    world.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="applications.gitsync.dev", count=3))
+    world.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", resource="applications.gitsync.dev", count=3))
     declare(world, listed("a", "b"))
     world.start()
     eventually(world, ["a", "b"])
@@ -311,7 +344,7 @@ def test_a_controller_killed_while_it_creates_ends_the_same(world: World) -> Non
     assert {one.resource.rpartition("/")[2] for one in done} == set(names)
 
 
-def test_a_thousand_elements_take_one_apply_each(world: World) -> None:
+def test_a_thousand_elements_take_one_write_each(world: World) -> None:
     world.repo.commit("one", {"apps/x.yaml": config_map("x", y="1")})
     elements = [{"name": f"app-{number}"} for number in range(1000)]
     suspended = idle(world)
@@ -328,6 +361,10 @@ def test_a_thousand_elements_take_one_apply_each(world: World) -> None:
 
 def named(name: str) -> Manifest:
     return {"apiVersion": API, "kind": "Application", "metadata": {"name": name, "namespace": NAMESPACE}}
+
+
+def labels(world: World, name: str) -> dict[str, str]:
+    return (world.get("Application", name, NAMESPACE, API) or {}).get("metadata", {}).get("labels", {})
 
 
 def spec(world: World, name: str) -> dict[str, Any]:
@@ -356,8 +393,9 @@ def settle(world: World, seconds: float = 0.7) -> None:
 
 
 def writes_of_set(world: World) -> int:
-    """Return how many applies and deletes of Applications were requested; their own controller updates them."""
-    return sum(world.sandbox.requests(verb=verb, resource="applications.gitsync.dev") for verb in ("patch", "delete"))
+    """Return how many writes of Applications were requested; their own controller updates them."""
+    verbs = ("create", "patch", "delete")
+    return sum(world.sandbox.requests(verb=verb, resource="applications.gitsync.dev") for verb in verbs)
 
 
 def requests_of_sets(world: World) -> int:

@@ -19,6 +19,8 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.applicationsets.keys import key_of
+from gitsync.plan.ownership import as_applied
+from gitsync.plan.tracking import controller_of
 from gitsync.ports import Clock, Records
 
 
@@ -48,6 +50,7 @@ class SetWriter:
             lambda entries: None,
             lambda ref, manifest: HealthStatus(Health.HEALTHY),
             approver="annotation" if given.approved else "",
+            creates_only=True,
         )
         return self._applier.execute(request).results
 
@@ -58,7 +61,7 @@ class SetWriter:
     def resolve(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> None:
         """Audit an outcome for the writes of which a crash or a lost response left none."""
         key = key_of(given.ref)
-        objects = {ref_of(one): one for one in live.values()}
+        objects = {ref_of(one): one for one in live.values() if controller_of(one) == given.uid}
         plan, busy = _plan(key, given, changes, live), self._applier.in_flight(key)
         resolve_open_writes(self._records, plan, objects, self._clock.now(), busy)
 
@@ -85,7 +88,9 @@ def is_passing(results: Iterable[StepResult]) -> bool:
 def _plan(key: str, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> Plan:
     def step(name: str, action: Action, desired: Manifest | None, reason: str) -> Change:
         ref = ObjectRef(APPLICATION.group, APPLICATION.kind, given.ref.namespace, name)
-        return Change(ref, action, reason=reason, desired=desired, live=live.get(name))
+        present = live.get(name)
+        owners = as_applied(present, SETS_MANAGER) if present and action is Action.UPDATE else None
+        return Change(ref, action, reason=reason, desired=desired, live=present, managed_fields=owners)
 
     steps = (
         *(step(name, Action.CREATE, one, "a new element") for name, one in changes.creates.items()),
