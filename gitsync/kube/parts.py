@@ -96,7 +96,10 @@ _PLATFORMS: Final[dict[GroupKind, tuple[Part, ...]]] = {
 }
 """Agents and the platforms that run agents and models, each with the source of its controllers."""
 
-PARTS: Final = {**WORKLOADS, **_PLATFORMS}
+_OWN: Final = {GroupKind("gitsync.dev", "ApplicationSet"): (Part("gitsync.dev", "v1alpha1", "Application"),)}
+"""Kinds of gitsync that generate others; what an Application declares is not its part."""
+
+PARTS: Final = {**WORKLOADS, **_PLATFORMS, **_OWN}
 
 PART_KINDS: Final = frozenset(part.of for parts in PARTS.values() for part in parts)
 """All kinds of parts."""

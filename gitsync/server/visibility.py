@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, Unpack
 
+from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditFilter, AuditRecord, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -97,7 +98,6 @@ class VisibleState:
         self._state = state
         self._shows = shows
         self.wait, self.stage_durations = state.wait, state.stage_durations
-        self.owned_by = state.owned_by  # by a uid, which only the objects of an Application name
 
     def applications(self) -> tuple[ApplicationView, ...]:
         """Return the Applications that are shown, sorted by key."""
@@ -117,8 +117,11 @@ class VisibleState:
         return self._state.bounds
 
     def live(self, key: str, ref: ObjectRef) -> Manifest | None:
-        """Return a live object of an Application that is shown."""
-        return self._state.live(key, ref) if self._shows(key) else None
+        """Return a live object of an Application that is shown, but for a generated Application that is not."""
+        view = self.application(key)
+        if view is None or (self._is_hidden(ref) and all(ref != one.ref for one in view.resources)):
+            return None
+        return self._state.live(key, ref)
 
     def cost(self, key: str) -> Cost:
         """Return what an Application that is shown cost."""
@@ -126,7 +129,18 @@ class VisibleState:
 
     def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
         """Return the live objects that an object of an Application that is shown owns."""
-        return self._state.dependents(key, ref) if self._shows(key) else ()
+        return self._shown(self._state.dependents(key, ref)) if self._shows(key) else ()
+
+    def owned_by(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the live objects that name this uid, which only the objects of an Application name, as an owner."""
+        return self._shown(self._state.owned_by(uid))
+
+    def _shown(self, parts: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
+        """Return the parts without Applications of a set that are not shown."""
+        return tuple(part for part in parts if not self._is_hidden(ref_of(part)))
+
+    def _is_hidden(self, ref: ObjectRef) -> bool:
+        return ref.of == APPLICATION and not self._shows(f"{ref.namespace}/{ref.name}")
 
 
 class VisibleRecords:

@@ -14,6 +14,7 @@ import pytest
 from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.server.rows.relations.tree import tree
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -272,6 +273,26 @@ def test_the_policy_limits_what_is_changed(world: World, policy: str, names: lis
     declare(world, [{"list": {"elements": elements}}], syncPolicy={"applicationsSync": policy})
     eventually(world, names)
     assert spec(world, "a")["source"]["path"] == path
+
+
+def test_an_application_that_declares_a_set_shows_what_it_generates(world: World) -> None:
+    commit(world, "a", "b", "c")
+    given = {"apiVersion": API, "kind": "ApplicationSet", "metadata": {"name": "shops", "namespace": NAMESPACE}}
+    generators = listed("a", "b", "c")
+    found = {**given, "spec": {"generators": generators, "template": template(world, "{{path.basename}}", "{{path}}")}}
+    world.repo.commit("set", {"root/set.yaml": json.dumps(found)})
+    world.application("root", source={"repoURL": world.repo.url, "path": "root"})
+    world.start()
+    until(lambda: world.status("root").get("phase") == "AwaitingApproval")
+    world.approve(name="root")
+    eventually(world, ["a", "b", "c", "root"])
+
+    def shown() -> list[str]:
+        groups, _ = tree(world.view("root").resources, world.controller.view.owned_by)
+        found = [(one, part) for group in groups for one in group.children for part in one.children]
+        return [f"{one.name} {part.name} {part.health}" for one, part in found]
+
+    until(lambda: shown() == [f"shops {name} Healthy" for name in "abc"], 15, shown)
 
 
 def test_an_error_changes_nothing_and_names_the_element(world: World) -> None:

@@ -33,6 +33,7 @@ CANARY = {"replicas": 1, "strategy": {"canary": {}}}
 GREEN = {"replicas": 1, "strategy": {"blueGreen": {}}}
 ROLLED = {"observedGeneration": 1, "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
 READY_CATALOG = {"connectionState": {"lastObservedState": "READY"}}
+SETS = "gitsync.dev/v1alpha1/ApplicationSet"
 VPA = "autoscaling.k8s.io/v1/VerticalPodAutoscaler"
 KNATIVE_SERVING = ("InstallSucceeded=True", "DependenciesInstalled=True", "DeploymentsAvailable=True")
 
@@ -47,6 +48,10 @@ def parents(*conditions, generation=None):
 
 def ancestors(*conditions):
     return {"ancestors": [{"ancestorRef": {"name": "gw"}, "conditions": said(*conditions)["conditions"]}]}
+
+
+def observed(*conditions):
+    return {**said(*conditions), "observedGeneration": 1}
 
 
 CASES = [
@@ -157,6 +162,12 @@ CASES = [
     (live("cert-manager.io/v1/CertificateRequest", {}, said("Ready=False:Failed:no")), D, "no"),
     (live("cert-manager.io/v1/CertificateRequest", {}, said("Denied=True::policy")), D, "policy"),
     (live("trust.cert-manager.io/v1alpha1/Bundle", {}, said("Synced=True::ok")), H, "ok"),
+    (live(SETS, {}, {}, generation=1), P, "newest generation"),
+    (live(SETS, {}, observed("Ready=True:Current"), generation=1), H, ""),
+    (live(SETS, {}, {**observed("Ready=True:Current"), "observedGeneration": 0}, generation=1), P, "newest generation"),
+    (live(SETS, {}, observed("Ready=False:AwaitingApproval:held", "Reconciling=True"), generation=1), S, "held"),
+    (live(SETS, {}, observed("Ready=False:NameTaken:taken", "Stalled=True:NameTaken:taken"), generation=1), D, "taken"),
+    (live(SETS, {}, observed("Ready=False:Writing:busy", "Reconciling=True"), generation=1), P, "busy"),
     (live(f"{ARGO}/ApplicationSet", {}, said("ErrorOccurred=False", "ResourcesUpToDate=True::ok")), H, "ok"),
     (live(f"{ARGO}/ApplicationSet", {}, said("ErrorOccurred=True::bad", "ResourcesUpToDate=True")), D, "bad"),
     (live(f"{ARGO}/ApplicationSet", {}, said("ResourcesUpToDate=True", "RolloutProgressing=True::on")), P, "on"),

@@ -41,6 +41,8 @@ def kinds(group: str, kind: str) -> set[str]:
         ("ray.io", "RayService", {"RayCluster", "Service", "Pod"}),
         ("serving.knative.dev", "Service", {"Configuration", "Route", "Revision", "Service", "Deployment"}),
         ("ark.mckinsey.com", "Evaluation", {"Evaluation"}),
+        ("gitsync.dev", "ApplicationSet", {"Application"}),
+        ("gitsync.dev", "Application", set()),
         ("inference.networking.k8s.io", "InferencePool", set()),
     ],
 )

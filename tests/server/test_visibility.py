@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from gitsync.gate.policy import Policy
 from gitsync.gate.requirements import Require
 from gitsync.objects.change import Risk
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.objects.user import User
@@ -82,6 +84,21 @@ def held(kind: str, **spec: Any) -> ResourceView:
     return replace(view, ref=ref_of(live), change=replace(view.change, ref=ref_of(live), live=live))
 
 
+def generating(uid: str) -> ResourceView:
+    """Return an ApplicationSet that an Application declares."""
+    metadata = {"name": "set", "namespace": "gitsync", "uid": uid}
+    live = {"apiVersion": API_VERSION, "kind": "ApplicationSet", "metadata": metadata}
+    view = resource("set", "ApplicationSet")
+    return replace(view, ref=ref_of(live), change=replace(view.change, ref=ref_of(live), live=live))
+
+
+def generated(name: str) -> Manifest:
+    """Return an Application of a set."""
+    metadata = {"name": name, "namespace": "gitsync", "uid": f"uid-of-{name}"}
+    status = {"health": "Degraded", "conditions": []}
+    return {"apiVersion": API_VERSION, "kind": "Application", "metadata": metadata, "status": status}
+
+
 @pytest.fixture
 def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
     drifted = resource(f"{WORD}-object", sync="OutOfSync", risk=Risk.DANGEROUS, differences=(changed(live=WORD),))
@@ -92,7 +109,8 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
     )
     drift = {"objects": 1, "detectedAt": NOW.isoformat()}
     hidden = replace(hidden, status={**hidden.status, "drift": drift})
-    still = engine(tmp_path, [application(OWN, [resource("a")]), hidden])
+    still = engine(tmp_path, [application(OWN, [resource("a"), generating(f"uid-{OWN}")]), hidden])
+    still.view.children[f"uid-{OWN}"] = tuple(map(generated, (OWN, HIDDEN)))
     still.policies.named = (policy(OWN, "team", "auditors"), policy(HIDDEN, "auditors"))
     step = Step(f"/ConfigMap/shop/{WORD}-object", "update", "Safe", WORD, Outcome.SUCCEEDED)
     model = {"path": ".spec.model.id", "kind": "changed", "desired": WORD, "live": "before", "owners": []}
@@ -166,6 +184,13 @@ def test_no_page_of_an_own_application_shows_another_one(dashboard: Dashboard) -
             assert HIDDEN not in answer.text, template
             found += answer.status == 200
     assert found > 10
+
+
+def test_a_set_shows_the_applications_that_a_viewer_may_see(dashboard: Dashboard) -> None:
+    tree = f"/api/v1/applications/gitsync/{OWN}/tree"
+    generated = [f"/Application/gitsync/{name}" in dashboard.get(tree, dashboard.eve).text for name in (OWN, HIDDEN)]
+    assert generated == [True, True]
+    assert f"/Application/gitsync/{OWN}" in dashboard.get(tree, dashboard.ada).text
 
 
 @pytest.mark.parametrize("chosen", [f"app=gitsync/{HIDDEN}", f"object=gitsync/{HIDDEN}%20/ConfigMap/shop/settings"])
