@@ -172,6 +172,25 @@ class KeptDetails:
         return self.log
 
 
+def stored_set(name: str, reason: str, status: str = "False", **more: Any) -> Manifest:
+    """Return an ApplicationSet with its status."""
+    ready = {
+        "type": "Ready",
+        "status": status,
+        "reason": reason,
+        "message": f"{reason} of <{name}>",
+        "lastTransitionTime": "2026-03-01T11:00:00Z",
+    }
+    counts = {"desired": 3, "current": 2, "failed": 0, "waiting": 1}
+    return {
+        "apiVersion": "gitsync.dev/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": name, "namespace": "gitsync"},
+        "spec": {"generators": [{"git": {"repoURL": "https://git.example.com/shop.git"}}]},
+        "status": {"conditions": [ready], "counts": counts, **more},
+    }
+
+
 @dataclass(slots=True)
 class StillSets:
     """ApplicationSets with their status; ``polled`` are the URLs of pushes that one of them reads."""

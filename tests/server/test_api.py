@@ -15,7 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, Reconcile
 from gitsync.runtime.stage_timer import Interval
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, application, changed, resource
+from tests.server.fakes import NOW, application, changed, resource, stored_set
 
 V1 = "/api/v1"
 SHOP = f"{V1}/applications/gitsync/shop"
@@ -39,6 +39,23 @@ def get(opened: Site, path: str) -> Any:
     answer = opened.get(path)
     assert answer.status == 200, answer.text
     return orjson.loads(answer.text)
+
+
+def test_sets_are_listed_and_shown_one_by_one(site: Open) -> None:
+    opened = site([application()])
+    opened.engine.sets.known = [stored_set("good", "Current", "True"), stored_set("held", "AwaitingApproval")]
+    page = get(opened, f"{V1}/applicationsets?limit=1")
+    assert [(one["name"], one["state"], one["applications"]) for one in page["items"]] == [
+        ("held", "AwaitingApproval", 3)
+    ]
+    assert page["total"] == 2
+    assert [one["name"] for one in get(opened, page["next"])["items"]] == ["good"]
+    assert [one["name"] for one in get(opened, f"{V1}/applicationsets?q=state:Current")["items"]] == ["good"]
+    assert opened.get(f"{V1}/applicationsets?q=kind:Pod").status == 422
+    one = get(opened, f"{V1}/applicationsets/gitsync/held")
+    assert (one["reason"], one["waiting"]) == ("AwaitingApproval of <held>", 1)
+    assert one["status"] == opened.engine.sets.known[1]["status"]
+    assert opened.get(f"{V1}/applicationsets/gitsync/absent").status == 404
 
 
 def post(opened: Site, path: str, body: dict[str, Any]) -> tuple[int, Any]:

@@ -64,6 +64,26 @@ class ApplicationDetail(ApplicationModel):
     status: dict[str, Any]
 
 
+class ApplicationSetModel(Model):
+    """An ApplicationSet: its state with reason and age, and counts of its Applications."""
+
+    namespace: str
+    name: str
+    state: str = Field(description="The reason of its condition Ready, such as Current or AwaitingApproval.")
+    reason: str
+    since: str = Field(description="When the state began (RFC 3339); empty when unknown.")
+    applications: int = Field(description="As many as its elements yield.")
+    current: int
+    failed: int
+    waiting: int = Field(description="Those whose deletion waits for an approval.")
+
+
+class ApplicationSetDetail(ApplicationSetModel):
+    """An ApplicationSet with the status of its custom resource."""
+
+    status: dict[str, Any]
+
+
 class StageModel(Model):
     """What one stage of the reconciles of an application cost."""
 

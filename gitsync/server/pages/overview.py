@@ -21,7 +21,7 @@ from gitsync.server.rows.applications import (
     newest_syncs,
     problems,
 )
-from gitsync.server.rows.applicationsets.problems import set_problems
+from gitsync.server.rows.applicationsets.sets import set_problems
 from gitsync.server.rows.query import Query
 from gitsync.server.rows.timeline import Entry
 
