@@ -12,6 +12,7 @@ from gitsync.objects.keys import (
     APPLICATION_SET,
     APPROVE_DELETIONS,
     GIT_CHANGED,
+    GIT_PUSHED,
     MANAGED_BY,
     PINNED_FROM,
     REQUESTED_SYNC,
@@ -24,7 +25,17 @@ from gitsync.objects.parsing import check_spec, parse_spec
 from gitsync.objects.ref import ref_of
 
 _OURS = frozenset(
-    {APPLICATION_LABEL, GIT_CHANGED, MANAGED_BY, PINNED_FROM, REQUESTED_SYNC, SET_LABEL, TEMPLATE_HASH, TRACKING_ID}
+    {
+        APPLICATION_LABEL,
+        GIT_CHANGED,
+        GIT_PUSHED,
+        MANAGED_BY,
+        PINNED_FROM,
+        REQUESTED_SYNC,
+        SET_LABEL,
+        TEMPLATE_HASH,
+        TRACKING_ID,
+    }
 )
 """Labels and annotations by which gitsync decides: a template must not set them."""
 _NAME_LIMIT = 63

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gitsync.controllers.push_forwarding import SetPushes, one_set_of_each
 from gitsync.errors import ClusterUnavailable
-from gitsync.objects.keys import APPLICATION, APPLICATION_SET
+from gitsync.objects.keys import APPLICATION, APPLICATION_SET, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.applicationsets.keys import key_of, set_of
@@ -34,7 +35,7 @@ class ApplicationSetController:
 
     One is reconciled when it changes, when the spec or marks of one of its Applications change, when a Secret changes
     that its generators name, and when a commit changes a file or folder that they read. The status of an Application
-    changes nothing.
+    changes nothing. Pushes for sets of another replica are forwarded by annotations.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ApplicationSetController:
         self._queue: WorkQueue[ObjectRef] = WorkQueue()
         self._controller = Controller("applicationset", self._queue, self.reconcile, workers=workers)
         self._caches: dict[ObjectRef, SetCache] = {}
+        self._pushes = SetPushes(ports.cluster, ports.clock)
 
     def start(self) -> None:
         """Watch the sets and start the workers."""
@@ -70,28 +72,42 @@ class ApplicationSetController:
             return None
         cache = self._caches.setdefault(key, SetCache())
         with self._share.claim(key_of(key)) as is_ours:
-            if not is_ours:
-                self._reconciler.leave(key_of(key), self._caches.pop(key))
-                return None
-            manifest = self._get(key)
-            if manifest is not None:
-                return self._reconciler.reconcile(manifest, cache)
-            is_over = self._reconciler.forget(key_of(key), cache)
-            self._caches.pop(key)
-            return None if is_over else _ANSWER_POLL
+            if is_ours:
+                if self._pushes.take(key):  # it became ours meanwhile
+                    self._reconciler.poll_now(key_of(key), cache)
+                return self._reconcile(key, cache)
+        self._reconciler.leave(key_of(key), self._caches.pop(key))
+        if self._pushes.take(key) and self._get(key) is not None:
+            self._pushes.send(key)
+        return None
+
+    def _reconcile(self, key: ObjectRef, cache: SetCache) -> float | None:
+        manifest = self._get(key)
+        if manifest is not None:
+            return self._reconciler.reconcile(manifest, cache)
+        is_over = self._reconciler.forget(key_of(key), cache)
+        self._caches.pop(key)
+        self._pushes.forget(key)
+        return None if is_over else _ANSWER_POLL
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the sets of a changed object."""
         manifest = after or before or {}
         ref = ref_of(manifest)
-        if ref.of == APPLICATION_SET and _input(before) != _input(after):
-            self._queue.add(ref)
+        if ref.of == APPLICATION_SET:
+            self._on_set_change(ref, before, after)
         elif ref.of == APPLICATION and _input(before) != _input(after):
             self._enqueue_related(manifest)
         elif ref.of == _SECRET:
             for one in self.sets():
                 if metadata_of(one).get("namespace") == ref.namespace and ref.name in _secrets(one):
                     self._queue.add_after(ref_of(one), _DEBOUNCE)
+
+    def _on_set_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
+        if _input(before) != _input(after):
+            self._queue.add(ref)
+        elif before and after and annotations_of(before).get(GIT_PUSHED) != annotations_of(after).get(GIT_PUSHED):
+            self._poll_now(ref)
 
     def enqueue_all(self) -> None:
         """Enqueue all: a watch failed or recovered, or this replica owns others now."""
@@ -123,12 +139,25 @@ class ApplicationSetController:
         return frozenset(url for one in self.sets() for url in _of_git(one, "repoURL"))
 
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
-        """Poll the repositories with these URLs that generators read, now; return how many sets read one."""
-        found = [ref_of(one) for one in self.sets() if any(map(is_it, _of_git(one, "repoURL")))]
-        for ref in found:
-            if (cache := self._caches.get(ref)) is not None:
-                self._reconciler.poll_now(key_of(ref), cache)
+        """
+        Poll the repositories with these URLs that generators read, now; return how many sets read one.
+
+        Another replica is notified once for each combination of branches, whatever the number of its sets.
+        """
+        found = [one for one in self.sets() if any(map(is_it, _of_git(one, "repoURL")))]
+        ours = {ref for one in found if self._share.owns(key_of(ref := ref_of(one)))}
+        for ref in ours:
+            self._poll_now(ref)
+        others = (one for one in found if ref_of(one) not in ours)
+        for ref in one_set_of_each(others, lambda ref: self._share.owner_of(key_of(ref))):
+            self._queue.add_after(ref, self._pushes.add(ref))
         return len(found)
+
+    def _poll_now(self, ref: ObjectRef) -> None:
+        """Poll what a set of ours reads; one that was not reconciled yet polls by itself."""
+        cache = self._caches.get(ref)
+        if cache is not None and self._reconciler.poll_now(key_of(ref), cache):
+            self._queue.add(ref)
 
     def _enqueue_related(self, application: Manifest) -> None:
         """Enqueue the set of an Application, and those whose next Application may have its name."""
@@ -147,7 +176,8 @@ def _input(manifest: Manifest | None) -> tuple[object, ...]:
     if manifest is None:
         return ()
     meta = metadata_of(manifest)
-    marks = (annotations_of(manifest), labels_of(manifest), meta.get("ownerReferences"))
+    annotations = {name: value for name, value in annotations_of(manifest).items() if name != GIT_PUSHED}
+    marks = (annotations, labels_of(manifest), meta.get("ownerReferences"))
     return (uid_of(manifest), meta.get("generation"), *marks, meta.get("deletionTimestamp"))
 
 

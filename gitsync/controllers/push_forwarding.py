@@ -1,11 +1,19 @@
-"""Which Applications of other replicas are notified of a push: one poll of a branch wakes all that follow it."""
+"""Pushes for other replicas: which objects carry the notification, as one poll of a branch wakes all that follow it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from gitsync.objects.conditions import find_condition
+from gitsync.objects.keys import API_VERSION, APPLICATION_SET, GIT_PUSHED, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.ports import ApplicationView
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.risk.application_sets import git_generators
+from gitsync.ports import ApplicationView, Clock, Cluster
+
+_FORWARD_DELAY = 0.5
+"""Minimum seconds between push notifications by the same set."""
 
 
 def one_of_each(
@@ -21,17 +29,64 @@ def one_of_each(
     found: dict[tuple[object, ...], str] = {}
     for key, manifest in applications:
         view = view_of(key)
+        source, namespace = at(manifest, "spec", "source", default={}), metadata_of(manifest).get("namespace")
         is_polled = not (
             at(manifest, "spec", "suspend", default=False) or metadata_of(manifest).get("deletionTimestamp")
         )
         is_valid = view is not None and view.application is not None
-        found.setdefault((owner_of(key), *_branch(manifest), is_polled, is_valid), key)
+        found.setdefault((owner_of(key), *_branch_of(source, namespace), is_polled, is_valid), key)
     return tuple(found.values())
 
 
-def _branch(manifest: Manifest) -> tuple[object, ...]:
-    """Return what Applications that share a poll have in common: credentials are of a namespace."""
-    source = at(manifest, "spec", "source", default={})
-    credentials = str(source.get("credentials") or "")
-    namespace = metadata_of(manifest).get("namespace") if credentials else ""
-    return (source.get("repoURL"), source.get("revision"), credentials, namespace)
+def one_set_of_each(sets: Iterable[Manifest], owner_of: Callable[[ObjectRef], str]) -> tuple[ObjectRef, ...]:
+    """Return one set for each replica and each combination of branches that its generators read."""
+    found: dict[tuple[object, ...], ObjectRef] = {}
+    for one in sets:
+        ref, namespace = ref_of(one), metadata_of(one).get("namespace")
+        generators = git_generators(at(one, "spec", "generators"))
+        branches = frozenset(_branch_of(git, namespace) for git in generators)
+        is_stalled = find_condition(one.get("status") or {}, "Stalled").get("status") == "True"
+        found.setdefault((owner_of(ref), branches, is_stalled), ref)
+    return tuple(found.values())
+
+
+def _branch_of(git: Mapping[str, Any], namespace: object) -> tuple[object, ...]:
+    """Return what readers that share a poll have in common: credentials are of a namespace."""
+    credentials = str(git.get("credentials") or "")
+    return (git.get("repoURL"), git.get("revision"), credentials, namespace if credentials else "")
+
+
+class SetPushes:
+    """Pushes that other replicas have to be notified of, by an annotation on a set of theirs."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._pending: set[ObjectRef] = set()
+        self._sent_at: dict[ObjectRef, float] = {}
+
+    def add(self, ref: ObjectRef) -> float:
+        """Keep a notification until it is taken; return the seconds until it may be sent."""
+        self._pending.add(ref)
+        return self._sent_at.get(ref, float("-inf")) + _FORWARD_DELAY - self._clock.monotonic()
+
+    def take(self, ref: ObjectRef) -> bool:
+        """Remove the pending notification by this set; return whether there was one."""
+        is_pending = ref in self._pending
+        self._pending.discard(ref)
+        return is_pending
+
+    def send(self, ref: ObjectRef) -> None:
+        """Notify the replica that reconciles a set."""
+        self._sent_at[ref] = self._clock.monotonic()
+        metadata = {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "annotations": {GIT_PUSHED: self._clock.now().isoformat()},
+        }
+        manifest = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "metadata": metadata}
+        self._cluster.apply(manifest, manager=PUSH_MANAGER)
+
+    def forget(self, ref: ObjectRef) -> None:
+        """Drop what is kept of a set that is gone."""
+        self._pending.discard(ref)
+        self._sent_at.pop(ref, None)

@@ -67,7 +67,7 @@ REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
 GIT_CHANGED: Final = "gitsync.dev/git-changed"
 """Annotation on an Application: Git has changed, and its newest commit is to be reported; the value is any new text."""
 GIT_PUSHED: Final = "gitsync.dev/git-pushed"
-"""Annotation on one Application of a branch: its repository is to be polled; the value is any new text."""
+"""Annotation on one Application or set of a branch: its repository is to be polled; the value is any new text."""
 
 PINNED_FROM: Final = "gitsync.dev/pinned-from"
 """Annotation on an Application that a person pinned to a commit: the revision it followed before."""

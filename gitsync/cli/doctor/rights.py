@@ -39,7 +39,7 @@ def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: s
     """Yield what the controller needs for its own work; ``leases_in`` is empty without replicas."""
     for namespace in namespaces or ("",):
         yield Need(APPLICATION.group, "applications", (*READ, "create", "patch", "update", "delete"), namespace)
-        yield Need(APPLICATION.group, "applicationsets", READ, namespace)
+        yield Need(APPLICATION.group, "applicationsets", (*READ, "patch"), namespace)
         yield Need(APPLICATION.group, "applicationsets/finalizers", ("update",), namespace)
         for kind in ("applications", "applicationsets"):
             yield Need(APPLICATION.group, f"{kind}/status", ("patch", "update"), namespace)

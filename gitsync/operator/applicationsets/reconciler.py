@@ -74,9 +74,9 @@ class SetReconciler:
         """Return the keys with writes that have no outcome."""
         return self._writer.interrupted()
 
-    def poll_now(self, key: str, cache: SetCache) -> None:
-        """Poll the repositories of a set now: a push was received."""
-        self._sources.poll_now(key, cache.sources)
+    def poll_now(self, key: str, cache: SetCache) -> bool:
+        """Poll the repositories of a set now: a push was received; return whether a reconcile has to do it."""
+        return self._sources.poll_now(key, cache.sources, self._clock.monotonic())
 
     def leave(self, key: str, cache: SetCache) -> None:
         """Stop watching for a set that another replica reconciles."""

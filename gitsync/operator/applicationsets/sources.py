@@ -86,9 +86,17 @@ class SetSources:
             min(failed, default=None),
         )
 
-    def poll_now(self, key: str, cache: SourcesCache) -> None:
-        """Poll the branches of a set now, by its key: a push was received."""
-        self._watcher.poll_now([source_key(key, index) for index in tuple(cache.git)])
+    def poll_now(self, key: str, cache: SourcesCache, now: float) -> bool:
+        """
+        Poll the branches of a set now, by its key: a push was received.
+
+        Return whether some are not watched, such as after a failed poll: these are polled by the next reconcile.
+        """
+        by_key = {source_key(key, index): one for index, one in tuple(cache.git.items())}
+        unwatched = self._watcher.poll_now(by_key)
+        for one in unwatched:
+            by_key[one].notified_at = now
+        return bool(unwatched)
 
     def leave(self, key: str, cache: SourcesCache) -> None:
         """Stop watching the branches of a set, by its key."""
