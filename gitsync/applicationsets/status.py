@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gitsync.applicationsets.changes import Changes, HeldDeletions
 from gitsync.applicationsets.expand import Expansion
 from gitsync.applicationsets.model.application_set import ApplicationSet
-from gitsync.errors import GitsyncError, TransientError
-from gitsync.objects.conditions import Condition, set_conditions
+from gitsync.errors import GitsyncError, SourceUnavailable, TransientError
+from gitsync.objects.conditions import SOURCE_READY, Condition, set_conditions
 from gitsync.objects.ref import ObjectRef
 
 RECONCILING, STALLED = "Reconciling", "Stalled"
+_FETCH_FAILED = "FetchFailed"
 _NAMED = 10
 """Applications that a message names."""
 _LISTED = 100
@@ -26,7 +27,8 @@ class Pass:
     What a pass found and did.
 
     ``failures`` are failed writes by the name of the Application, with the reason; ``writing`` are the Applications
-    whose writes the API server has not answered yet.
+    whose writes the API server has not answered yet. ``sources`` are the URLs that Git generators read, each with the
+    error of its last poll.
     """
 
     given: ApplicationSet
@@ -34,6 +36,7 @@ class Pass:
     changes: Changes
     failures: Mapping[str, str]
     writing: frozenset[str] = frozenset()
+    sources: Mapping[str, GitsyncError | None] = field(default_factory=dict)
 
 
 def set_status(done: Pass, before: Mapping[str, Any], now: str) -> dict[str, Any]:
@@ -53,8 +56,8 @@ def set_status(done: Pass, before: Mapping[str, Any], now: str) -> dict[str, Any
         "applications": rows,
         **({"heldDeletions": held} if held else {}),
     }
-    conditions = _conditions(done, held)
-    known = before.get("conditions") or ()
+    conditions = (*_source_condition(done.sources), *_conditions(done, held))
+    known = [one for one in before.get("conditions") or () if done.sources or one.get("type") != SOURCE_READY]
     return {**status, "conditions": set_conditions(known, conditions, given.generation, now)}
 
 
@@ -65,6 +68,7 @@ def failed_status(
     is_passing = isinstance(error, TransientError)
     reason, message = "SourceUnavailable" if is_passing else "InvalidInput", _without_subject(str(error), ref)
     conditions = (
+        *([Condition(SOURCE_READY, "False", _FETCH_FAILED, message)] if isinstance(error, SourceUnavailable) else []),
         Condition("Ready", "False", reason, message),
         Condition(RECONCILING, str(is_passing), reason, message if is_passing else ""),
         Condition(STALLED, str(not is_passing), reason, "" if is_passing else message),
@@ -119,6 +123,16 @@ def _rows(done: Pass) -> Iterator[dict[str, str]]:
     for name in sorted(others.keys() - expansion.applications.keys()):
         message = {"message": failures[name]} if name in failures else {}
         yield {"name": name, "state": others[name], **message}
+
+
+def _source_condition(sources: Mapping[str, GitsyncError | None]) -> tuple[Condition, ...]:
+    """Return whether Git answers; during an outage the Applications stay as its last known commits declare them."""
+    failed = [error for error in sources.values() if error is not None]
+    if not failed:
+        return (Condition(SOURCE_READY, "True", "Fetched"),) if sources else ()
+    more = f"; {len(failed) - 1} more repositories failed" if len(failed) > 1 else ""
+    message = f"{failed[0]}; the Applications stay as the last known commit declares them{more}"
+    return (Condition(SOURCE_READY, "False", _FETCH_FAILED, message),)
 
 
 def _conditions(done: Pass, held: Mapping[str, Any] | None) -> tuple[Condition, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gitsync.gate.policy import Policy
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.server.rows.relations.tree import tree
@@ -72,6 +73,10 @@ def ready(world: World, name: str = "shops") -> dict[str, Any]:
     return next((one for one in status(world, name).get("conditions", []) if one["type"] == "Ready"), {})
 
 
+def source_ready(world: World, name: str = "shops") -> dict[str, Any]:
+    return find_condition(status(world, name), "SourceReady")
+
+
 def eventually(world: World, expected: list[str], reason: str = "Current") -> None:
     until(
         lambda: apps(world) == expected and ready(world).get("reason") == reason,
@@ -111,6 +116,31 @@ def test_a_push_event_polls_what_a_set_reads(world: World) -> None:
     assert world.controller.sets.repository_changed(lambda url: url == world.repo.url) == 1
     assert world.controller.sets.repository_changed(lambda url: False) == 0
     until(lambda: apps(world) == ["a", "b"], 5)
+
+
+def test_an_outage_of_git_is_a_condition_and_changes_no_application(world: World) -> None:
+    commit(world, "a")
+    declare(world, folders(world))
+    world.start()
+    eventually(world, ["a"])
+    until(lambda: source_ready(world).get("status") == "True")
+    served = world.repo.bare
+    before = writes_of_set(world)
+    away = served.rename(served.with_name("away"))
+    until(lambda: source_ready(world).get("status") == "False")
+    condition = source_ready(world)
+    assert condition["reason"] == "FetchFailed"
+    assert condition["message"].startswith(f"{world.repo.url}: ")
+    assert "the Applications stay as the last known commit declares them" in condition["message"]
+    assert (ready(world)["status"], apps(world)) == ("True", ["a"])
+    assert writes_of_set(world) == before
+    away.rename(served)
+    world.controller.sets.repository_changed(lambda url: url == world.repo.url)  # else the next poll is later
+    until(lambda: source_ready(world).get("status") == "True")
+    commit(world, "b")
+    eventually(world, ["a", "b"])
+    declare(world, listed("a", "b"))
+    until(lambda: source_ready(world) == {})
 
 
 def test_a_branch_that_appears_later_is_read(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitsync.applicationsets.changes import changes
@@ -63,7 +64,7 @@ class SetReconciler:
             if isinstance(error, TransientError):
                 raise
             return retry_after  # a revision that does not exist, or is not signed, is not watched
-        return self._bring(manifest, given, expansion, cache) or files.requeue_after
+        return self._bring(manifest, given, expansion, cache, files.errors) or files.requeue_after
 
     def forget(self, key: str, cache: SetCache) -> bool:
         """Stop watching for a set that is gone; return False while writes of it are not answered."""
@@ -82,7 +83,14 @@ class SetReconciler:
         """Stop watching for a set that another replica reconciles."""
         self._sources.leave(key, cache.sources)
 
-    def _bring(self, manifest: Manifest, given: ApplicationSet, expansion: Expansion, cache: SetCache) -> float | None:
+    def _bring(
+        self,
+        manifest: Manifest,
+        given: ApplicationSet,
+        expansion: Expansion,
+        cache: SetCache,
+        sources: Mapping[str, GitsyncError | None],
+    ) -> float | None:
         answered = self._writer.take_answered(given)  # first: what it wrote is in the cache, and is not written again
         live = self._applications(given)
         found = changes(given, expansion, live)
@@ -92,7 +100,7 @@ class SetReconciler:
         results = [*answered, *self._writer.write(given, found, live)]
         cache.has_unresolved_writes = any(one.is_unknown for one in results)
         before = manifest.get("status") or {}
-        done = Pass(given, expansion, found, failures(results), self._writer.writing(given))
+        done = Pass(given, expansion, found, failures(results), self._writer.writing(given), sources)
         self._statuses.write(manifest, set_status(done, before, self._stamp()))
         return _RETRY if is_passing(results) else None
 

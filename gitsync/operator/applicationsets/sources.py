@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from gitsync.applicationsets.generators import TreeOf, git_generators
 from gitsync.applicationsets.git_paths import paths_read
 from gitsync.applicationsets.model.application_set import ApplicationSet
 from gitsync.applicationsets.model.generators import GitGenerator
-from gitsync.errors import Refused
+from gitsync.errors import GitsyncError, Refused
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Credentials, Destination, GitSource, SyncPolicy, Verification
 from gitsync.objects.tree import Tree
@@ -34,11 +34,14 @@ class Files:
     """
     The files of each Git generator, and the commits that they are of.
 
-    ``requeue_after`` is the number of seconds until a failed poll is repeated, None where none failed.
+    ``errors`` has why the last poll of a repository failed, None for one that was polled: the files are then those of
+    its last known commit. ``requeue_after`` is the number of seconds until the next poll of a branch that the watcher
+    does not poll, such as after a failure; None where it polls all.
     """
 
     tree_of: TreeOf
     commits: tuple[str, ...]
+    errors: Mapping[str, GitsyncError | None]
     requeue_after: float | None = None
 
 
@@ -79,11 +82,13 @@ class SetSources:
             source: self._checkout(inputs[index], cache.git[index], polled[index], reads[index])
             for index, source in enumerate(groups)
         }
-        failed = [one.requeue_after for one in polled if one.error is not None]
+        watched = self._watcher.polled_at
+        unwatched = [one.requeue_after for one in polled if watched(one.query.app.key) is None]
         return Files(
             lambda git: trees[_source(git)](),
             tuple(one.commit for one in polled),
-            min(failed, default=None),
+            _errors(polled),
+            min(unwatched, default=None),
         )
 
     def poll_now(self, key: str, cache: SourcesCache, now: float) -> bool:
@@ -122,6 +127,8 @@ class SetSources:
         if polled_at is not None:
             cache.last_poll, cache.next_poll = polled_at, polled_at + given.app.sync.interval
         polled = self._fetcher.poll(given, cache)
+        if polled.error is not None:
+            polled.error.object = polled.error.object or given.app.source.repo_url
         if polled.is_due:
             self._watcher.ask(key, polled.query)
         return polled
@@ -143,6 +150,15 @@ class SetSources:
             return found
 
         return tree
+
+
+def _errors(polled: Iterable[Polled]) -> dict[str, GitsyncError | None]:
+    """Return the error of each repository; of several branches, that of the first one that has one."""
+    found: dict[str, GitsyncError | None] = {}
+    for one in polled:
+        url = one.query.app.source.repo_url
+        found[url] = found.get(url) or one.error
+    return found
 
 
 def poll_interval(given: ApplicationSet) -> float | None:

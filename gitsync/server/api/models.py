@@ -69,7 +69,9 @@ class ApplicationSetModel(Model):
 
     namespace: str
     name: str
-    state: str = Field(description="The reason of its condition Ready, such as Current or AwaitingApproval.")
+    state: str = Field(
+        description="The reason of Ready, such as AwaitingApproval; FetchFailed during an outage of Git."
+    )
     reason: str
     since: str = Field(description="When the state began (RFC 3339); empty when unknown.")
     applications: int = Field(description="As many as its elements yield.")

@@ -17,14 +17,20 @@ HELD = {"since": "2026-03-01T10:00:00Z"}
 
 def test_sets_that_wait_or_failed_need_attention(site: Open) -> None:
     opened = site([application()])
+    alone = stored_set("alone", "Current", "True")
+    since = {"lastTransitionTime": "2026-03-01T10:30:00Z"}
+    outage = {"type": "SourceReady", "status": "False", "reason": "FetchFailed", "message": "Git does not answer"}
+    alone["status"]["conditions"].append({**outage, **since})
     opened.engine.sets.known = [
         stored_set("good", "Current", "True"),
         stored_set("busy", "Writing"),
         stored_set("failed", "InvalidInput"),
+        alone,
         stored_set("held", "AwaitingApproval", heldDeletions=HELD),
     ]
     page = opened.get("/").text
-    assert re.findall(r"/apps\?q=(set%3A[a-z]+)", page) == ["set%3Aheld", "set%3Afailed"]
+    assert re.findall(r"/apps\?q=(set%3A[a-z]+)", page) == ["set%3Aheld", "set%3Aalone", "set%3Afailed"]
+    assert "Git does not answer" in page
     assert "AwaitingApproval of &lt;held&gt;" in page
     assert 'datetime="2026-03-01T10:00:00' in page
     assert "matches Git" not in page

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gitsync.objects.conditions import READY, find_condition
+from gitsync.objects.conditions import READY, SOURCE_READY, find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.server.formatting import visible
 from gitsync.server.rows.query import Query
@@ -20,6 +20,8 @@ _AT_WORK = ("Current", "Writing", "Unknown")
 class SetRow:
     """
     A set: the reason of its condition Ready as ``state``, what to do as ``reason``, and since when (RFC 3339).
+
+    Where it is Ready and Git does not answer, these are of the condition SourceReady.
 
     ``applications`` are as many as its elements yield; ``current``, ``failed`` and ``waiting`` are some of its own.
     """
@@ -38,7 +40,9 @@ class SetRow:
 def set_row(manifest: Manifest) -> SetRow:
     """Return the row of a set."""
     status = manifest.get("status") or {}
-    ready = find_condition(status, READY)
+    ready, source = find_condition(status, READY), find_condition(status, SOURCE_READY)
+    if ready.get("status") == "True" and source.get("status") == "False":
+        ready = source
     counts = at(status, "counts", default={})
     return SetRow(
         namespace=str(metadata_of(manifest).get("namespace", "")),
