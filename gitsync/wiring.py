@@ -204,6 +204,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     agents = build_operator(adapters, state, policies, share=share, workers=settings.workers)
     sets = build_sets(adapters, applications.watcher, policies, share=share)
     controllers = (applications, agents, sets)
+    state.cached_objects = live.counts
+    state.caches |= {"applicationsets": sets.cached, "mirrors": source.opened}
 
     def enqueue_all() -> None:
         _each(one.enqueue_all for one in controllers)
@@ -330,6 +332,7 @@ def build_engine(
     analysis = PostSyncAnalysis(records, adapters.metrics)
     stages = Stages(fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state), analysis)
     pipeline = Pipeline(stages, records, statuses, state, clock)
+    state.caches["applications"] = pipeline.cached
     applications = ApplicationController(pipeline, watcher, state, ports, share=share, workers=workers)
     return applications, state
 

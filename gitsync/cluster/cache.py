@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -110,6 +110,14 @@ class InformerCache:
         with self._lock:
             copies = [self._kinds.get(place) for place in self._places(resource)]
             return tuple(item for copy in copies if copy is not None for item in copy.items.values())
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many objects are kept, by resource such as ``deployments.apps``."""
+        found: Counter[str] = Counter()
+        with self._lock:
+            for (resource, _), copy in self._kinds.items():
+                found[f"{resource.plural}.{resource.group}" if resource.group else resource.plural] += len(copy.items)
+        return found
 
     def dependents(self, uid: str) -> tuple[Manifest, ...]:
         """Return the objects of the followed kinds that name this uid as an owner."""

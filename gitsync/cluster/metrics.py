@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, Histogram
 
+from gitsync.runtime.request_count import count_request
+
 _LABELS = ["verb", "resource", "code"]
 _REQUESTS = Counter("gitsync_api_requests", "Requests to the API server", _LABELS)
 _DURATION = Histogram(
@@ -20,6 +22,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "apply", "DELETE": "delete
 
 def count(method: str, path: str, query: Mapping[str, str] | None, code: int | None, seconds: float) -> None:
     """Count a request; ``code`` is None when no answer came."""
+    count_request()
     resource, is_one = resource_of(path)
     verb = _VERBS.get(method) or ("watch" if "watch" in (query or {}) else "get" if is_one else "list")
     _REQUESTS.labels(verb, resource, str(code or _UNANSWERED)).inc()

@@ -31,6 +31,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
+from gitsync.runtime.request_count import counted_for
 from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.pipeline import Pipeline
@@ -146,7 +147,8 @@ class ApplicationController:
         """Sync the changed objects of an Application, or all of it where they are None."""
         before, pipeline = self._outcome(key), self._pipeline
         try:
-            result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
+            with counted_for(self._state.costs.requests_of(key)):
+                result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
         finally:
             self._log_transition(key, before)
         if result is None:

@@ -129,6 +129,10 @@ class ApplicationSetController:
         """Return how many wait for a worker."""
         return len(self._queue)
 
+    def cached(self) -> int:
+        """Return how many sets have a cache."""
+        return len(self._caches)
+
     def sets(self) -> tuple[Manifest, ...]:
         """Return all sets, as they were last seen; none before the start."""
         resource = own_resource(self._cluster, APPLICATION_SET)

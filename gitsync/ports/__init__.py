@@ -3,7 +3,7 @@
 from gitsync.ports.application_sets import ApplicationSets
 from gitsync.ports.clock import Clock
 from gitsync.ports.cluster import Cluster, Resource, Scope
-from gitsync.ports.costs import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
+from gitsync.ports.costs import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Sizes, Spent
 from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
 from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDetails
@@ -58,6 +58,7 @@ __all__ = [
     "Revision",
     "Sample",
     "Scope",
+    "Sizes",
     "Snapshot",
     "Source",
     "Spent",

@@ -26,10 +26,15 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an Application cost since the controller started: full reconciles, those of changed objects only, stages."""
+    """
+    What an Application cost since the controller started.
+
+    That are full reconciles, those of changed objects only, requests to the API server, and the time of each stage.
+    """
 
     full: int = 0
     partial: int = 0
+    requests: int = 0
     stages: Mapping[str, Spent] = field(default_factory=dict)
 
     @property
@@ -45,6 +50,14 @@ class Distribution:
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many live objects are cached, by resource such as ``deployments.apps``, and how many entries others have."""
+
+    objects: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

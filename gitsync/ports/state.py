@@ -12,7 +12,7 @@ from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports.costs import Cost, Distribution
+from gitsync.ports.costs import Cost, Distribution, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,14 @@ class StateReader(Protocol):
 
     def cost(self, key: str) -> Cost:
         """Return what the reconciles of an application cost since the start of this process."""
+        ...
+
+    def api_requests(self) -> int:
+        """Return how many requests to the API server were made for all applications since the start."""
+        ...
+
+    def sizes(self) -> Sizes:
+        """Return how much this process keeps in memory."""
         ...
 
     def stage_durations(self) -> Mapping[str, Distribution]:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -35,12 +36,13 @@ class ElasticPool(Executor):
         self._is_closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a call in a thread of the pool, once fewer than ``size`` quick ones run."""
+        """Run a call in a thread of the pool, in the context of the caller, once fewer than ``size`` quick ones run."""
         future: Future[T] = Future()
+        context = copy_context()
         with self._changed:
             if self._is_closed:
                 raise RuntimeError(f"the pool {self._name} is shut down")
-            self._tasks.append((future, lambda: fn(*args, **kwargs)))
+            self._tasks.append((future, lambda: context.run(fn, *args, **kwargs)))
             self._keep_spare()
             self._changed.notify()
         return future

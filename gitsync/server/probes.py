@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from gitsync.errors import RecordUnavailable
 from gitsync.server.auth.access import METRICS, SCRAPER, current_user
 from gitsync.server.backend import Backend
-from gitsync.server.metrics import Applications
+from gitsync.server.metrics import Applications, Process
 
 _HIDDEN = (
     "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
@@ -22,6 +22,7 @@ def router(engine: Backend) -> APIRouter:
     routes = APIRouter()
     registry = CollectorRegistry()
     registry.register(Applications(engine))
+    registry.register(Process(engine.view, engine.requests.queue_length))
 
     @routes.get("/healthz")
     def healthz() -> Response:

@@ -98,6 +98,7 @@ class VisibleState:
         self._state = state
         self._shows = shows
         self.wait, self.stage_durations = state.wait, state.stage_durations
+        self.api_requests, self.sizes = state.api_requests, state.sizes
 
     def applications(self) -> tuple[ApplicationView, ...]:
         """Return the Applications that are shown, sorted by key."""

@@ -60,6 +60,10 @@ class Repositories:
         folder.mkdir(parents=True, exist_ok=True)
         remove_all_leftovers(folder)
 
+    def opened(self) -> int:
+        """Return how many mirrors are open."""
+        return len(self._mirrors)
+
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
         check_source(source, self._transport.schemes)

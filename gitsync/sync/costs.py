@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitsync.ports import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
+from gitsync.runtime.request_count import RequestCount
 
 QUEUE = "queue"
 """The stage in which an Application waits for a worker; it costs no CPU and counts for no Application."""
@@ -18,6 +19,9 @@ class Costs:
 
     def __init__(self) -> None:
         self.sink: ReconcileSink = _Nowhere()
+        self.requests = RequestCount()
+        """The API requests for all Applications."""
+        self._requests: dict[str, RequestCount] = {}
         self._lock = threading.Lock()
         self._costs: dict[str, Cost] = {}
         self._stages: dict[str, Distribution] = {}
@@ -35,7 +39,7 @@ class Costs:
         before = self._costs.get(done.application, Cost())
         spent = {name: before.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
         full, partial = before.full + (not done.is_partial), before.partial + done.is_partial
-        self._costs[done.application] = Cost(full, partial, {**before.stages, **spent})
+        self._costs[done.application] = Cost(full, partial, stages={**before.stages, **spent})
         for name, more in stages.items():
             self._observe(name, more.seconds)
 
@@ -48,11 +52,18 @@ class Costs:
         """Drop the costs of a deleted Application."""
         with self._lock:
             self._costs.pop(key, None)
+            self._requests.pop(key, None)
+
+    def requests_of(self, key: str) -> RequestCount:
+        """Return what counts the API requests for an Application."""
+        with self._lock:
+            return self._requests.setdefault(key, RequestCount(self.requests))
 
     def of(self, key: str) -> Cost:
         """Return what an Application cost."""
         with self._lock:
-            return self._costs.get(key, Cost())
+            requests = self._requests.get(key)
+            return replace(self._costs.get(key, Cost()), requests=requests.value if requests else 0)
 
     def distributions(self) -> Mapping[str, Distribution]:
         """Return how long each stage took, over all Applications."""

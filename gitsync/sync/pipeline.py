@@ -205,6 +205,10 @@ class Pipeline:
         self._caches.pop(uid, None)
         self._settled.pop(uid, None)
 
+    def cached(self) -> int:
+        """Return how many Applications have a cache."""
+        return len(self._caches)
+
     def poll_now(self, uid: str) -> None:
         """Poll the Git server at the next reconcile, whatever the interval."""
         self._cache(uid).git.notified_at = self._clock.monotonic()

@@ -17,7 +17,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask
-from gitsync.ports import ApplicationView, Cluster, Cost, Distribution, LiveCache, ResourceView, StateEvent
+from gitsync.ports import ApplicationView, Cluster, Cost, Distribution, LiveCache, ResourceView, Sizes, StateEvent
 from gitsync.sync.costs import Costs
 from gitsync.sync.input import ReconcileInput
 
@@ -78,6 +78,10 @@ class StateStore:
         self._shared: set[ObjectRef] = set()
         """The objects that several Applications declare."""
         self.costs = Costs()
+        self.caches: dict[str, Callable[[], int]] = {}
+        """Caches of others, by name: each returns its number of entries."""
+        self.cached_objects: Callable[[], Mapping[str, int]] = dict
+        """Return how many live objects are cached, by resource."""
         self.enqueue: Callable[[str], None] = lambda key: None
         """Called with an Application that has to reconcile because of what another one declares."""
 
@@ -275,6 +279,15 @@ class StateStore:
     def cost(self, key: str) -> Cost:
         """Return what the reconciles of an application cost since the start of this process."""
         return self.costs.of(key)
+
+    def api_requests(self) -> int:
+        """Return how many requests to the API server were made for all applications since the start."""
+        return self.costs.requests.value
+
+    def sizes(self) -> Sizes:
+        """Return how much this process keeps in memory."""
+        entries = {"events": len(self._events), **{name: size() for name, size in self.caches.items()}}
+        return Sizes(self.cached_objects(), entries)
 
     def stage_durations(self) -> Mapping[str, Distribution]:
         """Return how long each stage of the reconciles took, with the time in the queue."""

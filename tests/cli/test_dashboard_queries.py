@@ -152,7 +152,8 @@ def test_top_shows_what_applications_cost(asked: Commands) -> None:
     (row,) = asked("top", "-o", "json").json
     assert (row["namespace"], row["name"], row["objects"]) == ("gitsync", "shop", 2)
     assert row["reconciles"] >= 2
+    assert row["apiRequests"] >= 3, "two objects and a status"
     assert {"read", "source", "render", "observe", "plan", "apply", "record"} <= row["stages"].keys()
-    assert asked("top").out.splitlines()[0].split()[-3:] == ["CPU", "SECONDS", "SLOWEST"]
+    assert asked("top").out.splitlines()[0].split()[-4:] == ["REQUESTS", "CPU", "SECONDS", "SLOWEST"]
     assert "RENDER" in asked("top", "-o", "wide").out.splitlines()[0].split()
     assert asked("top", "-o", "name").out == "gitsync/shop\n"

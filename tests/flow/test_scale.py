@@ -56,6 +56,10 @@ def settled(world: World) -> None:
     until(is_quiet, 60)
 
 
+def requests_by_application(world: World) -> dict[str, int]:
+    return {name: world.controller.view.cost(f"{NAMESPACE}/{name}").requests for name in APPS}
+
+
 def status_writes(world: World) -> int:
     return world.sandbox.requests(verb="update", resource="applications.gitsync.dev/status")
 
@@ -68,6 +72,7 @@ def test_a_first_sync_makes_three_requests_beside_those_for_objects(
     assert world.sandbox.requests(verb="patch", resource="configmaps", agent="gitsync") == len(APPS)
     assert world.sandbox.requests(verb="update", resource="applications.gitsync.dev", agent="gitsync") == len(APPS)
     assert status_writes(world) == 2 * len(APPS)
+    assert min(requests_by_application(world).values()) == 4
     assert sum(git_processes.counts().values()) < len(APPS), git_processes.counts()
 
 
@@ -76,10 +81,13 @@ def test_a_commit_that_affects_one_application_writes_one_status(
 ) -> None:
     commit = world.repo.commit("one", {"app-07/a.yaml": config_map("a", of="changed")})
     git_processes.forget()
-    before = status_writes(world)
+    before, costs = status_writes(world), requests_by_application(world)
     pushed(world)
     world.synced(commit, "app-07")
     settled(world)
+    after = requests_by_application(world)
+    assert {name for name in APPS if after[name] != costs[name]} == {"app-07"}
+    assert 2 <= after["app-07"] - costs["app-07"] <= 3, "the object and its status"
     assert status_writes(world) - before <= 2
     assert sum(git_processes.counts().values()) <= 8, git_processes.counts()
     assert world.status("app-08")["revision"]["fetched"] == fleet

@@ -40,6 +40,7 @@ from gitsync.ports import (
     FileVersion,
     KubernetesEvent,
     ResourceView,
+    Sizes,
     StateEvent,
 )
 from gitsync.record.database import Database
@@ -62,6 +63,12 @@ class StillView:
 
     def cost(self, key: str) -> Cost:
         return self.costs.of(key)
+
+    def api_requests(self) -> int:
+        return self.costs.requests.value
+
+    def sizes(self) -> Sizes:
+        return Sizes({"pods": 3, "deployments.apps": 2}, {"events": len(self.kept)})
 
     def stage_durations(self) -> Mapping[str, Distribution]:
         return self.costs.distributions()

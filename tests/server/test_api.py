@@ -201,9 +201,11 @@ def test_costs_are_listed_by_cpu_time_with_their_stages(site: Open) -> None:
     stages = (Interval("source", 0.0, 0.25, 0.125), Interval("plan", 0.25, 2.25, 1.0))
     opened.engine.view.costs.add(Reconcile("gitsync/b", NOW, stages))
     opened.engine.view.costs.add(Reconcile("gitsync/b", NOW, (Interval("changed", 0.0, 0.5, 0.5),), is_partial=True))
+    opened.engine.view.costs.requests_of("gitsync/b").increment()
     answer = get(opened, f"{V1}/costs?limit=1")
     (item,) = answer["items"]
     assert (item["name"], item["objects"], item["reconciles"], item["partial"]) == ("b", 1, 1, 1)
+    assert item["apiRequests"] == 1
     assert (item["seconds"], item["cpuSeconds"], item["slowest"]) == (2.75, 1.625, "plan")
     assert item["stages"]["source"] == {"seconds": 0.25, "cpuSeconds": 0.125}
     (other,) = get(opened, answer["next"])["items"]

@@ -34,6 +34,15 @@ def test_the_applications_are_counted(site: Open) -> None:
     assert found["gitsync_queue_length[]"] == 0
 
 
+def test_requests_for_applications_and_sizes_of_caches_are_counted(site: Open) -> None:
+    opened = site([application()])
+    opened.engine.view.costs.requests_of("gitsync/shop").increment()
+    found = values(opened)
+    assert found["gitsync_application_api_requests_total[]"] == 1
+    assert (found["gitsync_cached_objects['pods']"], found["gitsync_cached_objects['deployments.apps']"]) == (3, 2)
+    assert found["gitsync_cache_entries['events']"] == 0
+
+
 @pytest.mark.parametrize("status", ["True", "False"])
 def test_applications_are_counted_by_whether_their_source_is_ready(site: Open, status: str) -> None:
     view = application()

@@ -16,6 +16,7 @@ from gitsync.cluster import metrics as requests
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.ports import Reconcile
 from gitsync.runtime.stage_timer import Interval
+from gitsync.source.transport import metrics as git_requests
 from gitsync.sync.costs import QUEUE
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
@@ -42,6 +43,8 @@ def labels(site: Open) -> dict[str, set[str]]:
     )
     opened.engine.view.costs.add(Reconcile("gitsync/shop", NOW, (Interval("plan", 0.0, 0.02, 0.01),)))
     opened.engine.view.costs.waited(0.5)
+    with git_requests.counted("https://git.example.com/shop.git", ["fetch"]):
+        pass
     requests.count("GET", "/api/v1/configmaps", None, 200, 0.01)
     families = text_string_to_metric_families(opened.get("/metrics").text)
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}

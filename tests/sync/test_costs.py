@@ -22,8 +22,9 @@ def test_reconciles_are_added_up_by_application() -> None:
     costs.add(reconcile(("source", 0.5, 0.25), ("plan", 0.5, 0.25), ("plan", 0.5, 0.25)))
     costs.add(reconcile(("plan", 1.0, 0.5)))
     costs.add(reconcile(("changed", 0.25, 0.25), is_partial=True))
+    costs.requests_of("gitsync/a").increment()
     found = costs.of("gitsync/a")
-    assert (found.full, found.partial, found.total) == (2, 1, Spent(2.75, 1.5))
+    assert (found.full, found.partial, found.requests, found.total) == (2, 1, 1, Spent(2.75, 1.5))
     assert found.stages["plan"] == Spent(2.0, 1.0)
     assert costs.of("gitsync/b") == Cost()
     assert Cost().total == Spent()
@@ -34,7 +35,9 @@ def test_a_deleted_application_leaves_only_the_distribution() -> None:
     costs.add(reconcile(("plan", 0.0, 0.0)))
     costs.add(reconcile(("plan", 99.0, 0.0)))
     costs.waited(0.2)
+    costs.requests_of("gitsync/a").increment()
     costs.forget("gitsync/a")
+    assert costs.requests.value == 1
     assert costs.of("gitsync/a") == Cost()
     plan = costs.distributions()["plan"]
     assert (plan.counts[0], plan.counts[-1], sum(plan.counts), plan.seconds) == (1, 1, 2, 99.0)

@@ -12,7 +12,8 @@ from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.queries.connection import connect, items
 
 _NAME = ("namespace", "name")
-_COLUMNS = ("namespace", "name", "objects", "reconciles", "partial", "cpu", "seconds", "slowest")
+_RENAMED = ("stages", "cpuSeconds", "apiRequests")
+_COLUMNS = ("namespace", "name", "objects", "reconciles", "partial", "requests", "cpu", "seconds", "slowest")
 
 
 @exit_on_error
@@ -23,7 +24,7 @@ def top(
     token_file: TokenFile = None,
     data: Data = DATA,
 ) -> Exit:
-    """Show which Applications cost the controller most: reconciles, CPU time, and the slowest stage."""
+    """Show which Applications cost the controller most: reconciles, requests, CPU time, slowest stage."""
     found = items(connect(server, token_file, data), "costs", limit)
     if not found and output is Format.TABLE:
         say("no Applications")
@@ -37,5 +38,5 @@ def _row(item: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table, with a column for each stage in a wide one."""
     stages = {stage: f"{spent['seconds']:.3f}" for stage, spent in item["stages"].items()}
     slowest = f"{item['slowest']} {stages.get(item['slowest'], '')}".strip()
-    times = {"cpu": f"{item['cpuSeconds']:.3f}", "seconds": f"{item['seconds']:.3f}", "slowest": slowest}
-    return {name: value for name, value in item.items() if name not in ("stages", "cpuSeconds")} | times | stages
+    shown = {"requests": item["apiRequests"], "cpu": f"{item['cpuSeconds']:.3f}", "seconds": f"{item['seconds']:.3f}"}
+    return {name: value for name, value in item.items() if name not in _RENAMED} | shown | {"slowest": slowest} | stages

@@ -32,6 +32,7 @@ def _row(view: ApplicationView, cost: Cost) -> CostModel:
         objects=len(view.resources),
         reconciles=cost.full,
         partial=cost.partial,
+        api_requests=cost.requests,
         seconds=round(total.seconds, 4),
         cpu_seconds=round(total.cpu, 4),
         slowest=slowest,

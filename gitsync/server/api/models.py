@@ -101,6 +101,7 @@ class CostModel(Model):
     objects: int
     reconciles: int = Field(description="Full ones, of all objects.")
     partial: int = Field(description="Those of changed objects only.")
+    api_requests: int = Field(description="Requests to the API server, without watches.")
     seconds: float
     cpu_seconds: float = Field(description="Of the reconciling thread; renders, Git and parallel writes are not in it.")
     slowest: str = Field(description="The stage that took longest; empty without a reconcile.")

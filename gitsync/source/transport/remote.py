@@ -17,6 +17,7 @@ from gitsync.source.refs import HEADS
 from gitsync.source.snapshot import Limits
 from gitsync.source.transport.authentication import authenticated_env, authorization_of, certificates
 from gitsync.source.transport.http_probe import is_same_host, probe
+from gitsync.source.transport.metrics import counted
 from gitsync.source.transport.quarantine import largest_file, quarantine
 from gitsync.source.transport.server_errors import server_error
 from gitsync.source.transport.ssh import key_failure
@@ -144,7 +145,10 @@ class Remote:
         seconds: float = float("inf"),
     ) -> bytes:
         transport, url = self._transport, self._redirected or self._url
-        with authenticated_env(url, credentials, transport.schemes, transport.ca_file, settings) as ours:
+        with (
+            counted(url, arguments),
+            authenticated_env(url, credentials, transport.schemes, transport.ca_file, settings) as ours,
+        ):
             return run(
                 git_dir,
                 *arguments,
