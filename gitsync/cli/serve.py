@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 from pydantic import SecretStr
@@ -18,6 +19,7 @@ from gitsync.cli.dashboard_client import address_file, local_token
 from gitsync.cli.data_lock import lock_data
 from gitsync.cli.output import say
 from gitsync.cli.processes.controller import further_processes
+from gitsync.cli.processes.reports import reports_of
 from gitsync.errors import InvalidInput
 from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
@@ -55,23 +57,30 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         try:
             controller.start()
             host, port = listener.getsockname()[:2]
-            most = most_connections()
-            config = uvicorn.Config(
-                create_app(controller, access, webhook_secret=settings.webhook_secret.get_secret_value()),
-                log_level=logging.WARNING,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # they would hide the address of the connection, which identifies a proxy
-                timeout_graceful_shutdown=2,
-                http=limited_protocol(most, most if settings.web_proxy or is_local else most // 4),
-                ws="none",
-                h11_max_incomplete_event_size=HEADER_BYTES,
-            )
-            with further_processes(settings), _announced(settings, f"http://{host}:{port}") as url:
+            address = f"http://{host}:{port}"
+            with further_processes(settings) as children, _announced(settings, address) as url:
+                secret = settings.webhook_secret.get_secret_value()
+                app = create_app(controller, access, webhook_secret=secret, others=reports_of(children))
+                config = _configuration(app, most_connections(), is_proxied=bool(settings.web_proxy) or is_local)
                 _Server(config, lambda: on_ready(f"{url}{access.link}")).run([listener])
         finally:
             say("stopping")
             controller.stop()
+
+
+def _configuration(app: Callable[..., Any], most: int, *, is_proxied: bool) -> uvicorn.Config:
+    """Return how the dashboard is served; of ``most`` connections, a client that is not proxied gets a quarter."""
+    return uvicorn.Config(
+        app,
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # they would hide the address of the connection, which identifies a proxy
+        timeout_graceful_shutdown=2,
+        http=limited_protocol(most, most if is_proxied else most // 4),
+        ws="none",
+        h11_max_incomplete_event_size=HEADER_BYTES,
+    )
 
 
 def access_of(settings: Settings, local: str = "") -> Access:

@@ -8,6 +8,7 @@ from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
 from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDetails
 from gitsync.ports.ports import Ports
+from gitsync.ports.processes import OtherProcesses, ProcessReport, no_others
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
 from gitsync.ports.renderer import Renderer, RenderStore
@@ -44,7 +45,9 @@ __all__ = [
     "MetricResult",
     "MetricsProvider",
     "ObjectDetails",
+    "OtherProcesses",
     "Ports",
+    "ProcessReport",
     "Reasoner",
     "Reconcile",
     "ReconcileSink",
@@ -66,4 +69,5 @@ __all__ = [
     "StateReader",
     "SyncRequests",
     "Tag",
+    "no_others",
 ]

@@ -37,6 +37,14 @@ class Cost:
     requests: int = 0
     stages: Mapping[str, Spent] = field(default_factory=dict)
 
+    def plus(self, other: Cost) -> Cost:
+        """Return the sum."""
+        stages = {
+            name: self.stages.get(name, Spent()).plus(other.stages.get(name, Spent()))
+            for name in (*self.stages, *(name for name in other.stages if name not in self.stages))
+        }
+        return Cost(self.full + other.full, self.partial + other.partial, self.requests + other.requests, stages)
+
     @property
     def total(self) -> Spent:
         """The sum of all stages."""

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError, Refused, TransientError
+from gitsync.ports import OtherProcesses, no_others
 from gitsync.server import actions, bulk, live, probes, reverts, webhooks
 from gitsync.server.api import routes as api
 from gitsync.server.api.problems import PREFIX, problem
@@ -49,23 +50,31 @@ from gitsync.server.visibility import visible_to
 _LOG = logging.getLogger(__name__)
 
 
-def create_app(engine: Backend, access: Access | None = None, *, webhook_secret: str = "") -> FastAPI:
+def create_app(
+    engine: Backend,
+    access: Access | None = None,
+    *,
+    webhook_secret: str = "",
+    others: OtherProcesses = no_others,
+) -> FastAPI:
     """
     Return the dashboard of a controller.
 
     It reads the state in memory and enqueues keys; viewing a page reconciles nothing. Without ``access`` every client
     that reaches the port may view and request, which is for loopback. Webhooks are off without a ``webhook_secret``.
+    Metrics and costs of ``others`` are shown with those of this process.
     """
     app = FastAPI(title="gitsync", docs_url=None, redoc_url=None, openapi_url=None)
     access = access or Access()
     app.state.pages = pages = Pages(engine, access)
+    app.state.others = others
     app.state.reviews = ReviewHandler(engine)
     app.add_middleware(LimitedBodies)
     app.add_middleware(Guard, access=access)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)
     app.include_router(signin.router(pages, access))
-    app.include_router(probes.router(engine))
+    app.include_router(probes.router(engine, others))
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
     app.include_router(webhooks.router(engine, webhook_secret))
     for routes in (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from gitsync.errors import RecordUnavailable
+from gitsync.ports import OtherProcesses
 from gitsync.server.auth.access import METRICS, SCRAPER, current_user
 from gitsync.server.backend import Backend
-from gitsync.server.metrics import Applications, Process
+from gitsync.server.metrics.collectors import Applications
+from gitsync.server.metrics.processes import process_text, with_others
 
 _HIDDEN = (
     "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
@@ -17,12 +19,11 @@ _HIDDEN = (
 )
 
 
-def router(engine: Backend) -> APIRouter:
+def router(engine: Backend, others: OtherProcesses) -> APIRouter:
     """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
     routes = APIRouter()
     registry = CollectorRegistry()
     registry.register(Applications(engine))
-    registry.register(Process(engine.view, engine.requests.queue_length))
 
     @routes.get("/healthz")
     def healthz() -> Response:
@@ -41,7 +42,7 @@ def router(engine: Backend) -> APIRouter:
         user = current_user(request)
         if user != SCRAPER and not engine.policies.sees_all(user):
             raise HTTPException(403, _HIDDEN)
-        text = generate_latest(registry) + generate_latest(REGISTRY)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        own = generate_latest(registry).decode() + process_text(engine.view, engine.requests.queue_length)
+        return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return routes

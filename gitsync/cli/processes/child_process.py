@@ -8,6 +8,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
+from gitsync.cli.processes.questions import Questions
+
 _log = logging.getLogger(__name__)
 _RESTART_DELAY = 5.0
 """Seconds between the end of a process and its next start."""
@@ -22,7 +24,8 @@ class ChildProcess:
     Run a command that gets ``message`` as the first line of its standard input, and stops when that input ends.
 
     The system ends the input however this process ends. The child has a session of its own, so that Ctrl-C in a
-    terminal reaches only this process, which then stops it in order.
+    terminal reaches only this process, which then stops it in order. Further lines of its input are questions, which
+    it answers on its standard output.
     """
 
     def __init__(self, name: str, command: Sequence[str], message: bytes, *, delay: float = _RESTART_DELAY) -> None:
@@ -32,12 +35,24 @@ class ChildProcess:
         self._delay = delay
         self._stopped = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._questions: Questions | None = None
+        self._asking = threading.Lock()
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
 
     @property
     def id(self) -> int | None:
         """The id of the process, None before its start."""
         return self._process.pid if self._process is not None else None
+
+    def ask(self, seconds: float) -> bytes | None:
+        """Return the line by which the process answers a line; None where it does not, in time."""
+        with self._asking:
+            return self._questions.ask(seconds) if self._questions is not None else None
 
     def start(self) -> None:
         """Start the process, and the thread that keeps it."""
@@ -51,17 +66,18 @@ class ChildProcess:
             self._thread.join()
 
     def _begin(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended already
             process.stdin.write(self._message + b"\n")
             process.stdin.flush()
+        self._questions = Questions(process)
         return process
 
     def _keep(self) -> None:
         while self._process is not None and self._has_failed(self._process):
             _log.warning("%s ended with code %s and is started again", self._name, self._process.returncode)
-            _end(self._process)
+            self._end(self._process)
             if self._stopped.wait(self._delay):
                 return
             try:
@@ -74,17 +90,18 @@ class ChildProcess:
         while not self._stopped.wait(_POLL):
             if process.poll() is not None:
                 return True
-        _end(process)
+        self._end(process)
         return False
 
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the input of a process, and return once it has ended."""
-    if process.stdin:
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """End input and output of a process, and return once it has ended."""
+        with self._asking:
+            self._questions = None
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    pipe.close()  # type: ignore[union-attr]
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,16 +1,19 @@
 """
 Further controller processes of ``gitsync run --processes``, and the entry of one: ``python -m`` this module.
 
-Such a process has no dashboard. It reads its settings from the first line of its standard input, and stops when that
-ends: however the first process ends, no other one is left.
+Such a process has no dashboard. It reads its settings from the first line of its standard input, answers each further
+line with its metrics and costs, and stops when that ends: however the first process ends, no other one is left.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 import orjson
 from pydantic import SecretStr
@@ -19,6 +22,8 @@ from gitsync.cli.data_lock import lock_data
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit
 from gitsync.cli.processes.child_process import ChildProcess
+from gitsync.cli.processes.questions import answer_until_end
+from gitsync.cli.processes.reports import report_of
 from gitsync.runtime.logs import configure
 from gitsync.runtime.manager import Manager
 from gitsync.settings import Settings
@@ -59,16 +64,24 @@ def message(settings: Settings, group: str, number: int) -> bytes:
 def main() -> Exit:
     """Run the controller that the first line describes until the input ends."""
     configure(sys.stderr)
+    answers = _own_output()
     given = orjson.loads(sys.stdin.buffer.readline())
     settings = Settings(**given["settings"])
     with lock_data(settings.data):
         controller = build_controller(settings, group=ProcessGroup(given["group"], Path(given["data"])))
         try:
             controller.start()
-            sys.stdin.buffer.read()
+            answer_until_end(sys.stdin.buffer, answers, partial(report_of, controller))
         finally:
             controller.stop()
     return Exit.OK
+
+
+def _own_output() -> IO[bytes]:
+    """Return the standard output for answers alone: whatever else is printed goes to the log."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
 
 
 if __name__ == "__main__":

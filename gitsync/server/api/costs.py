@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from functools import reduce
 
-from gitsync.ports import ApplicationView, Cost
+from fastapi import APIRouter, Request
+
+from gitsync.objects.manifest import at
+from gitsync.ports import ApplicationView, Cost, OtherProcesses
 from gitsync.server.api.models import CostModel, Limit, PageModel, StageModel, Start
 from gitsync.server.pages.dependencies import BackendOf
 from gitsync.server.pages.paging import list_url, page_of
@@ -13,9 +16,15 @@ router = APIRouter(tags=["lists"])
 
 
 @router.get("/costs")
-def costs(backend: BackendOf, limit: Limit = 100, start: Start = 0) -> PageModel[CostModel]:
-    """Return what the reconciles of each application cost since this process started, the most CPU time first."""
-    rows = [_row(view, backend.view.cost(view.key)) for view in backend.view.applications()]
+def costs(request: Request, backend: BackendOf, limit: Limit = 100, start: Start = 0) -> PageModel[CostModel]:
+    """Return what each application cost since the processes of this machine started, the most CPU time first."""
+    others: OtherProcesses = request.app.state.others
+    reports = others()
+
+    def cost(key: str) -> Cost:
+        return reduce(Cost.plus, (one.costs[key] for one in reports if key in one.costs), backend.view.cost(key))
+
+    rows = [_row(view, cost(view.key)) for view in backend.view.applications()]
     rows.sort(key=lambda row: (-row.cpu_seconds, row.namespace, row.name))
     shown, following = page_of(rows, start, limit)
     url = list_url("/api/v1/costs", "", limit=str(limit), start=str(following)) if following else ""
@@ -29,7 +38,7 @@ def _row(view: ApplicationView, cost: Cost) -> CostModel:
     return CostModel(
         namespace=namespace,
         name=name,
-        objects=len(view.resources),
+        objects=len(view.resources) or int(at(view.status, "resources", "total", default=0)),
         reconciles=cost.full,
         partial=cost.partial,
         api_requests=cost.requests,

@@ -10,9 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from gitsync.cli.dashboard_client import DashboardAddress, address_file
 from gitsync.cli.processes.child_process import ChildProcess
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
@@ -125,6 +129,51 @@ def check_records(world: World, commits: tuple[str, ...]) -> None:
     assert (records.verify(), records.unfinished()) == ((), ())
     records.close()
     assert written == {(f"{NAMESPACE}/{name}", commit): 1 for name in NAMES for commit in commits}
+
+
+@pytest.mark.timeout(180)
+def test_metrics_and_costs_are_those_of_all_processes(world: World, controller: subprocess.Popen[bytes]) -> None:
+    until(lambda: is_divided(world), 60, lambda: members(world))
+    revision = commit(world, "1")
+    until(lambda: are_synced(world, revision), 60, world.statuses)
+    until(lambda: samples(world, "gitsync_process_up") == {"1": 1, "2": 1}, 30)
+    written = samples(world, "gitsync_sync_steps_total")
+    assert set(written) == {"1", "2"}, "both have a share"
+    assert sum(written.values()) == len(NAMES)
+    assert set(samples(world, "gitsync_queue_length")) == {"1", "2"}
+    assert samples(world, "gitsync_applications_awaiting_approval") == {"1": 0}, "all are counted once"
+    costs = {item["name"]: item for item in dashboard(world, "/api/v1/costs")["items"]}
+    assert set(costs) == set(NAMES)
+    assert min(item["reconciles"] for item in costs.values()) >= 1
+    assert min(item["apiRequests"] for item in costs.values()) >= 4
+    assert {item["objects"] for item in costs.values()} == {1}
+
+    (child,) = further(controller.pid)
+    os.kill(child, signal.SIGSTOP)
+    try:
+        assert samples(world, "gitsync_process_up") == {"1": 1, "2": 0}
+        assert set(samples(world, "gitsync_queue_length")) == {"1"}
+    finally:
+        os.kill(child, signal.SIGCONT)
+    until(lambda: samples(world, "gitsync_process_up") == {"1": 1, "2": 1}, 30)
+
+
+def dashboard(world: World, path: str) -> Any:
+    """Return what the API answers."""
+    found = DashboardAddress().find(world.folder / "data")
+    assert found is not None
+    return found.get(path)
+
+
+def samples(world: World, name: str) -> dict[str, float]:
+    """Return the sum of the samples of a metric by process."""
+    url = address_file(world.folder / "data").read_text()
+    with urlopen(f"{url.strip()}/metrics") as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    found: Counter[str] = Counter()
+    for sample in (sample for family in families for sample in family.samples if sample.name == name):
+        found[sample.labels["process"]] += sample.value
+    return dict(found)
 
 
 @pytest.mark.timeout(120)
