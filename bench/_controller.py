@@ -11,15 +11,22 @@ import json
 import resource
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from gitsync.cli.processes.controller import further_processes
+from gitsync.cli.processes.reports import reports_of
+from gitsync.ports import OtherProcesses, no_others
+from gitsync.server.metrics.processes import process_text
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
 
 
-def answer(engine: Engine, question: dict[str, Any]) -> Any:
+def answer(engine: Engine, question: dict[str, Any], others: OtherProcesses = no_others) -> Any:
     """Return the answer to a question."""
     match question["ask"]:
         case "synced":
@@ -31,9 +38,23 @@ def answer(engine: Engine, question: dict[str, Any]) -> Any:
         case "cpu":
             ours, git = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
             return [ours.ru_utime + ours.ru_stime, git.ru_utime + git.ru_stime]
+        case "requests":
+            return requests(
+                [process_text(engine.view, engine.requests.queue_length), *(one.metrics for one in others())]
+            )
         case "queue":
             return engine.requests.queue_length()
     raise ValueError(question)
+
+
+def requests(pages: Iterable[str]) -> Counter[str]:
+    """Return the requests to the API server in metrics, by verb and resource."""
+    found: Counter[str] = Counter()
+    for family in (family for page in pages for family in text_string_to_metric_families(page)):
+        for sample in family.samples:
+            if sample.name == "gitsync_api_requests_total":
+                found[f"{sample.labels['verb']} {sample.labels['resource']}"] += int(sample.value)
+    return found
 
 
 def _is_synced(status: dict[str, Any], commit: str) -> bool:
@@ -46,9 +67,9 @@ def main(kubeconfig: str, data: str) -> None:
     settings = Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True)
     engine = build_controller(settings)
     engine.start()
-    with further_processes(settings):
+    with further_processes(settings) as children:
         for line in sys.stdin:
-            print(json.dumps(answer(engine, json.loads(line))), flush=True)
+            print(json.dumps(answer(engine, json.loads(line), reports_of(children))), flush=True)
     engine.stop()
 
 

@@ -1,4 +1,4 @@
-"""A fleet for benchmarks: a repository, a sandbox and a controller, each in a process of its own, all counted."""
+"""A fleet for benchmarks: a repository, a cluster and a controller, each in a process of its own, all counted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench._clusters import THREADS, BenchCluster, named_or_sandbox, sandbox
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.crds import CrdInstaller
+from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from tests.flow.environment import Repository
@@ -29,19 +31,13 @@ _PAUSE = 0.1
 """Seconds between questions to the controller."""
 _SHARE = 20
 """How many times the CPU time of an answer a pause is, so that questions take no part of what is measured."""
-THREADS = 16
 _TICK = os.sysconf("SC_CLK_TCK")
 _COMPILED = "import bench._controller, gitsync.workers.server"
 """Modules are compiled before a controller starts, as in an installation: that takes time and memory."""
-_SANDBOX = """
-import sys
-from pathlib import Path
-from gitsync.sandbox.server import Sandbox
-with Sandbox(workloads=False) as sandbox:
-    sandbox.kubeconfig(Path(sys.argv[1]))
-    print(flush=True)
-    sys.stdin.read()
-"""
+
+
+Clusters = Callable[[Path], AbstractContextManager[BenchCluster]]
+"""Return the cluster of a fleet, which may use a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +52,15 @@ class Cost:
     processes: Counter[str]
     memory: int
     """Bytes of resident memory of the controller and its processes."""
-    sandbox: float
-    """CPU seconds of the API server, which bounds what a controller can reach."""
+    server: float | None
+    """CPU seconds of the API server, which bounds what a controller can reach; None where they are not measured."""
 
     def __str__(self) -> str:
         verbs = " ".join(f"{verb} {count}" for verb, count in sorted(self.requests.items()))
         commands = " ".join(f"{name} {count}" for name, count in sorted(self.processes.items()))
         return (
             f"{self.seconds:.2f} s; CPU controller {self.controller:.3f} s, git {self.git:.3f} s, "
-            f"render processes {self.renders:.2f} s, sandbox {self.sandbox:.2f} s; requests: {verbs or 'none'}; "
+            f"render processes {self.renders:.2f} s, {_server(self.server)}; requests: {verbs or 'none'}; "
             f"git processes: {commands or 'none'}; memory {self.memory >> 20} MiB"
         )
 
@@ -85,9 +81,11 @@ class ControllerProcess:
             text=True,
         )
         self.id = self._process.pid
+        self.is_new = True
 
     def ask(self, what: str, **more: Any) -> Any:
         """Return the answer to a question."""
+        self.is_new = False
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps({"ask": what, **more}) + "\n")
         self._process.stdin.flush()
@@ -101,19 +99,26 @@ class ControllerProcess:
 
 
 class Fleet:
-    """Applications of one repository in a sandbox; ``client`` is another user of the cluster."""
+    """Applications of one repository in a cluster; ``client`` is another user of it."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, sandbox: int) -> None:
+    def __init__(self, folder: Path, where: BenchCluster) -> None:
         self.folder = folder
-        self._sandbox = sandbox
-        self._kubeconfig = kubeconfig
+        self._where = where
         self.repo = Repository(folder / "git")
-        self.client = Client(Connection(str(kubeconfig), pool=THREADS + 4))
+        self.client = Client(Connection(str(where.kubeconfig), pool=THREADS + 4))
         self.cluster = KubernetesCluster(self.client)
         self._controller: ControllerProcess | None = None
         self._git = GitProcesses(folder / "git-processes")
-        self.apply([_namespace(NAMESPACE)])
+
+    def prepare(self) -> None:
+        """Create the namespace of Applications, and install their definition."""
+        self.namespaces([NAMESPACE])
         CrdInstaller(self.cluster, install=True).start()
+        until(lambda: self.cluster.any_version(APPLICATION), 60)
+
+    def namespaces(self, names: Iterable[str]) -> None:
+        """Create namespaces."""
+        self._where.namespaces(names)
 
     @property
     def controller(self) -> ControllerProcess:
@@ -123,7 +128,7 @@ class Fleet:
 
     def start(self, **settings: str) -> None:
         """Start a controller with the data of the one before it; ``settings`` are environment variables."""
-        self._controller = ControllerProcess(self._kubeconfig, self.folder / "data", self._git.folder, settings)
+        self._controller = ControllerProcess(self._where.kubeconfig, self.folder / "data", self._git.folder, settings)
 
     def stop(self) -> None:
         """Stop the controller."""
@@ -139,15 +144,18 @@ class Fleet:
     def raw(self, manifests: Iterable[Manifest]) -> Raw:
         """Apply objects in parallel, and return what that takes."""
         objects = list(manifests)
-        client, sandbox, began = time.process_time(), _cpu_of(self._sandbox), time.perf_counter()
+        client, server, began = time.process_time(), self._server_cpu(), time.perf_counter()
         self.apply(objects)
         took = time.perf_counter() - began
-        return Raw(took, time.process_time() - client, _cpu_of(self._sandbox) - sandbox)
+        return Raw(took, time.process_time() - client, _more(self._server_cpu(), server))
+
+    def _server_cpu(self) -> float | None:
+        return None if self._where.server is None else _cpu_of(self._where.server)
 
     def applications(self, names: Iterable[str], interval: str = "1h") -> None:
         """Declare an Application for the folder of each name, in a namespace of its own."""
         names = list(names)
-        self.apply(_namespace(name) for name in names)
+        self.namespaces(names)
         self.apply(_application(name, self.repo.url, interval) for name in names)
 
     def application(self, name: str, url: str, interval: str) -> None:
@@ -189,10 +197,10 @@ class Fleet:
     def measured(self, act: Callable[[], None], *, settled: bool = True) -> Cost:
         """Return what an act costs, with the work that it leaves behind unless it need not settle."""
         self._git.forget()
-        self.client.send("DELETE", "/sandbox/requests", {})
+        self._where.forget_requests(self.controller)
         pid, began = self.controller.id, time.perf_counter()
         cpu = self.controller.ask("cpu")
-        further, renders, sandbox = _further(pid), _renders(pid), _cpu_of(self._sandbox)
+        further, renders, server = _further(pid), _renders(pid), self._server_cpu()
         act()
         took = time.perf_counter() - began
         if settled:
@@ -203,59 +211,52 @@ class Fleet:
             after[0] - cpu[0] + _further(pid) - further,
             after[1] - cpu[1],
             _renders(pid) - renders,
-            self._requests(),
+            self._where.requests(self.controller),
             self._git.counts(),
             memory_of(pid),
-            _cpu_of(self._sandbox) - sandbox,
+            _more(self._server_cpu(), server),
         )
-
-    def _requests(self) -> Counter[str]:
-        counts = self.client.get("/sandbox/requests")["requests"]
-        found: Counter[str] = Counter()
-        for entry in counts:
-            is_ours = "gitsync" in entry["userAgent"] and entry["verb"] != "get"  # a benchmark reads objects
-            if is_ours and not entry["resource"].startswith("/"):
-                found[f"{entry['verb']} {entry['resource']}"] += entry["count"]
-        return found
 
 
 @contextmanager
-def fleet(folder: Path) -> Iterator[Fleet]:
-    """Yield a fleet whose controller is not started."""
+def fleet(folder: Path, clusters: Clusters = sandbox) -> Iterator[Fleet]:
+    """Yield a fleet in a new sandbox, or in another cluster, whose controller is not started."""
     folder.mkdir(parents=True, exist_ok=True)
-    kubeconfig = folder / "kubeconfig"
-    sandbox = subprocess.Popen(
-        [sys.executable, "-c", _SANDBOX, str(kubeconfig)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert sandbox.stdin is not None and sandbox.stdout is not None
-    sandbox.stdout.readline()
-    made = Fleet(folder, kubeconfig, sandbox.pid)
-    try:
-        yield made
-    finally:
-        made.stop()
-        made.client.close()
-        sandbox.stdin.close()
-        sandbox.wait(30)
+    with clusters(folder) as cluster:
+        made = Fleet(folder, cluster)
+        try:
+            made.prepare()
+            yield made
+        finally:
+            made.stop()
+            made.client.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """What raw parallel requests took: seconds, and CPU seconds of the client and of the sandbox."""
+    """What raw parallel requests took: seconds, and CPU seconds of the client and of the API server, as in a Cost."""
 
     seconds: float
     client: float
-    sandbox: float
+    server: float | None
 
     def __str__(self) -> str:
-        return f"raw {self.seconds:.2f} s; CPU client {self.client:.2f} s, sandbox {self.sandbox:.2f} s"
+        return f"raw {self.seconds:.2f} s; CPU client {self.client:.2f} s, {_server(self.server)}"
 
 
 def raw_cost(folder: Path, manifests: Iterable[Manifest], namespaces: Iterable[str]) -> Raw:
-    """Return what raw parallel applies of these objects take in a fresh sandbox."""
-    with fleet(folder) as made:
-        made.apply(_namespace(name) for name in namespaces)
+    """Return what raw parallel applies of these objects take in a fresh sandbox, or in the named cluster."""
+    with fleet(folder, named_or_sandbox) as made:
+        made.namespaces(namespaces)
         return made.raw(manifests)
+
+
+def _server(seconds: float | None) -> str:
+    return "API server not measured" if seconds is None else f"API server {seconds:.2f} s"
+
+
+def _more(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
 
 
 def _application(name: str, url: str, interval: str) -> Manifest:
@@ -269,10 +270,6 @@ def _application(name: str, url: str, interval: str) -> Manifest:
             "sync": {"interval": interval},
         },
     }
-
-
-def _namespace(name: str) -> Manifest:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def _children(pid: int) -> list[int]:

@@ -2,7 +2,8 @@
 One Application with many ConfigMaps: ``python -m bench.big [COUNT]``.
 
 The first sync, the correction of single edits and of a burst of 50, an event that changes nothing declared, and a
-restart. The ratio is to raw parallel requests for the same objects in the same run.
+restart. The ratio is to raw parallel requests for the same objects in the same run. ``KUBECONFIG`` names a
+cluster to use instead of a sandbox.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from bench._clusters import named_or_sandbox
 from bench._fleet import Fleet, Raw, fleet, raw_cost
 from gitsync.objects.manifest import Manifest
 from tests.flow.factories import config_map
@@ -30,7 +32,7 @@ def main(count: int = COUNT) -> None:
     """Print the figures of an Application with this many objects."""
     with tempfile.TemporaryDirectory() as folder:
         raw = raw_cost(Path(folder, "raw"), manifests(count), [_NAME])
-        with fleet(Path(folder, "fleet")) as made:
+        with fleet(Path(folder, "fleet"), named_or_sandbox) as made:
             measure(made, count, raw)
 
 

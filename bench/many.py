@@ -2,7 +2,8 @@
 Many Applications of one repository, four objects each: ``python -m bench.many [COUNT ...]``.
 
 The first sync, one changed file, a commit that affects none, and a restart. The ratio is to raw parallel requests for
-the same objects in the same run.
+the same objects in the same run. ``KUBECONFIG`` names a
+cluster to use instead of a sandbox.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from bench._clusters import named_or_sandbox
 from bench._fleet import Fleet, Raw, fleet, raw_cost
 from gitsync.objects.manifest import Manifest
 from tests.flow.factories import config_map
@@ -28,7 +30,7 @@ def main(counts: tuple[int, ...] = COUNTS) -> None:
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
             raw = raw_cost(Path(folder, "raw"), manifests(count), names(count))
-            with fleet(Path(folder, "fleet")) as made:
+            with fleet(Path(folder, "fleet"), named_or_sandbox) as made:
                 measure(made, count, raw)
 
 

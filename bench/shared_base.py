@@ -2,7 +2,8 @@
 A base of many overlays is changed: ``python -m bench.shared_base [COUNT]``.
 
 Each Application has an overlay of one base with four ConfigMaps, all of which change in one commit. The ratio is to raw
-parallel requests that write the same objects in the same run.
+parallel requests that write the same objects in the same run. ``KUBECONFIG`` names a
+cluster to use instead of a sandbox.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from bench._clusters import named_or_sandbox
 from bench._fleet import Fleet, fleet
 from gitsync.objects.manifest import Manifest
 from tests.flow.factories import config_map
@@ -25,7 +27,7 @@ _RUNS = 3
 
 def main(count: int = COUNT) -> None:
     """Print the figures of a base with this many overlays."""
-    with tempfile.TemporaryDirectory() as folder, fleet(Path(folder)) as made:
+    with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), named_or_sandbox) as made:
         names = [f"app-{number:04}" for number in range(count)]
         overlays = {f"{name}/kustomization.yaml": "resources: [../base]\n" for name in names}
         commit = made.repo.commit("first", {**overlays, **base("0")})

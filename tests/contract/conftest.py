@@ -12,11 +12,10 @@ import pytest
 
 from gitsync.cluster.client import Client, Connection
 from gitsync.sandbox.server import Sandbox
+from tests.allowed_cluster import REFUSAL, is_allowed
 from tests.contract.stage import Stage
 
 KUBECONFIG = "GITSYNC_TEST_KUBECONFIG"
-LABEL = "gitsync.dev/contract-tests"
-"""A cluster takes part only when its namespace ``default`` has this label with the value ``allowed``."""
 
 
 @pytest.fixture(params=["sandbox", "cluster"])
@@ -45,8 +44,7 @@ def _require_label(kubeconfig: Path) -> None:
     """Reject a cluster without the label for tests: they create and delete cluster-scoped objects."""
     client = Client(Connection(str(kubeconfig)))
     try:
-        labels = client.get("/api/v1/namespaces/default")["metadata"].get("labels") or {}
+        if not is_allowed(client):
+            pytest.fail(REFUSAL)
     finally:
         client.close()
-    if labels.get(LABEL) != "allowed":
-        pytest.fail(f"the cluster is not labelled for tests; kubectl label namespace default {LABEL}=allowed")
