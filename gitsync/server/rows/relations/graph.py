@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitsync.health.assess import assess
+from gitsync.kube.kinds import POD
 from gitsync.kube.parts import PART_KINDS
 from gitsync.objects.health import Health, worst
+from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ResourceView
@@ -21,6 +23,8 @@ MOST: Final = 60
 """Declared objects of one graph; the list shows them all."""
 WIDTH, HEIGHT, _COLUMN, _ROW = 215, 40, 270, 52
 _LETTERS = 24
+_OF_MANY: Final = frozenset({POD, APPLICATION})
+"""Parts of which an object may have a thousand: those of one health are one node."""
 _WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod", "ReplicaSet"})
 
 LENSES: Final[Mapping[str, Callable[[ResourceView], str]]] = {
@@ -73,7 +77,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a declared object owns: a part, such as a ReplicaSet or Job, and its Pods of one health as one node."""
+    """What a declared object owns: a part, such as a Job; its Pods, or Applications, of one health are one node."""
 
     owner: str
     path: str
@@ -127,18 +131,18 @@ def _links(shown: Sequence[ResourceView]) -> list[tuple[str, str, str]]:
 def _parts(owner: str, live: Manifest | None, owned: Owned) -> list[_Part]:
     """Return what an object owns that runs, down to the Pods; ReplicaSets without Pods are left out."""
     found: list[_Part] = []
-    pods: dict[Health, list[ObjectRef]] = {}
+    many: dict[tuple[str, Health], list[ObjectRef]] = {}
     for part in sorted(owned(uid_of(live or {})) if uid_of(live or {}) else (), key=lambda item: ref_of(item).path):
         ref = ref_of(part)
-        if ref.kind == "Pod":
-            pods.setdefault(assess(part).health, []).append(ref)
+        if ref.of in _OF_MANY:
+            many.setdefault((ref.kind, assess(part).health), []).append(ref)
         elif ref.of in PART_KINDS and (ref.kind != "ReplicaSet" or at(part, "spec", "replicas", default=1)):
             below = _parts(ref.path, part, owned)
             state = worst([assess(part).health, *(Health(item.state) for item in below)]).value
             found += [_Part(owner, ref.path, ref.kind, visible(ref.name), state), *below]
-    for health, refs in pods.items():
-        name = visible(refs[0].name) if len(refs) == 1 else f"{len(refs)} Pods"
-        found.append(_Part(owner, f"{owner} {health.value}", "Pod", name, health.value))
+    for (kind, health), refs in many.items():
+        name = visible(refs[0].name) if len(refs) == 1 else f"{len(refs)} {kind}s"
+        found.append(_Part(owner, f"{owner} {kind} {health.value}", kind, name, health.value))
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitsync.objects.change import Action, Risk
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.ports import ResourceView
 from gitsync.server.rows.relations.graph import MOST, graph
 from tests.server.fakes import resource
@@ -47,6 +48,23 @@ def test_objects_stand_in_columns_with_what_they_own_and_use() -> None:
     assert relations["web"] == ("reads ConfigMap settings", "owns ReplicaSet web-1")
     assert relations["web-1"] == ("owns 2 Pods",)
     assert len(made.edges) == 3
+
+
+def test_the_applications_of_a_set_are_a_node_for_each_health() -> None:
+    apps = tuple(application(f"app-{number}", "Degraded" if number == 7 else "Healthy") for number in range(1000))
+    item = resource("shops", "ApplicationSet")
+    live = {**(item.change.live or {}), "apiVersion": API_VERSION}
+    sets = replace(item, change=replace(item.change, live=live))
+    made = graph([sets], lambda uid: apps if uid == uid_of(live) else (), "health")
+    assert [(node.kind, node.name, node.state) for node in made.nodes][1:] == [
+        ("Application", "999 Applications", "Healthy"),
+        ("Application", "app-7", "Degraded"),
+    ]
+
+
+def application(name: str, health: str) -> Manifest:
+    metadata = {"name": name, "namespace": "shop", "uid": f"uid-{name}"}
+    return {"apiVersion": API_VERSION, "kind": "Application", "metadata": metadata, "status": {"health": health}}
 
 
 def test_a_lens_says_what_the_plan_does() -> None:
