@@ -14,8 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.cluster import metrics as requests
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
-from gitsync.ports import Reconcile
+from gitsync.ports import ProcessReport, Reconcile
 from gitsync.runtime.stage_timer import Interval
+from gitsync.server.metrics.processes import with_others
 from gitsync.source.transport import metrics as git_requests
 from gitsync.sync.costs import QUEUE
 from tests.server.conftest import Open
@@ -35,7 +36,7 @@ def expressions() -> Iterator[str]:
 
 @pytest.fixture
 def labels(site: Open) -> dict[str, set[str]]:
-    """Return the labels of each sample of ``/metrics``."""
+    """Return the labels of each sample of ``/metrics`` with several processes."""
     opened = site([application(resources=[resource("a")])])
     step = Step("/ConfigMap/shop/a", "update", "Safe", "why", Outcome.SUCCEEDED)
     opened.engine.records.save(
@@ -46,7 +47,8 @@ def labels(site: Open) -> dict[str, set[str]]:
     with git_requests.counted("https://git.example.com/shop.git", ["fetch"]):
         pass
     requests.count("GET", "/api/v1/configmaps", None, 200, 0.01)
-    families = text_string_to_metric_families(opened.get("/metrics").text)
+    text = with_others(opened.get("/metrics").text, [ProcessReport("2", is_up=False)])
+    families = text_string_to_metric_families(text)
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
