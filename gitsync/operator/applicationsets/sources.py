@@ -82,8 +82,7 @@ class SetSources:
             source: self._checkout(inputs[index], cache.git[index], polled[index], reads[index])
             for index, source in enumerate(groups)
         }
-        watched = self._watcher.polled_at
-        unwatched = [one.requeue_after for one in polled if watched(one.query.app.key) is None]
+        unwatched = [one.requeue_after for one in polled if not self._watcher.is_watched(one.query.app.key)]
         return Files(
             lambda git: trees[_source(git)](),
             tuple(one.commit for one in polled),

@@ -138,6 +138,11 @@ class GitWatcher:
             self._queue.add_after(url, self._polled_at.get(url, float("-inf")) + PUSH_DEBOUNCE - now)
         return frozenset(key for key, branch in branches.items() if branch is None)
 
+    def is_watched(self, key: str) -> bool:
+        """Return whether an Application follows a branch."""
+        with self._lock:
+            return self._branches.branch_of(key) is not None
+
     def catch_up(self, key: str) -> float | None:
         """
         Set the commit of an Application's cache to the newest one that the watch saw, where none since affected it.
