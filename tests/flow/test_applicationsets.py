@@ -14,6 +14,7 @@ import pytest
 from gitsync.gate.policy import Policy
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Outcome
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.server.rows.relations.tree import tree
 from tests.flow.environment import NAMESPACE, World
@@ -272,6 +273,22 @@ def test_what_users_set_stays_and_other_changes_are_reverted(world: World) -> No
     world.apply({**named("a"), "spec": {"source": {"path": "elsewhere"}}}, manager="ada")
     until(lambda: spec(world, "a")["source"]["path"] == "apps/a")
     assert spec(world, "a")["suspend"] is True
+
+
+def test_an_update_that_conflicts_is_planned_again_soon(world: World) -> None:
+    """Each status write of an Application changes it, and is no event for its set."""
+    commit(world, "a")
+    declare(world, listed("a"))
+    world.start()
+    eventually(world, ["a"])
+    kind, every_try = "applications.gitsync.dev", 5
+    world.sandbox.inject(
+        Fault(FaultKind.CONFLICT, verb="patch", resource=kind, agent="gitsync", skip=1, count=every_try)
+    )
+    world.apply({**named("a"), "spec": {"source": {"path": "elsewhere"}}}, manager="ada")  # the one that passes
+    until(lambda: spec(world, "a")["source"]["path"] == "apps/a")
+    updates = [one.outcome for one in world.controller.records.audit_records(action="update")]
+    assert Outcome.FAILED in updates
 
 
 @pytest.mark.parametrize("is_preserved", [True, False])

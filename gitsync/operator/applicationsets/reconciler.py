@@ -17,13 +17,10 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
 from gitsync.operator.applicationsets.keys import key_of
 from gitsync.operator.applicationsets.sources import Files, SetSources, SourcesCache, poll_interval
-from gitsync.operator.applicationsets.writer import SetWriter, failures, is_passing
+from gitsync.operator.applicationsets.writer import SetWriter, failures, retry_delay
 from gitsync.operator.kinds import own_resource
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
-
-_RETRY = 15.0
-"""Seconds until writes are repeated that failed."""
 
 
 @dataclass(slots=True)
@@ -102,7 +99,7 @@ class SetReconciler:
         before = manifest.get("status") or {}
         done = Pass(given, expansion, found, failures(results), self._writer.writing(given), sources)
         self._statuses.write(manifest, set_status(done, before, self._stamp()))
-        return _RETRY if is_passing(results) else None
+        return retry_delay(results)
 
     def _applications(self, given: ApplicationSet) -> dict[str, Manifest]:
         """Return the live Applications of the namespace by name."""

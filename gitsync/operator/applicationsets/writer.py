@@ -10,7 +10,7 @@ from gitsync.applicationsets.model.application_set import ApplicationSet
 from gitsync.apply.execute import Applier
 from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.apply.types import ApplyRequest, StepResult
-from gitsync.errors import TransientError
+from gitsync.errors import AlreadyExists, Conflict, TransientError
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import Health, HealthStatus
@@ -22,6 +22,11 @@ from gitsync.operator.applicationsets.keys import key_of
 from gitsync.plan.ownership import as_applied
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Clock, Records
+
+_RETRY = 15.0
+"""Seconds until writes are repeated that failed."""
+_CHANGED_RETRY = 0.5
+"""Seconds until a write is planned again whose object has changed since it was observed, as each status write does."""
 
 
 class SetWriter:
@@ -80,9 +85,12 @@ def failures(results: Iterable[StepResult]) -> dict[str, str]:
     return {name: one.message for name, one in last.items() if one.outcome is Outcome.FAILED}
 
 
-def is_passing(results: Iterable[StepResult]) -> bool:
-    """Whether a write failed that may succeed when it is repeated."""
-    return any(isinstance(one.error, TransientError) for one in results if one.outcome is Outcome.FAILED)
+def retry_delay(results: Iterable[StepResult]) -> float | None:
+    """Return the seconds until writes are repeated, None where none failed that may succeed then."""
+    errors = [one.error for one in results if one.outcome is Outcome.FAILED]
+    if any(isinstance(error, Conflict) and not isinstance(error, AlreadyExists) for error in errors):
+        return _CHANGED_RETRY
+    return _RETRY if any(isinstance(error, TransientError) for error in errors) else None
 
 
 def _plan(key: str, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> Plan:
