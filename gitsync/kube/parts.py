@@ -26,10 +26,17 @@ _DEPLOYMENT, _STATEFUL_SET = Part("apps", "v1", "Deployment"), Part("apps", "v1"
 _REPLICA_SET, _JOB = Part("apps", "v1", "ReplicaSet"), Part("batch", "v1", "Job")
 _HPA = Part("autoscaling", "v2", "HorizontalPodAutoscaler")
 _ROUTE = Part("gateway.networking.k8s.io", "v1", "HTTPRoute")
-_POOL = Part("inference.networking.k8s.io", "v1", "InferencePool")
+_INGRESS = Part("networking.k8s.io", "v1", "Ingress")
+_SCALED_OBJECT = Part("keda.sh", "v1alpha1", "ScaledObject")
+_GROUPS = Part("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet")
 _AGENTS, _ARK, _KAITO = ("agents.gitsync.dev", "v1alpha1"), ("ark.mckinsey.com", "v1alpha1"), ("kaito.sh", "v1beta1")
 _SANDBOXES, _RAY, _KNATIVE = ("agents.x-k8s.io", "v1beta1"), ("ray.io", "v1"), ("serving.knative.dev", "v1")
+_KNATIVE_SERVICE = Part(*_KNATIVE, "Service")
+_KNATIVE_INGRESS = Part("networking.internal.knative.dev", "v1alpha1", "Ingress")
+_KNATIVE_SCALING = Part("autoscaling.internal.knative.dev", "v1alpha1", "PodAutoscaler")
+_KNATIVE_ENDPOINTS = Part("networking.internal.knative.dev", "v1alpha1", "ServerlessService")
 _ARGO = ("argoproj.io", "v1alpha1")
+_ANALYSIS = Part(*_ARGO, "AnalysisRun")
 
 WORKLOADS: Final[dict[GroupKind, tuple[Part, ...]]] = {
     GroupKind("apps", "Deployment"): (_REPLICA_SET, _POD),
@@ -56,43 +63,53 @@ _PLATFORMS: Final[dict[GroupKind, tuple[Part, ...]]] = {
     GroupKind("kaito.sh", "Workspace"): (_DEPLOYMENT, _STATEFUL_SET, _SERVICE, _JOB),
     GroupKind("kaito.sh", "RAGEngine"): (_DEPLOYMENT, _SERVICE),
     GroupKind("kaito.sh", "InferenceSet"): (Part(*_KAITO, "Workspace"),),
-    # kserve/kserve, pkg/controller/v1beta1/inferenceservice/controller.go and v1alpha2/llmisvc/controller.go
+    # kserve/kserve 0.20, pkg/controller: v1beta1/inferenceservice, v1alpha1/inferencegraph and v1alpha2/llmisvc
     GroupKind("serving.kserve.io", "InferenceService"): (
-        Part(*_KNATIVE, "Service"),
-        _DEPLOYMENT,
-        _SERVICE,
-        _HPA,
-        _ROUTE,
+        *(_KNATIVE_SERVICE, _DEPLOYMENT, _SERVICE, _HPA, _SCALED_OBJECT, _ROUTE, _INGRESS),
+        Part("networking.istio.io", "v1beta1", "VirtualService"),
+        Part("opentelemetry.io", "v1beta1", "OpenTelemetryCollector"),
     ),
+    GroupKind("serving.kserve.io", "InferenceGraph"): (_KNATIVE_SERVICE, _DEPLOYMENT, _SERVICE, _HPA),
     GroupKind("serving.kserve.io", "LLMInferenceService"): (
-        _DEPLOYMENT,
-        Part("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),
-        _SERVICE,
-        _ROUTE,
-        _POOL,
+        *(_DEPLOYMENT, _GROUPS, _SERVICE, _HPA, _SCALED_OBJECT, _ROUTE, _INGRESS),
+        Part("inference.networking.k8s.io", "v1", "InferencePool"),
+        Part("inference.networking.x-k8s.io", "v1alpha2", "InferencePool"),
     ),
-    # kubernetes-sigs/gateway-api-inference-extension: an InferencePool selects Pods and owns none
+    # kubernetes-sigs/gateway-api-inference-extension, api/v1: an InferencePool selects Pods and owns none
     GroupKind("inference.networking.k8s.io", "InferencePool"): (),
-    # kubernetes-sigs/lws, pkg/controllers: the leaders' StatefulSet; each leader owns the StatefulSet of its workers
+    # kubernetes-sigs/lws 0.10, pkg/controllers: the leaders' StatefulSet; each leader owns that of its workers
     GroupKind("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (_STATEFUL_SET, _POD, _SERVICE),
-    # kubernetes-sigs/kueue, pkg/controller/admissionchecks/provisioning
-    GroupKind("kueue.x-k8s.io", "Workload"): (Part("autoscaling.x-k8s.io", "v1", "ProvisioningRequest"),),
+    GroupKind("disaggregatedset.x-k8s.io", "DisaggregatedSet"): (_GROUPS, _SERVICE),
+    # kubernetes-sigs/kueue 0.20, pkg/controller: admissionchecks/provisioning and concurrentadmission (variants)
+    GroupKind("kueue.x-k8s.io", "Workload"): (
+        Part("autoscaling.x-k8s.io", "v1", "ProvisioningRequest"),
+        Part("kueue.x-k8s.io", "v1beta2", "Workload"),
+    ),
     GroupKind("kueue.x-k8s.io", "ClusterQueue"): (),
-    # ray-project/kuberay, ray-operator/controllers/ray
-    GroupKind("ray.io", "RayCluster"): (_POD, _SERVICE),
-    GroupKind("ray.io", "RayJob"): (Part(*_RAY, "RayCluster"), _JOB),
-    GroupKind("ray.io", "RayService"): (Part(*_RAY, "RayCluster"), _SERVICE),
-    # kedacore/keda, controllers/keda
+    # ray-project/kuberay 1.7, ray-operator/controllers/ray: a RayCluster's Job cleans up Redis, its claim is of the GCS
+    GroupKind("ray.io", "RayCluster"): (_POD, _SERVICE, _CLAIM, _JOB, _INGRESS),
+    GroupKind("ray.io", "RayJob"): (Part(*_RAY, "RayCluster"), _JOB, _SERVICE),
+    GroupKind("ray.io", "RayCronJob"): (Part(*_RAY, "RayJob"),),
+    GroupKind("ray.io", "RayService"): (
+        *(Part(*_RAY, "RayCluster"), _SERVICE, _ROUTE),
+        Part("gateway.networking.k8s.io", "v1", "Gateway"),
+    ),
+    # kedacore/keda 2.20, controllers/keda/hpa.go and pkg/scaling/executor/scale_jobs.go
     GroupKind("keda.sh", "ScaledObject"): (_HPA,),
     GroupKind("keda.sh", "ScaledJob"): (_JOB,),
-    # knative/serving, pkg/reconciler: service, configuration, revision, route
+    # knative/serving 1.23, pkg/reconciler: service, configuration, revision, route, domainmapping, autoscaling and
+    # serverlessservice
     GroupKind("serving.knative.dev", "Service"): (Part(*_KNATIVE, "Configuration"), Part(*_KNATIVE, "Route")),
     GroupKind("serving.knative.dev", "Configuration"): (Part(*_KNATIVE, "Revision"),),
-    GroupKind("serving.knative.dev", "Revision"): (_DEPLOYMENT,),
-    GroupKind("serving.knative.dev", "Route"): (_SERVICE,),
-    # argoproj/argo-rollouts, rollout and analysis controllers
-    GroupKind("argoproj.io", "Rollout"): (_REPLICA_SET, _POD, Part(*_ARGO, "AnalysisRun"), Part(*_ARGO, "Experiment")),
-    GroupKind("argoproj.io", "Experiment"): (_REPLICA_SET, _POD, Part(*_ARGO, "AnalysisRun")),
+    GroupKind("serving.knative.dev", "Revision"): (_DEPLOYMENT, _KNATIVE_SCALING),
+    GroupKind("serving.knative.dev", "Route"): (_SERVICE, _KNATIVE_INGRESS),
+    GroupKind("serving.knative.dev", "DomainMapping"): (_KNATIVE_INGRESS,),
+    _KNATIVE_SCALING.of: (_KNATIVE_ENDPOINTS, _HPA),
+    _KNATIVE_ENDPOINTS.of: (_SERVICE,),
+    # argoproj/argo-rollouts 1.10, rollout (nginx: the Ingress of the canary), experiments and metricproviders/job
+    GroupKind("argoproj.io", "Rollout"): (_REPLICA_SET, _POD, _INGRESS, _ANALYSIS, Part(*_ARGO, "Experiment")),
+    GroupKind("argoproj.io", "Experiment"): (_REPLICA_SET, _POD, _SERVICE, _ANALYSIS),
+    _ANALYSIS.of: (_JOB,),
 }
 """Agents and the platforms that run agents and models, each with the source of its controllers."""
 
