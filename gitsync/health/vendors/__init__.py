@@ -18,6 +18,7 @@ from gitsync.health.vendors import (
     gateway,
     inference,
     observability,
+    ray,
     scaling,
     secrets,
     serving,
@@ -28,6 +29,7 @@ from gitsync.objects.ref import GroupKind
 RULES: dict[GroupKind, Rule] = {
     **agents.RULES,
     **inference.RULES,
+    **ray.RULES,
     **argo.RULES,
     **flux.RULES,
     **gateway.RULES,

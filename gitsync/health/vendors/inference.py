@@ -1,4 +1,4 @@
-"""Health of what serves models and schedules their work: KAITO, InferencePool, LeaderWorkerSet, Kueue and Ray."""
+"""Health of what serves models and schedules their work: KAITO, InferencePool, LeaderWorkerSet and Kueue."""
 
 from __future__ import annotations
 
@@ -117,65 +117,6 @@ def kueue_workload(live: Manifest) -> HealthStatus:
     return degraded(_said(quota)) if is_refused else progressing(_said(quota) or "waiting for quota")
 
 
-def ray_cluster(live: Manifest) -> HealthStatus:
-    """
-    Judge a RayCluster by its conditions, or by the state of versions before KubeRay 1.3.
-
-    Source: ray-project/kuberay, ray-operator/apis/ray/v1/raycluster_types.go (HeadPodReady, RayClusterProvisioned,
-    ReplicaFailure, RayClusterSuspended).
-    """
-    found, state = conditions(live), text(live, "status", "state")
-    failed = condition(found, "ReplicaFailure") or {}
-    if failed.get("status") == "True" or state == "failed":
-        return degraded(_said(failed) or text(live, "status", "reason") or "failed")
-    if (condition(found, "RayClusterSuspended") or {}).get("status") == "True" or state == "suspended":
-        return suspended("the cluster is suspended")
-    head, all_pods = condition(found, "HeadPodReady"), condition(found, "RayClusterProvisioned")
-    if head is not None and head.get("status") == "False":
-        return progressing(_said(head))
-    if state == "ready" or (all_pods or {}).get("status") == "True":
-        return healthy(_said(all_pods or {}))
-    return progressing(_said(all_pods or {}) or "waiting for the Pods of the cluster")
-
-
-def ray_job(live: Manifest) -> HealthStatus:
-    """
-    Judge a RayJob by its deployment status.
-
-    Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayjob_types.go (jobDeploymentStatus, jobStatus, message);
-    ValidationFailed: the controller rejected its spec.
-    """
-    word, job = text(live, "status", "jobDeploymentStatus"), text(live, "status", "jobStatus")
-    detail = text(live, "status", "message") or word
-    if word in ("Failed", "ValidationFailed") or job == "FAILED":
-        return degraded(detail)
-    if word == "Complete":
-        return healthy(detail)
-    if word in ("Suspended", "Suspending"):
-        return suspended(detail)
-    return healthy(detail) if job == "RUNNING" else progressing(detail or "waiting for the job")
-
-
-def ray_service(live: Manifest) -> HealthStatus:
-    """
-    Judge a RayService: its applications, and whether an upgrade continues beside the ready one.
-
-    Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayservice_types.go (conditions Ready and UpgradeInProgress,
-    serviceStatus, and the statuses of Ray Serve's applications in activeServiceStatus).
-    """
-    found, applications = conditions(live), at(live, "status", "activeServiceStatus", "applicationStatuses") or {}
-    for name, each in sorted(applications.items()):
-        if each.get("status") in ("DEPLOY_FAILED", "UNHEALTHY"):
-            return degraded(f"{name}: {each.get('message') or each['status']}")
-    ready, upgrade = condition(found, "Ready"), condition(found, "UpgradeInProgress") or {}
-    if upgrade.get("status") == "True":
-        return progressing(_said(upgrade))
-    if ready is None:
-        is_running = text(live, "status", "serviceStatus") == "Running"
-        return healthy("Running") if is_running else progressing("waiting for the service")
-    return healthy(message(ready)) if ready.get("status") == "True" else progressing(_said(ready))
-
-
 def _said(sign: dict[str, object]) -> str:
     return message(sign) or text(sign, "reason")
 
@@ -190,7 +131,4 @@ RULES: dict[GroupKind, Rule] = {
     GroupKind("kueue.x-k8s.io", "ClusterQueue"): kueue_queue,
     GroupKind("kueue.x-k8s.io", "LocalQueue"): kueue_queue,
     GroupKind("kueue.x-k8s.io", "Workload"): kueue_workload,
-    GroupKind("ray.io", "RayCluster"): ray_cluster,
-    GroupKind("ray.io", "RayJob"): ray_job,
-    GroupKind("ray.io", "RayService"): ray_service,
 }
