@@ -36,6 +36,12 @@ def condition(found: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
     return next((each for each in found if each.get("type") == kind), None)
 
 
+def is_outdated(live: Manifest) -> bool:
+    """Whether the status is that of an older generation; one without ``observedGeneration`` counts as current."""
+    generation = number(live, "metadata", "generation")
+    return number(live, "status", "observedGeneration", default=generation) < generation
+
+
 def number(value: Any, *path: str, default: int = 0) -> int:
     """Return the integer at a path."""
     found = at(value, *path)

@@ -27,6 +27,9 @@ LWS = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
 QUEUE, WORKLOAD = "kueue.x-k8s.io/v1beta1/ClusterQueue", "kueue.x-k8s.io/v1beta1/Workload"
 RAY = "ray.io/v1"
 KSERVE, KNATIVE = "serving.kserve.io/v1beta1/InferenceService", "serving.knative.dev/v1/Service"
+SERVING, SCALING = "serving.knative.dev/v1", "autoscaling.internal.knative.dev/v1alpha1/PodAutoscaler"
+KNATIVE_INGRESS = "networking.internal.knative.dev/v1alpha1/Ingress"
+KNATIVE_READY = said("ConfigurationsReady=True", "RoutesReady=True", "Ready=True")
 SCALED, ROLLOUT = "keda.sh/v1alpha1/ScaledObject", "argoproj.io/v1alpha1/Rollout"
 CANARY = {"replicas": 1, "strategy": {"canary": {}}}
 ROLLED = {"observedGeneration": "1", "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
@@ -206,6 +209,19 @@ CASES: dict[str, list[Case]] = {
         (live(KNATIVE, {}, said("ConfigurationsReady=Unknown::starting")), P, "starting"),
         (live(KNATIVE, {}, said("Ready=False:RevisionFailed:no image")), D, "no image"),
         (live(KNATIVE, {}, said("ConfigurationsReady=True")), P, ""),
+        (live(KNATIVE, {}, {**KNATIVE_READY, "observedGeneration": 1}, generation=2), P, "Waiting"),
+        (live(KNATIVE, {}, {**KNATIVE_READY, "observedGeneration": 2}, generation=2), H, "healthy"),
+        (live(f"{SERVING}/Revision", {}), P, "Waiting for Revision"),
+        (live(f"{SERVING}/Revision", {}, said("Ready=Unknown:Deploying")), P, "Deploying"),
+        (live(f"{SERVING}/Revision", {}, said("Ready=False:ContainerMissing:no image")), D, "no image"),
+        (live(f"{SERVING}/Revision", {}, said("Active=False:NoTraffic", "Ready=True")), H, ""),
+        (live(f"{SERVING}/Configuration", {}, said("Ready=False:RevisionFailed:exit 1")), D, "exit 1"),
+        (live(f"{SERVING}/Route", {}, said("Ready=True", observedGeneration=1), generation=2), P, "Waiting for Route"),
+        (live(f"{SERVING}/Route", {}, said("Ready=False:RevisionMissing:no revision")), D, "no revision"),
+        (live(SCALING, {}, said("Active=False:NoTraffic:scaled to zero", "Ready=False:NoTraffic")), H, "to zero"),
+        (live(SCALING, {}, said("Active=False:TimedOut", "Ready=False:TimedOut:not activated")), D, "not activated"),
+        (live(SCALING, {}, said("Active=Unknown:Queued", "Ready=Unknown:Queued")), P, "Queued"),
+        (live(KNATIVE_INGRESS, {}, said("Ready=Unknown:Uninitialized:waits")), P, "waits"),
     ],
     "KEDA": [
         (live(SCALED, {}), P, "Creating"),

@@ -1,14 +1,17 @@
 """
 Health of Knative and KServe.
 
-Source: knative/serving, pkg/apis/serving/v1/service_types.go and knative/operator, pkg/apis/operator/v1beta1 (condition
-types); kserve/kserve, pkg/apis/serving/v1beta1/inference_service_status.go (conditions, transitionStatus);
-argoproj/argo-cd, resource_customizations/serving.knative.dev, operator.knative.dev and serving.kserve.io.
+Source: knative/serving 1.23, pkg/apis/serving/v1 (``*_types.go``: condition types; ``*_lifecycle.go``: IsReady and
+IsFailed, which need the newest generation); knative/operator, pkg/apis/operator/v1beta1 (condition types);
+kserve/kserve, pkg/apis/serving/v1beta1/inference_service_status.go (conditions, transitionStatus); argoproj/argo-cd,
+resource_customizations/serving.knative.dev, operator.knative.dev and serving.kserve.io.
 """
 
 from __future__ import annotations
 
-from gitsync.health.fields import condition, conditions, message, text
+from typing import Any
+
+from gitsync.health.fields import condition, conditions, is_outdated, message, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at
@@ -39,8 +42,8 @@ def _knative(live: Manifest, good: tuple[str, ...], unready: tuple[str, ...]) ->
 
 
 def knative_service(live: Manifest) -> HealthStatus:
-    """Judge a Knative Service by its three conditions."""
-    if at(live, "status", "conditions") is None:
+    """Judge a Knative Service by its three conditions, once they are of the newest generation."""
+    if at(live, "status", "conditions") is None or is_outdated(live):
         return progressing("Waiting for status update.")
     are_true, lines, failed = set(), [], False
     for each in conditions(live):
@@ -56,6 +59,30 @@ def knative_service(live: Manifest) -> HealthStatus:
     if not lines and are_true.issuperset({"ConfigurationsReady", "RoutesReady", "Ready"}):
         return healthy("Knative Service is healthy.")
     return progressing("".join(lines))
+
+
+def knative_object(live: Manifest) -> HealthStatus:
+    """
+    Judge any other kind of Knative by Ready, once it is of the newest generation: Unknown means in progress.
+
+    A Revision that is scaled to zero is Ready: its condition Active does not count.
+    """
+    ready = condition(conditions(live), "Ready") or {}
+    if is_outdated(live) or ready.get("status") not in ("True", "False"):
+        return progressing(_said(ready) or f"Waiting for {text(live, 'kind')}")
+    return healthy(message(ready)) if ready["status"] == "True" else degraded(_said(ready))
+
+
+def knative_scaling(live: Manifest) -> HealthStatus:
+    """
+    Judge a PodAutoscaler as other kinds of Knative; scaled to zero it works as meant, and Ready is False.
+
+    Source: knative/serving 1.23, pkg/reconciler/autoscaling/kpa/kpa.go (reason NoTraffic of Active).
+    """
+    active = condition(conditions(live), "Active") or {}
+    if active.get("status") == "False" and active.get("reason") == "NoTraffic" and not is_outdated(live):
+        return healthy(_said(active))
+    return knative_object(live)
 
 
 def inference_service(live: Manifest) -> HealthStatus:
@@ -77,9 +104,19 @@ def inference_service(live: Manifest) -> HealthStatus:
     return (progressing if transition in ("UpToDate", "InProgress") else degraded)(" | ".join(lines))
 
 
+def _said(sign: dict[str, Any]) -> str:
+    return message(sign) or text(sign, "reason")
+
+
+_KNATIVE = "serving.knative.dev"
+
 RULES: dict[GroupKind, Rule] = {
     GroupKind("operator.knative.dev", "KnativeEventing"): knative_eventing,
     GroupKind("operator.knative.dev", "KnativeServing"): knative_serving,
-    GroupKind("serving.knative.dev", "Service"): knative_service,
+    GroupKind(_KNATIVE, "Service"): knative_service,
+    **{GroupKind(_KNATIVE, kind): knative_object for kind in ("Configuration", "DomainMapping", "Revision", "Route")},
+    GroupKind("networking.internal.knative.dev", "Ingress"): knative_object,
+    GroupKind("networking.internal.knative.dev", "ServerlessService"): knative_object,
+    GroupKind("autoscaling.internal.knative.dev", "PodAutoscaler"): knative_scaling,
     GroupKind("serving.kserve.io", "InferenceService"): inference_service,
 }
