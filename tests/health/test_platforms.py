@@ -26,6 +26,7 @@ INFERENCE_POOL = "inference.networking.k8s.io/v1/InferencePool"
 LWS = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
 QUEUE, WORKLOAD = "kueue.x-k8s.io/v1beta1/ClusterQueue", "kueue.x-k8s.io/v1beta1/Workload"
 RAY = "ray.io/v1"
+GRAPH, LLM = "serving.kserve.io/v1alpha1/InferenceGraph", "serving.kserve.io/v1alpha2/LLMInferenceService"
 KSERVE, KNATIVE = "serving.kserve.io/v1beta1/InferenceService", "serving.knative.dev/v1/Service"
 SERVING, SCALING = "serving.knative.dev/v1", "autoscaling.internal.knative.dev/v1alpha1/PodAutoscaler"
 KNATIVE_INGRESS = "networking.internal.knative.dev/v1alpha1/Ingress"
@@ -201,6 +202,21 @@ CASES: dict[str, list[Case]] = {
         (live(KSERVE, {}, said("Ready=True")), H, "healthy"),
         (live(KSERVE, {}, said("Ready=False:Waiting:no Pod")), P, "no Pod"),
         (live(KSERVE, {}, said("Stopped=True")), S, "Stopped"),
+        (live(KSERVE, {}, said("Ready=True", observedGeneration=1), generation=3), H, "healthy"),
+        (live(KSERVE, {}, said("Ready=True", "Stopped=False")), H, "healthy"),
+        (live(GRAPH, {}), P, "Waiting"),
+        (live(GRAPH, {}, said("Ready=True", observedGeneration=1), generation=3), H, ""),
+        (live(GRAPH, {}, said("Ready=Unknown::starting", "Stopped=False")), P, "Waiting"),
+        (live(GRAPH, {}, said("Ready=False:RevisionFailed:exit 1", "Stopped=False")), D, "exit 1"),
+        (live(GRAPH, {}, said("Stopped=True", "Ready=False:Stopped")), S, "Stopped"),
+        (live(GRAPH, {}, said("Stopped=True", "Ready=False:Stopped", "Stopped=False")), P, "Waiting"),
+        (live(LLM, {}), P, "Waiting"),
+        (live(LLM, {}, said("Ready=True")), H, ""),
+        (live(LLM, {}, said("Ready=False:MinimumReplicasUnavailable:0 of 1")), P, "0 of 1"),
+        (live(LLM, {}, said("Ready=False:ConfigNotFound:no preset")), D, "no preset"),
+        (live(LLM, {}, said("Ready=False:CombineBaseError:no base")), D, "no base"),
+        (live(LLM, {}, said("Ready=False:ProgressDeadlineExceeded:late")), D, "late"),
+        (live(LLM, {}, said("Ready=False:Stopped:Service is stopped")), S, "stopped"),
         (live(KSERVE, {}, said("Ready=False", modelStatus={"transitionStatus": "BlockedByFailedLoad"})), D, "Blocked"),
     ],
     "Knative": [

@@ -17,11 +17,12 @@ from gitsync.health.vendors import (
     flux,
     gateway,
     inference,
+    knative,
+    kserve,
     observability,
     ray,
     scaling,
     secrets,
-    serving,
     snapshots,
 )
 from gitsync.objects.ref import GroupKind
@@ -34,7 +35,8 @@ RULES: dict[GroupKind, Rule] = {
     **flux.RULES,
     **gateway.RULES,
     **databases.RULES,
-    **serving.RULES,
+    **knative.RULES,
+    **kserve.RULES,
     **scaling.RULES,
     **observability.RULES,
     **secrets.RULES,

@@ -1,10 +1,9 @@
 """
-Health of Knative and KServe.
+Health of Knative.
 
 Source: knative/serving 1.23, pkg/apis/serving/v1 (``*_types.go``: condition types; ``*_lifecycle.go``: IsReady and
 IsFailed, which need the newest generation); knative/operator, pkg/apis/operator/v1beta1 (condition types);
-kserve/kserve, pkg/apis/serving/v1beta1/inference_service_status.go (conditions, transitionStatus); argoproj/argo-cd,
-resource_customizations/serving.knative.dev, operator.knative.dev and serving.kserve.io.
+argoproj/argo-cd, resource_customizations/serving.knative.dev and operator.knative.dev.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.health.fields import condition, conditions, is_outdated, message, text
-from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
+from gitsync.health.rules import Rule, degraded, healthy, progressing
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind
@@ -85,25 +84,6 @@ def knative_scaling(live: Manifest) -> HealthStatus:
     return knative_object(live)
 
 
-def inference_service(live: Manifest) -> HealthStatus:
-    """Judge a KServe InferenceService: only its model can fail, its parts become ready or wait."""
-    waiting = "Waiting for InferenceService to report status..."
-    if at(live, "status", "conditions") is None:
-        return progressing(waiting)
-    found = conditions(live)
-    if (condition(found, "Stopped") or {}).get("status") == "True":
-        return suspended("InferenceService is Stopped")
-    transition = text(live, "status", "modelStatus", "transitionStatus", default="UpToDate")
-    lines = [] if transition == "UpToDate" else [f"0: transitionStatus | {transition}"]
-    for index, each in enumerate(found, 1):
-        if each.get("type") != "Stopped" and each.get("status") != "True":
-            parts = (text(each, "type"), text(each, "status"), text(each, "reason"), message(each))
-            lines.append(f"{index}: {' | '.join(part for part in parts if part)}")
-    if not lines:
-        return healthy("InferenceService is healthy.")
-    return (progressing if transition in ("UpToDate", "InProgress") else degraded)(" | ".join(lines))
-
-
 def _said(sign: dict[str, Any]) -> str:
     return message(sign) or text(sign, "reason")
 
@@ -118,5 +98,4 @@ RULES: dict[GroupKind, Rule] = {
     GroupKind("networking.internal.knative.dev", "Ingress"): knative_object,
     GroupKind("networking.internal.knative.dev", "ServerlessService"): knative_object,
     GroupKind("autoscaling.internal.knative.dev", "PodAutoscaler"): knative_scaling,
-    GroupKind("serving.kserve.io", "InferenceService"): inference_service,
 }
