@@ -31,6 +31,7 @@ KSERVE, KNATIVE = "serving.kserve.io/v1beta1/InferenceService", "serving.knative
 SERVING, SCALING = "serving.knative.dev/v1", "autoscaling.internal.knative.dev/v1alpha1/PodAutoscaler"
 KNATIVE_INGRESS = "networking.internal.knative.dev/v1alpha1/Ingress"
 KNATIVE_READY = said("ConfigurationsReady=True", "RoutesReady=True", "Ready=True")
+SCALED_JOB = "keda.sh/v1alpha1/ScaledJob"
 SCALED, ROLLOUT = "keda.sh/v1alpha1/ScaledObject", "argoproj.io/v1alpha1/Rollout"
 CANARY = {"replicas": 1, "strategy": {"canary": {}}}
 ROLLED = {"observedGeneration": "1", "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
@@ -245,6 +246,16 @@ CASES: dict[str, list[Case]] = {
         (live(SCALED, {}, said("Ready=False::no trigger")), D, "no trigger"),
         (live(SCALED, {}, said("Ready=True", "Fallback=True::fallback")), D, "fallback"),
         (live(SCALED, {}, said("Ready=True", "Paused=True::paused")), S, "paused"),
+        (live(SCALED, {}, said("Ready=Unknown", "Active=Unknown", "Paused=False")), P, "Creating"),
+        (live(SCALED, {}, said("Ready=Unknown:PartialTriggerError:some triggers")), D, "some triggers"),
+        (live(SCALED, {}, said("Ready=Unknown", "Paused=True::paused")), S, "paused"),
+        (live(SCALED, {}, said("Ready=False::no target", "Paused=True::paused")), D, "no target"),
+        (live(SCALED, {}, said("Ready=True", "HPAActive=False:HPAMetricsUnavailable:no metrics")), D, "no metrics"),
+        (live(SCALED, {}, said("Ready=True::scales", "HPAActive=True:ScalingDisabled:zero")), H, "scales"),
+        (live(SCALED, {}, said("Ready=True", "Paused=True::paused", "HPAActive=False::no metrics")), S, "paused"),
+        (live(SCALED_JOB, {}, said("Ready=Unknown", "Active=Unknown", "Fallback=Unknown")), P, "Waiting"),
+        (live(SCALED_JOB, {}, said("Ready=Unknown:PartialTriggerError:some triggers")), D, "some triggers"),
+        (live(SCALED_JOB, {}, said("Ready=True::scales", "Active=False:ScalerNotActive")), H, "scales"),
     ],
     "Argo Rollouts": [
         (live(ROLLOUT, CANARY, {}, generation=2), P, ""),

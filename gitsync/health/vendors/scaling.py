@@ -1,16 +1,19 @@
 """
 Health of KEDA and Karpenter.
 
-Source: kedacore/keda, apis/keda/v1alpha1/condition_types.go (Ready, Active, Fallback, Paused);
+Source: kedacore/keda 2.20, apis/keda/v1alpha1/condition_types.go (Ready, Active, Fallback, Paused, HPAActive) and
+pkg/scaling/executor (Ready is Unknown with a message while some triggers fail, and without one at first);
 kubernetes-sigs/karpenter, pkg/apis/v1/nodeclaim_status.go; argoproj/argo-cd, resource_customizations/keda.sh and
 karpenter.sh.
 """
 
 from __future__ import annotations
 
-from gitsync.health.fields import conditions, message, text
+from typing import Any
+
+from gitsync.health.fields import condition, conditions, message, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
-from gitsync.objects.health import HealthStatus
+from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind
 
@@ -39,27 +42,38 @@ def node_claim(live: Manifest) -> HealthStatus:
 
 
 def scaled_object(live: Manifest) -> HealthStatus:
-    """Judge a KEDA ScaledObject; running on its fallback is degraded."""
-    return _keda(live, "Creating HorizontalPodAutoscaler Object", {("Ready", "False"), ("Fallback", "True")})
+    """
+    Judge a KEDA ScaledObject; on its fallback, or without metrics for its HorizontalPodAutoscaler, it is degraded.
+
+    KEDA deletes the autoscaler of a paused one and keeps the last HPAActive, which does not count then.
+    """
+    status = _keda(live, "Creating HorizontalPodAutoscaler Object")
+    scaling = condition(conditions(live), "HPAActive") or {}
+    if status.health is Health.HEALTHY and scaling.get("status") == "False":
+        return degraded(message(scaling))
+    return status
 
 
 def scaled_job(live: Manifest) -> HealthStatus:
     """Judge a KEDA ScaledJob."""
-    return _keda(live, "Waiting for ScaledJob", {("Ready", "False"), ("Ready", "Unknown")})
+    return _keda(live, "Waiting for ScaledJob")
 
 
-def _keda(live: Manifest, waiting: str, bad: set[tuple[str, str]]) -> HealthStatus:
-    signs = {(text(each, "type"), text(each, "status")) for each in conditions(live)}
-    telling = bad | {("Ready", "True"), ("Paused", "True")}
-    detail = next(
-        (message(each) for each in reversed(conditions(live)) if (text(each, "type"), text(each, "status")) in telling),
-        "",
-    )
-    if signs & bad:
-        return degraded(detail)
-    if ("Ready", "True") in signs:
-        return suspended(detail) if ("Paused", "True") in signs else healthy(detail)
-    return progressing(waiting)
+def _keda(live: Manifest, waiting: str) -> HealthStatus:
+    found = conditions(live)
+    failed = [each for each in found if _is_failure(each)]
+    if failed:
+        return degraded(message(failed[-1]))
+    paused, ready = condition(found, "Paused") or {}, condition(found, "Ready") or {}
+    if paused.get("status") == "True":
+        return suspended(message(paused))
+    return healthy(message(ready)) if ready.get("status") == "True" else progressing(waiting)
+
+
+def _is_failure(sign: dict[str, Any]) -> bool:
+    if (sign.get("type"), sign.get("status")) in (("Ready", "False"), ("Fallback", "True")):
+        return True
+    return sign.get("type") == "Ready" and sign.get("status") == "Unknown" and bool(message(sign))
 
 
 RULES: dict[GroupKind, Rule] = {
