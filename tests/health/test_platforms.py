@@ -33,6 +33,9 @@ KNATIVE_INGRESS = "networking.internal.knative.dev/v1alpha1/Ingress"
 KNATIVE_READY = said("ConfigurationsReady=True", "RoutesReady=True", "Ready=True")
 SCALED_JOB = "keda.sh/v1alpha1/ScaledJob"
 SCALED, ROLLOUT = "keda.sh/v1alpha1/ScaledObject", "argoproj.io/v1alpha1/Rollout"
+EXPERIMENT, WORKLOAD_GENERATION = "argoproj.io/v1alpha1/Experiment", "rollout.argoproj.io/workload-generation"
+PAUSED = {"controllerPause": True, "pauseConditions": [{"reason": "CanaryPauseStep"}]}
+REFERENCE, SEEN = {"workloadRef": {"name": "web"}}, {"workloadObservedGeneration": "1"}
 CANARY = {"replicas": 1, "strategy": {"canary": {}}}
 ROLLED = {"observedGeneration": "1", "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
 
@@ -263,6 +266,23 @@ CASES: dict[str, list[Case]] = {
         (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Paused", "message": "step"}), S, "step"),
         (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Healthy"}), H, ""),
         (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Progressing", "message": "more"}), P, "more"),
+        (live(ROLLOUT, CANARY, {**ROLLED, "phase": "Paused", "controllerPause": True}), P, "to unpause"),
+        (live(ROLLOUT, CANARY, {**ROLLED, "phase": "Paused", **PAUSED}), S, ""),
+        (live(ROLLOUT, CANARY, {**ROLLED, "phase": "Degraded", "abort": True, "message": "aborted"}), D, "aborted"),
+        (live(ROLLOUT, REFERENCE, {**ROLLED, "phase": "Healthy", **SEEN}, annotations={"note": "x"}), H, ""),
+        (
+            live(ROLLOUT, REFERENCE, {**ROLLED, "phase": "Healthy", **SEEN}, annotations={WORKLOAD_GENERATION: "1"}),
+            H,
+            "",
+        ),
+        (
+            live(ROLLOUT, REFERENCE, {**ROLLED, "phase": "Healthy", **SEEN}, annotations={WORKLOAD_GENERATION: "2"}),
+            P,
+            "",
+        ),
+        (live(EXPERIMENT, {}, {"phase": "Inconclusive", "message": "no data"}), U, "no data"),
+        (live(EXPERIMENT, {}, {"phase": "Inconclusive"}), U, "inconclusive"),
+        (live(EXPERIMENT, {}, {"phase": "Successful"}), H, "successful"),
     ],
 }
 

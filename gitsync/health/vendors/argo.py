@@ -1,8 +1,8 @@
 """
 Health of the kinds of the Argo projects.
 
-Source: argoproj/argo-rollouts, pkg/apis/rollouts/v1alpha1/types.go (phases and conditions); argoproj/argo-cd,
-resource_customizations/argoproj.io.
+Source: argoproj/argo-rollouts 1.10, pkg/apis/rollouts/v1alpha1 (types.go, analysis_types.go: phases and conditions) and
+utils/rollout/rolloututil.go (when they count); argoproj/argo-cd, resource_customizations/argoproj.io.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def experiment(live: Manifest) -> HealthStatus:
         return degraded("Experiment has failed")
     if phase == "Error":
         return degraded("Experiment had an error")
+    if phase == "Inconclusive":
+        return unknown(text(live, "status", "message") or "Experiment was inconclusive")
     return progressing("Waiting for experiment to finish: status has not been reconciled.")
 
 
@@ -63,6 +65,8 @@ def rollout(live: Manifest) -> HealthStatus:
     status = status_of(live)
     if not (_saw_newest_spec(live) and _saw_newest_workload(live)):
         return progressing("Waiting for rollout spec update to be observed")
+    if status.get("controllerPause") is True and not items(status, "pauseConditions"):
+        return progressing("Waiting for rollout to unpause")
     phase = text(status, "phase")
     if phase:
         return HealthStatus(_PHASES.get(phase, Health.UNKNOWN), text(status, "message"))
@@ -98,10 +102,10 @@ def _saw_newest_spec(live: Manifest) -> bool:
 
 def _saw_newest_workload(live: Manifest) -> bool:
     """Whether the newest spec of the workload that a Rollout refers to was observed."""
-    if spec_of(live).get("workloadRef") is None or not annotations_of(live):
+    newest = annotations_of(live).get("rollout.argoproj.io/workload-generation")
+    if spec_of(live).get("workloadRef") is None or newest is None:
         return True
-    seen = at(live, "status", "workloadObservedGeneration", default="")
-    return str(seen) == annotations_of(live).get("rollout.argoproj.io/workload-generation", "")
+    return str(at(live, "status", "workloadObservedGeneration", default="")) == newest
 
 
 def _replicas(live: Manifest) -> HealthStatus | None:
