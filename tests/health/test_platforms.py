@@ -24,6 +24,7 @@ KAITO, RAG = "kaito.sh/v1beta1/Workspace", "kaito.sh/v1beta1/RAGEngine"
 SET = "kaito.sh/v1beta1/InferenceSet"
 INFERENCE_POOL = "inference.networking.k8s.io/v1/InferencePool"
 LWS = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
+KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE, WORKLOAD = "kueue.x-k8s.io/v1beta1/ClusterQueue", "kueue.x-k8s.io/v1beta1/Workload"
 RAY = "ray.io/v1"
 GRAPH, LLM = "serving.kserve.io/v1alpha1/InferenceGraph", "serving.kserve.io/v1alpha2/LLMInferenceService"
@@ -159,6 +160,16 @@ CASES: dict[str, list[Case]] = {
         ),
         (live(WORKLOAD, {}, said("QuotaReserved=False:ExceedsMaxQuota:never fits")), D, "never fits"),
         (live(WORKLOAD, {}, said("QuotaReserved=False:WaitingForQuota:waits")), P, "waits"),
+        (live(WORKLOAD, {}, said("Admitted=True", "PodsReady=False:WaitForStart:1 of 2")), P, "1 of 2"),
+        (live(WORKLOAD, {}, said("Admitted=True::runs", "PodsReady=True:Started")), H, "runs"),
+        (live(WORKLOAD, {}, said("Admitted=True::runs", "Evicted=True:Preempted:by another")), P, "by another"),
+        (live(WORKLOAD, {}, said("Finished=True:OutOfSync:not in sync")), D, "not in sync"),
+        (live(WORKLOAD, {}, said("Finished=True:OwnerNotFound:no Pod")), D, "no Pod"),
+        (live(WORKLOAD, {}, said("Finished=True:JobFinished:done")), H, "done"),
+        (live(f"{KUEUE}/AdmissionCheck", {}, said("Active=False:BadConfig:no config")), D, "no config"),
+        (live(f"{KUEUE}/AdmissionCheck", {}, said("Active=True:Active:can be used")), H, "can be used"),
+        (live(f"{KUEUE}/MultiKueueCluster", {}, said("Active=False:ClientConnectionFailed:refused")), D, "refused"),
+        (live(f"{KUEUE}/LocalQueue", {}, said("Active=False:ClusterQueueIsInactive:no queue")), D, "no queue"),
         (live(WORKLOAD, {}, said("Finished=True:Succeeded:done")), H, "done"),
         (live(WORKLOAD, {}, said("Finished=True:Failed:exit 1")), D, "exit 1"),
     ],

@@ -1,11 +1,11 @@
-"""Health of what serves models and schedules their work: KAITO, InferencePool, LeaderWorkerSet and Kueue."""
+"""Health of what serves models: KAITO, InferencePool and LeaderWorkerSet."""
 
 from __future__ import annotations
 
 from gitsync.health.fields import condition, conditions, items, message, number, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import GroupKind
 
 
@@ -76,47 +76,6 @@ def leader_worker_set(live: Manifest) -> HealthStatus:
     return progressing(detail if status_of(live) else "waiting for the first group")
 
 
-def kueue_queue(live: Manifest) -> HealthStatus:
-    """
-    Judge a ClusterQueue or LocalQueue by its condition Active; one with a stop policy is stopped on purpose.
-
-    Source: kubernetes-sigs/kueue, apis/kueue/v1beta1/clusterqueue_types.go (condition Active, reason Stopped).
-    """
-    active = condition(conditions(live), "Active")
-    if active is None:
-        return progressing("waiting to be active")
-    if active.get("status") == "True":
-        return healthy(message(active))
-    return suspended(_said(active)) if "Stopped" in text(active, "reason") else degraded(_said(active))
-
-
-_NEVER_ADMITTED = frozenset({"ExceedsMaxQuota", "Misconfigured", "NoMatchingFlavor"})
-"""Reasons of QuotaReserved (v1beta2) that only a change of the Workload or of its queue ends."""
-
-
-def kueue_workload(live: Manifest) -> HealthStatus:
-    """
-    Judge a Workload: finished, deactivated by a user or given up by Kueue, admitted, or waiting for quota.
-
-    Source: kubernetes-sigs/kueue, apis/kueue/v1beta1 and v1beta2, workload_types.go (conditions and their reasons,
-    spec.active), pkg/workload/patching/patching.go (ReasonWithCause: ``DeactivatedDueTo...``).
-    """
-    found = conditions(live)
-    finished, admitted = condition(found, "Finished") or {}, condition(found, "Admitted") or {}
-    if finished.get("status") == "True":
-        return degraded(_said(finished)) if "Fail" in text(finished, "reason") else healthy(message(finished))
-    evicted, quota = condition(found, "Evicted") or {}, condition(found, "QuotaReserved") or {}
-    cause = text(evicted, "reason") if evicted.get("status") == "True" else ""
-    if cause.startswith("DeactivatedDueTo"):
-        return degraded(_said(evicted))
-    if cause == "Deactivated" or at(live, "spec", "active") is False or quota.get("reason") in ("OnHold", "Suspended"):
-        return suspended(_said(evicted) or _said(quota))
-    if admitted.get("status") == "True":
-        return healthy(message(admitted))
-    is_refused = quota.get("status") == "False" and quota.get("reason") in _NEVER_ADMITTED
-    return degraded(_said(quota)) if is_refused else progressing(_said(quota) or "waiting for quota")
-
-
 def _said(sign: dict[str, object]) -> str:
     return message(sign) or text(sign, "reason")
 
@@ -128,7 +87,4 @@ RULES: dict[GroupKind, Rule] = {
     GroupKind("inference.networking.k8s.io", "InferencePool"): inference_pool,
     GroupKind("inference.networking.x-k8s.io", "InferencePool"): inference_pool,
     GroupKind("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): leader_worker_set,
-    GroupKind("kueue.x-k8s.io", "ClusterQueue"): kueue_queue,
-    GroupKind("kueue.x-k8s.io", "LocalQueue"): kueue_queue,
-    GroupKind("kueue.x-k8s.io", "Workload"): kueue_workload,
 }
