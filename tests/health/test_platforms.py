@@ -22,6 +22,8 @@ BETA = "agents.x-k8s.io/v1beta1/Sandbox"
 CLAIM = "extensions.agents.x-k8s.io/v1alpha1/SandboxClaim"
 KAITO, RAG = "kaito.sh/v1beta1/Workspace", "kaito.sh/v1beta1/RAGEngine"
 SET = "kaito.sh/v1beta1/InferenceSet"
+ALPHA_POOL = "inference.networking.x-k8s.io/v1alpha2/InferencePool"
+NO_GATEWAY = {"parentRef": {"kind": "Status", "name": "default"}, **said("Accepted=Unknown:Pending:waits")}
 INFERENCE_POOL = "inference.networking.k8s.io/v1/InferencePool"
 LWS = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -132,6 +134,11 @@ CASES: dict[str, list[Case]] = {
         (live(INFERENCE_POOL, {}, parent("Accepted=False:NotSupportedByParent:no")), D, "no"),
         (live(INFERENCE_POOL, {}, parent("Accepted=True", "ResolvedRefs=False:InvalidExtensionRef:gone")), D, "gone"),
         (live(INFERENCE_POOL, {}, parent("Accepted=Unknown:Pending:waits")), P, "Gateway"),
+        (live(INFERENCE_POOL, {}, parent("Accepted=True::used", "Exported=False:NotRequested")), H, "used"),
+        (live(ALPHA_POOL, {}, {"parent": parent("Accepted=True::used")["parents"]}), H, "used"),
+        (live(ALPHA_POOL, {}, {"parent": parent("Accepted=False:NotSupportedByGateway:no")["parents"]}), D, "no"),
+        (live(ALPHA_POOL, {}, {"parent": [NO_GATEWAY]}), P, "Gateway"),
+        (live(ALPHA_POOL, {}, {"parent": [NO_GATEWAY, *parent("Accepted=True::used")["parents"]]}), H, "used"),
     ],
     "LeaderWorkerSet": [
         (live(LWS, {"replicas": 2}), P, "first group"),

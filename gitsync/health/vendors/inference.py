@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitsync.health.fields import condition, conditions, items, message, number, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind
 
 
@@ -45,9 +45,12 @@ def inference_pool(live: Manifest) -> HealthStatus:
     Judge an InferencePool: each Gateway that uses it accepts it and finds its endpoint picker.
 
     Source: kubernetes-sigs/gateway-api-inference-extension, api/v1/inferencepool_types.go (status.parents[].conditions,
-    types Accepted and ResolvedRefs).
+    types Accepted and ResolvedRefs; Exported is False where no export was requested) and
+    apix/v1alpha2/inferencepool_types.go (status.parent; its entry ``Status/default`` means no Gateway).
     """
-    found = [one for parent in items(live, "status", "parents") for one in items(parent, "conditions")]
+    parents = items(live, "status", "parents") or items(live, "status", "parent")
+    gateways = [parent for parent in parents if at(parent, "parentRef", "kind") != "Status"]
+    found = [one for gateway in gateways for one in items(gateway, "conditions")]
     failed = [one for one in found if one.get("type") in ("Accepted", "ResolvedRefs") and one.get("status") == "False"]
     if failed:
         return degraded(_said(failed[0]))
