@@ -145,6 +145,10 @@ CASES: dict[str, list[Case]] = {
         (live(LWS, {"replicas": 2}, groups(1, 2, "Available=False", "Progressing=True")), P, "1 of 2"),
         (live(LWS, {"replicas": 2}, groups(2, 2, "Available=True")), H, "2 of 2"),
         (live(LWS, {"replicas": 2}, groups(2, 1, "Available=True", "UpdateInProgress=True")), P, "1 are updated"),
+        (live(LWS, {"replicas": 2}, groups(2, 1, "Available=True")), H, "1 are updated"),
+        (live(LWS, {"replicas": 3}, groups(2, 2, "Available=True")), P, "2 of 3"),
+        (live(LWS, {"replicas": 2}, {**groups(2, 2, "Available=True"), "observedGeneration": 1}, generation=2), P, ""),
+        (live(LWS, {"replicas": 2}, {**groups(2, 2, "Available=True"), "observedGeneration": 2}, generation=2), H, ""),
         (live(LWS, {"replicas": 0}, groups(0, 0, "Available=True")), S, "no replicas"),
     ],
     "Kueue": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.health.fields import condition, conditions, items, message, number, status_of, text
+from gitsync.health.fields import condition, conditions, is_outdated, items, message, number, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at
@@ -62,10 +62,12 @@ def inference_pool(live: Manifest) -> HealthStatus:
 
 def leader_worker_set(live: Manifest) -> HealthStatus:
     """
-    Judge a LeaderWorkerSet: available, and every group ready and updated.
+    Judge a LeaderWorkerSet: available by its newest generation, and every group ready.
 
-    Source: kubernetes-sigs/lws, api/leaderworkerset/v1/leaderworkerset_types.go (conditions Available, Progressing and
-    UpdateInProgress; replicas, readyReplicas, updatedReplicas).
+    Source: kubernetes-sigs/lws 0.10, api/leaderworkerset/v1/leaderworkerset_types.go (conditions Available, Progressing
+    and UpdateInProgress; readyReplicas, updatedReplicas, observedGeneration) and
+    pkg/controllers/leaderworkerset_controller.go: Available means that every group above the partition of the rollout
+    is updated; the groups below keep their revision.
     """
     found, wanted = conditions(live), number(live, "spec", "replicas", default=1)
     ready, updated = number(live, "status", "readyReplicas"), number(live, "status", "updatedReplicas")
@@ -74,7 +76,8 @@ def leader_worker_set(live: Manifest) -> HealthStatus:
     update = condition(found, "UpdateInProgress") or {}
     detail = f"{ready} of {wanted} groups are ready, {updated} are updated"
     available = condition(found, "Available") or {}
-    if update.get("status") != "True" and available.get("status") == "True" and min(ready, updated) >= wanted:
+    is_available = available.get("status") == "True" and update.get("status") != "True"
+    if is_available and ready >= wanted and not is_outdated(live):
         return healthy(detail)
     return progressing(detail if status_of(live) else "waiting for the first group")
 
