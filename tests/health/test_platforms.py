@@ -55,6 +55,10 @@ def groups(ready: int, updated: int, *conditions: str) -> dict[str, Any]:
     return said(*conditions, readyReplicas=ready, updatedReplicas=updated)
 
 
+def model(transition: str, target: str) -> dict[str, Any]:
+    return {"transitionStatus": transition, "states": {"activeModelState": "Loaded", "targetModelState": target}}
+
+
 def serving(status: str, message: str = "") -> dict[str, Any]:
     applications = {"app": {"status": status, "message": message}}
     return {"serviceStatus": "Running", "activeServiceStatus": {"applicationStatuses": applications}}
@@ -230,6 +234,11 @@ CASES: dict[str, list[Case]] = {
         (live(KSERVE, {}, said("Stopped=True")), S, "Stopped"),
         (live(KSERVE, {}, said("Ready=True", observedGeneration=1), generation=3), H, "healthy"),
         (live(KSERVE, {}, said("Ready=True", "Stopped=False")), H, "healthy"),
+        (live(KSERVE, {}, said("Ready=True", modelStatus={"transitionStatus": ""})), H, "healthy"),
+        (live(KSERVE, {}, said("Ready=True", modelStatus=model("InProgress", "Pending"))), H, "healthy"),
+        (live(KSERVE, {}, said("Ready=True", modelStatus=model("InProgress", "Loading"))), P, "InProgress"),
+        (live(KSERVE, {}, said("Ready=Unknown", modelStatus=model("InProgress", "Pending"))), P, "InProgress"),
+        (live(KSERVE, {}, said("Ready=True", modelStatus=model("InvalidSpec", "FailedToLoad"))), D, "InvalidSpec"),
         (live(GRAPH, {}), P, "Waiting"),
         (live(GRAPH, {}, said("Ready=True", observedGeneration=1), generation=3), H, ""),
         (live(GRAPH, {}, said("Ready=Unknown::starting", "Stopped=False")), P, "Waiting"),

@@ -27,15 +27,27 @@ def inference_service(live: Manifest) -> HealthStatus:
     found = conditions(live)
     if (condition(found, "Stopped") or {}).get("status") == "True":
         return suspended("InferenceService is Stopped")
-    transition = text(live, "status", "modelStatus", "transitionStatus", default="UpToDate")
-    lines = [] if transition == "UpToDate" else [f"0: transitionStatus | {transition}"]
+    lines, transition = _not_true(found), text(live, "status", "modelStatus", "transitionStatus") or "UpToDate"
+    if transition != "UpToDate" and (lines or not _has_no_pods(live)):
+        lines = [f"0: transitionStatus | {transition}", *lines]
+    if not lines:
+        return healthy("InferenceService is healthy.")
+    return (progressing if transition in ("UpToDate", "InProgress") else degraded)(" | ".join(lines))
+
+
+def _not_true(found: list[dict[str, Any]]) -> list[str]:
+    lines = []
     for index, each in enumerate(found, 1):
         if each.get("type") != "Stopped" and each.get("status") != "True":
             parts = (text(each, "type"), text(each, "status"), text(each, "reason"), message(each))
             lines.append(f"{index}: {' | '.join(part for part in parts if part)}")
-    if not lines:
-        return healthy("InferenceService is healthy.")
-    return (progressing if transition in ("UpToDate", "InProgress") else degraded)(" | ".join(lines))
+    return lines
+
+
+def _has_no_pods(live: Manifest) -> bool:
+    """Whether KServe found no Pod of the model (PropagateModelStatus); where all is ready, it is scaled to zero."""
+    model = at(live, "status", "modelStatus")
+    return text(model, "transitionStatus") == "InProgress" and text(model, "states", "targetModelState") == "Pending"
 
 
 def inference_graph(live: Manifest) -> HealthStatus:
