@@ -55,6 +55,11 @@ def groups(ready: int, updated: int, *conditions: str) -> dict[str, Any]:
     return said(*conditions, readyReplicas=ready, updatedReplicas=updated)
 
 
+def workers(ready: int, desired: int) -> dict[str, Any]:
+    signs = ("HeadPodReady=True", "RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime:all ready")
+    return {**said(*signs), "state": "ready", "readyWorkerReplicas": ready, "desiredWorkerReplicas": desired}
+
+
 def model(transition: str, target: str) -> dict[str, Any]:
     return {"transitionStatus": transition, "states": {"activeModelState": "Loaded", "targetModelState": target}}
 
@@ -200,6 +205,9 @@ CASES: dict[str, list[Case]] = {
             "suspended",
         ),
         (live(f"{RAY}/RayCluster", {}, {"state": "ready", "observedGeneration": 1}, generation=3), H, ""),
+        (live(f"{RAY}/RayCluster", {}, workers(2, 3)), P, "2 of 3"),
+        (live(f"{RAY}/RayCluster", {}, workers(3, 3)), H, "all ready"),
+        (live(f"{RAY}/RayCluster", {}, {"state": "ready", "desiredWorkerReplicas": 3}), H, ""),
         (live(f"{RAY}/RayCronJob", {"suspend": True}), S, "suspended"),
         (live(f"{RAY}/RayCronJob", {}), H, "not scheduled"),
         (live(f"{RAY}/RayCronJob", {}, {"lastScheduleTime": "2026-08-01T00:00:00Z"}), H, "2026-08-01"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.health.fields import condition, conditions, message, text
+from gitsync.health.fields import condition, conditions, message, number, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at
@@ -18,6 +18,8 @@ def ray_cluster(live: Manifest) -> HealthStatus:
     Source: ray-project/kuberay 1.7, ray-operator/apis/ray/v1/raycluster_types.go (HeadPodReady, RayClusterProvisioned,
     ReplicaFailure, RayClusterSuspending, RayClusterSuspended). Its observedGeneration does not count, nor do those of
     the other kinds: the controllers do not write a status that differs in it alone (utils/consistency.go).
+    RayClusterProvisioned stays True after the first time that all Pods were ready (raycluster_controller.go); after it,
+    readyWorkerReplicas and desiredWorkerReplicas report lost workers.
     """
     found, state = conditions(live), text(live, "status", "state")
     failed = condition(found, "ReplicaFailure") or {}
@@ -28,6 +30,9 @@ def ray_cluster(live: Manifest) -> HealthStatus:
     head, all_pods = condition(found, "HeadPodReady"), condition(found, "RayClusterProvisioned")
     if head is not None and head.get("status") == "False":
         return progressing(_said(head))
+    ready, wanted = number(live, "status", "readyWorkerReplicas"), number(live, "status", "desiredWorkerReplicas")
+    if all_pods is not None and all_pods.get("status") == "True" and ready < wanted:
+        return progressing(f"{ready} of {wanted} workers are ready")
     if state == "ready" or (all_pods or {}).get("status") == "True":
         return healthy(_said(all_pods or {}))
     return progressing(_said(all_pods or {}) or "waiting for the Pods of the cluster")
