@@ -19,18 +19,16 @@ def resolve_open_writes(
     plan: Plan,
     live: Mapping[ObjectRef, Manifest],
     now: datetime,
-    in_flight: frozenset[ObjectRef] = frozenset(),
+    unknown: frozenset[ObjectRef] = frozenset(),
 ) -> None:
     """
-    Audit an outcome for the writes of an Application that have none, except those in flight.
+    Audit an outcome for the writes of an Application that have none, except those of ``unknown`` objects.
 
     An apply succeeded when the object exists and the plan would not repeat it. A delete succeeded when the object is
     absent or terminating, a hook when it has the mark of its sync.
     """
     intents = (
-        intent
-        for intent in records.unfinished(plan.application)
-        if ObjectRef.from_path(intent.resource) not in in_flight
+        intent for intent in records.unfinished(plan.application) if ObjectRef.from_path(intent.resource) not in unknown
     )
     records.audit(_resolved(intent, _has_taken_effect(intent, plan, live), now) for intent in intents)
 

@@ -19,7 +19,7 @@ def blocking_reason(job: ApplyRequest, batch: Sequence[Change], cluster: Cluster
     Return what the batch waits for, empty when it may run.
 
     A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects of
-    unknown health count as ready once they exist.
+    unknown health count as ready once they exist, and never while it is unknown whether they do.
     """
     stage, wave = batch[0].stage, batch[0].wave
     earlier = (c for c in job.plan.changes if c.wave < wave and c.stage <= stage)
@@ -44,6 +44,10 @@ def missing_definition(job: ApplyRequest, batch: Iterable[Change], cluster: Clus
 
 def _unhealthy(job: ApplyRequest, changes: Iterable[Change], cluster: Cluster, live: LiveCache) -> str:
     for change in changes:
+        if change.unobserved:
+            if change.desired is not None:
+                return f"{change.ref} to be observed ({change.unobserved})"
+            continue
         found = live_object(job, change.ref, cluster, live)
         if change.action is Action.PRUNE:
             if found is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import Rejected
+from gitsync.errors import GroupUnavailable, Rejected
 from gitsync.objects.application import GitSource
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
@@ -28,6 +28,12 @@ class DirectLiveCache:
 
     def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
         """Do nothing: every read is a request."""
+
+    def follow_available(
+        self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
+    ) -> Mapping[Resource, GroupUnavailable]:
+        """Return nothing: the read of an object of a group that is unavailable raises."""
+        return {}
 
     def forget(self, of: GroupKind) -> None:
         """Do nothing: nothing is cached."""

@@ -12,7 +12,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.shared_fields import SharedFields
 from gitsync.cluster.watch import KindCollection
-from gitsync.errors import ClusterUnavailable, GitsyncError, Refused, Rejected
+from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Refused, Rejected
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.ports import Resource, Scope
@@ -59,17 +59,26 @@ class InformerCache:
 
         Of several namespaces for which a scope without one stands, those that may not be read are left out.
         """
+        for error in self.follow_available(scopes, timeout, only=only).values():
+            raise error
+
+    def follow_available(
+        self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
+    ) -> Mapping[Resource, GroupUnavailable]:
+        """Follow these kinds as ``follow`` does, and return the error of each kind whose API group is unavailable."""
         places = self._single_places if only else self._all_places
-        followed = [[self._reflector(place) for place in places(*scope)] for scope in scopes]
-        give_up = time.monotonic() + timeout
-        for reflectors in followed:
+        followed = [(scope[0], [self._reflector(place) for place in places(*scope)]) for scope in scopes]
+        give_up, unavailable = time.monotonic() + timeout, dict[Resource, GroupUnavailable]()
+        for resource, reflectors in followed:
             for reflector in reflectors:
                 reflector.wait_synced(max(give_up - time.monotonic(), 0))
             for reflector in _required(reflectors) if self._namespaces else reflectors:
-                if not reflector.is_synced:
-                    raise self._behind(reflector, "has not been listed yet")
-                if reflector.error is not None:
-                    raise self._behind(reflector, "may be out of date")
+                error = self._behind(reflector)
+                if isinstance(error, GroupUnavailable):
+                    unavailable[resource] = error
+                elif error is not None:
+                    raise error
+        return unavailable
 
     def forget(self, of: GroupKind) -> None:
         """Stop following a kind that the cluster does not serve any more."""
@@ -159,12 +168,17 @@ class InformerCache:
         for reflector in reflectors:
             reflector.join(2.0)
 
-    def _behind(self, reflector: Reflector, state: str) -> ClusterUnavailable:
-        """Return why a kind is not up to date, with the missing right where that is the reason."""
+    def _behind(self, reflector: Reflector) -> ClusterUnavailable | None:
+        """Return why a kind is not up to date, with the missing right where that is the reason; None when it is."""
         error, hint = reflector.error, ""
+        if reflector.is_synced and error is None:
+            return None
+        if isinstance(error, GroupUnavailable):
+            return GroupUnavailable(f"{reflector.name} cannot be observed: {error.message}", hint=error.hint)
         if error is not None and _is_forbidden(error):
             hint = forbidden_hint(error.message)
             hint += "" if self._namespaces else "; GITSYNC_NAMESPACES limits the controller to some namespaces"
+        state = "may be out of date" if reflector.is_synced else "has not been listed yet"
         return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=hint)
 
     def _copy(self, resource: Resource, manifest: Manifest) -> _KindStore | None:

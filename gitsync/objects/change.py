@@ -109,7 +109,8 @@ class Change:
     ``problem`` is why the API server would refuse it, and such a step must not be tried.
     ``managed_fields`` are written before the apply, None where every field has its right owner. ``removed`` are the
     JSON Pointers of fields in ``live`` that others added and that are removed, which are among the differences, or of
-    our marks where the object is released.
+    our marks where the object is released. ``unobserved`` is why the live object is unknown, and such a step does
+    nothing.
     ``always_asks``: it needs approval whatever the Application says. ``options`` are those of the desired object, of
     the live one for a prune.
     """
@@ -132,6 +133,7 @@ class Change:
     removed: tuple[str, ...] = ()
     always_asks: bool = False
     options: Options = DEFAULT
+    unobserved: str = ""
 
     @property
     def is_write(self) -> bool:
@@ -162,6 +164,11 @@ class Plan:
     replaces: str = ""
     writes: tuple[Change, ...] = field(init=False, repr=False, compare=False)
     """The steps that change the cluster."""
+
+    @property
+    def unobserved(self) -> Mapping[ObjectRef, str]:
+        """The objects whose live state is unknown, with the reason."""
+        return {each.ref: each.unobserved for each in self.changes if each.unobserved}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "writes", tuple(each for each in self.changes if each.action is not Action.NOTHING))

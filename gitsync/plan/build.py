@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.immutable import immutable_fields
@@ -14,7 +15,7 @@ from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
-from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
+from gitsync.objects.options import DEFAULT, Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.drift import Drift, compare_objects, find_drift, stores_as_declared
 from gitsync.plan.explain import explain, explain_atomic_lists
@@ -24,7 +25,7 @@ from gitsync.plan.ignore import jq
 from gitsync.plan.ignore.fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.normalize import declared
 from gitsync.plan.options import options_of
-from gitsync.plan.order import hook_stage, in_order, sort_key, stage_of
+from gitsync.plan.order import hook_stage, in_order, prune_stage, sort_key, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.risk.table import NOTHING, Scope, classify, plan_risk
@@ -34,6 +35,8 @@ from gitsync.plan.undeclared import Undeclared, removal_reason
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 _GENERATED = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
 """The suffix that Kustomize gives to names; its alphabet has no other characters."""
+
+_UNOBSERVED: Final = "its live state is unknown, since its API group is unavailable"
 
 SchemaOf = Callable[[Manifest], Schema | None]
 """The schema of a manifest's kind and version, None when it is not known."""
@@ -46,13 +49,15 @@ class ClusterState:
 
     A dry run's answer is the object the API server would store, or the error it returned. ``claims`` names the other
     Application (``namespace/name``) that declares an object in Git now. ``appliers`` are the field managers whose
-    fields of declared objects become ours.
+    fields of declared objects become ours. ``unobserved`` are the objects that are not known to exist or to be absent,
+    with the reason.
     """
 
     live: Mapping[ObjectRef, Manifest]
     dry_runs: Mapping[ObjectRef, Manifest | GitsyncError] = field(default_factory=dict)
     claims: Mapping[ObjectRef, str] = field(default_factory=dict)
     appliers: frozenset[str] = APPLIERS
+    unobserved: Mapping[ObjectRef, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
         else:
             steps.append(again)
     fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
+    fresh += _unobserved_changes(seen.unobserved, desired)
     before, scope = predecessors(fresh), Scope(app, desired, seen.live)
     if before:
         fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
@@ -273,8 +279,9 @@ def _skipped(step: Change) -> Change:
 
 def _last_declared(before: Change | None, manifest: Manifest) -> Manifest | None:
     """Return what was declared of an object that was as declared, where Git declares something else now."""
-    is_known = before is not None and before.action is Action.NOTHING and before.desired is not manifest
-    return before.desired if before is not None and is_known else None
+    if before is None or before.is_write or before.unobserved or before.desired is manifest:
+        return None
+    return before.desired
 
 
 def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> Iterable[Change]:
@@ -312,6 +319,8 @@ def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> It
     )
     if options.reconcile is Reconcile.NEVER:
         yield replace(step, reason="its annotation disables reconciling")
+    elif ref in seen.unobserved:
+        yield replace(step, reason=_UNOBSERVED, unobserved=seen.unobserved[ref])
     elif live is None:
         answer = seen.dry_runs.get(ref)
         yield replace(step, action=Action.CREATE, problem=str(answer) if isinstance(answer, GitsyncError) else "")
@@ -321,6 +330,15 @@ def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> It
         yield replace(step, action=Action.CREATE, reason="recreated once the object that is being deleted is gone")
     else:
         yield _update(given, step, live, last)
+
+
+def _unobserved_changes(unobserved: Mapping[ObjectRef, str], desired: Collection[ObjectRef]) -> list[Change]:
+    """Return a step that does nothing for each held object of unknown state: it is pruned once it is observed."""
+    return [
+        Change(ref, Action.NOTHING, reason=_UNOBSERVED, stage=prune_stage(ref.of, DEFAULT), unobserved=why)
+        for ref, why in unobserved.items()
+        if ref not in desired
+    ]
 
 
 def _skip_reason(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:

@@ -27,6 +27,9 @@ def explain(changes: Sequence[Change]) -> str:
     """
     writes = [change for change in changes if change.is_write]
     if not writes:
+        hidden = sum(1 for change in changes if change.unobserved)
+        if hidden:
+            return f"Nothing to do for {len(changes) - hidden} objects; the state of {hidden} is unknown."
         return f"Nothing to do: all {len(changes)} objects are as Git declares them."
     sentences = [_summary(writes)]
     for risk in (Risk.DANGEROUS, Risk.MODERATE):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from gitsync.errors import GroupUnavailable
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.ports.cluster import Resource, Scope
@@ -25,6 +26,16 @@ class LiveCache(Protocol):
         ``only`` it matters always: nothing of others is read, unless the kind is followed everywhere already.
 
         Raise ClusterUnavailable when one is not complete in time or may be out of date.
+        """
+        ...
+
+    def follow_available(
+        self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
+    ) -> Mapping[Resource, GroupUnavailable]:
+        """
+        Follow kinds as ``follow`` does, and return the error of each kind whose API group is unavailable.
+
+        The copy of such a kind says nothing of the cluster, neither presence nor absence, until the group recovers.
         """
         ...
 

@@ -20,8 +20,8 @@ class ResourceView:
     """
     One object of an application as it was last observed, without secret values.
 
-    ``sync`` is Synced, OutOfSync, Missing or ToPrune; ``change`` is the plan's step for it, masked. ``foreign`` are
-    fields that other managers added and Git does not declare: no drift.
+    ``sync`` is Synced, OutOfSync, Missing, ToPrune, or Unknown while its API group is unavailable; ``change`` is
+    the plan's step for it, masked. ``foreign`` are fields that other managers added and Git does not declare: no drift.
     """
 
     ref: ObjectRef

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import random
 from typing import Any, Protocol
 
-from gitsync.errors import GitsyncError, TerminalError, TransientError
+from gitsync.errors import GitsyncError, GroupUnavailable, TerminalError, TransientError
 from gitsync.runtime.backoff import Backoff
 
 _log = logging.getLogger(__name__)
@@ -87,8 +87,8 @@ class Reflector:
 
     Lists once, then watches from there; a watch that ends is taken up where it stood, and only a version the
     server has forgotten lists again. Failures, and watches that end at once, back off with jitter. ``error`` says
-    why the copy may be behind, or is None; ``on_state`` is called when it changes, and after a first list that did not
-    arrive in time.
+    why the copy may be behind, or is None; ``on_state`` is called when it becomes None or of another type, and
+    after a first list that did not arrive in time.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class Reflector:
     def _fail(self, error: GitsyncError) -> None:
         if self._failures == 0 and self.is_synced:
             return  # watches break now and then; only one that cannot be taken up again leaves the copy in doubt
-        changed = self.error is None and not self._stop.is_set()
+        changed = type(self.error) is not type(error) and not self._stop.is_set()
         self.error = error
-        if isinstance(error, TerminalError):
+        if isinstance(error, TerminalError | GroupUnavailable):
             self._answered.set()
         if changed:
             _log.info("watch of %s: %s", self.name, error)

@@ -23,6 +23,8 @@ class FaultKind(Enum):
     """429 with ``Retry-After: seconds``."""
     ERROR = "error"
     """The status ``code`` before anything is done."""
+    GROUP_UNAVAILABLE = "group-unavailable"
+    """The answer of the aggregation layer when the server of an API group is down; open watches of it stay open."""
     ERROR_AFTER = "error-after"
     """The status ``code`` although it was done."""
     LOST_REPLY = "lost-reply"
@@ -103,6 +105,8 @@ class Fault:
                 {"retryAfterSeconds": seconds},
                 {"Retry-After": str(seconds)},
             )
+        if self.kind is FaultKind.GROUP_UNAVAILABLE:
+            return ApiError(503, "ServiceUnavailable", "error trying to reach service: connection refused")
         return self.failure() if self.kind is FaultKind.ERROR else None
 
     def failure(self) -> ApiError:

@@ -433,6 +433,8 @@ def _unhealthy(planned: Planned, live: LiveCache) -> str:
     """Return what the PostSync hooks wait for: the first object that is not healthy."""
     changes, observed = planned.plan.changes, planned.observation.live
     for change in changes:
+        if change.desired is not None and change.unobserved:
+            return f"{change.ref} to be observed ({change.unobserved})"
         if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
             status = health_of(change.ref, observed.get(change.ref), live, planned.app.health_checks)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):

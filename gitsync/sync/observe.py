@@ -32,8 +32,8 @@ class Observation:
     """
     What was observed of one Application at one moment.
 
-    ``live`` holds every declared or held object that exists; every kind of it was listed completely. ``health`` has
-    the declared objects other than hooks.
+    ``live`` holds every declared or held object that exists; every kind of it was listed completely. Only those in
+    ``unobserved`` may exist or not, for the reason given. ``health`` has the declared objects other than hooks.
     """
 
     desired: Mapping[ObjectRef, Manifest]
@@ -42,6 +42,7 @@ class Observation:
     schemas: Schemas
     inventory: Inventory = field(default_factory=Inventory)
     health: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
+    unobserved: Mapping[ObjectRef, str] = field(default_factory=dict)
 
     @cached_property
     def overall_health(self) -> Health:
@@ -122,24 +123,27 @@ class Selection:
 
 def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observation:
     """
-    Return every live object of a selection.
+    Return every live object of a selection; those of an API group that is unavailable are unobserved.
 
-    Raise ClusterUnavailable while a kind has not been listed completely or may be out of date: then an absent object
-    may exist.
+    Raise ClusterUnavailable while another kind has not been listed completely or may be out of date: then an absent
+    object may exist.
     """
     by_kind = selection.by_kind
     served = {kind: resource for kind in by_kind if (resource := cluster.resource(*kind)) is not None}
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
-    live.follow(scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster), _CACHE_SYNC_TIMEOUT)
+    wanted = scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster)
+    unavailable = live.follow_available(wanted, _CACHE_SYNC_TIMEOUT)
     with suppress(
         ClusterUnavailable
     ):  # parts of a platform are only shown: without the right to read them all else works
         live.follow(_part_scopes(selection.namespaces, PARTS, cluster), 0)
+    hidden = {ref: str(unavailable[of]) for kind, of in served.items() if of in unavailable for ref in by_kind[kind]}
+    served = {kind: resource for kind, resource in served.items() if resource not in unavailable}
     seen: dict[ObjectRef, Manifest] = {}
     for kind, resource in served.items():
         seen |= live.find(resource, by_kind[kind])
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
-    return Observation(selection.desired, seen, selection.versions, schemas, selection.inventory)
+    return Observation(selection.desired, seen, selection.versions, schemas, selection.inventory, unobserved=hidden)
 
 
 def confirm_missing(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
@@ -149,10 +153,9 @@ def confirm_missing(observation: Observation, inventory: Inventory, cluster: Clu
     The response may have been lost, and the watch event may be delayed: taken for absent, the object would be dropped
     from the inventory and never be pruned.
     """
+    known_refs = (observation.desired, observation.live, observation.unobserved)
     doubtful = [
-        ref
-        for ref, held in inventory.entries.items()
-        if not held.uid and ref not in observation.desired and ref not in observation.live
+        ref for ref, held in inventory.entries.items() if not held.uid and not any(ref in known for known in known_refs)
     ]
     found = {ref: _read(ref, observation.versions[ref], cluster) for ref in doubtful}
     seen = {ref: manifest for ref, manifest in found.items() if manifest is not None}

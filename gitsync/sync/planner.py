@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gitsync.apply.change import impersonated
-from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
+from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, TerminalError
 from gitsync.gate.approvals import approval_messages
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
@@ -126,7 +126,8 @@ class Planner:
 
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._state.declared_elsewhere(given.app.key, observation.versions)
-        seen = ClusterState(observation.live, _cached_answers(given, observation, cache), claims, self._appliers)
+        answers = _cached_answers(given, observation, cache)
+        seen = ClusterState(observation.live, answers, claims, self._appliers, observation.unobserved)
         inputs = PlanInput(
             given.app,
             observation.desired,
@@ -142,6 +143,8 @@ class Planner:
     def _dry_run(self, desired: Manifest, app: Application) -> Answer:
         try:
             return self._cluster.apply(desired, manager=app.field_manager, dry_run=True, user=impersonated(app))
+        except GroupUnavailable as error:
+            return error  # only the write of this object fails
         except ClusterUnavailable:
             raise  # outcome unknown: do not plan on it
         except GitsyncError as error:

@@ -90,7 +90,7 @@ class Reconciler:
             message = self._execute(report, cache, planned, decision)
             planned = self._plan(report, cache, target)
         self._conclude(report, cache, planned, message)
-        return cache.execution.operation is None and not planned.plan.writes
+        return cache.execution.operation is None and not planned.plan.writes and not planned.plan.unobserved
 
     def run_deletion_hooks(self, report: Report, cache: ReconcileCache, target: Target, phase: HookPhase) -> bool:
         """
@@ -177,9 +177,10 @@ class Reconciler:
         if applied.is_complete:
             if operation.part:
                 report.requeue_in(0.0)  # what was not approved is another plan
-            else:
+            elif not planned.plan.unobserved:
                 report.state = report.state.with_applied(operation.commit.id, report.app)
-            _acknowledge(report, cache)
+            if not planned.plan.unobserved:
+                _acknowledge(report, cache)
         if applied.is_over:
             finished = self._executor.finish(planned, cache.execution, operation, applied.message)
             report.record = finished or report.record
@@ -210,11 +211,12 @@ class Reconciler:
             cache.execution.failed.clear()
 
     def _resolve_open_writes(self, planned: Planned, cache: ExecutionCache) -> None:
-        """Audit an outcome for writes that have none."""
+        """Audit an outcome for writes that have none, once their objects are observed."""
         if cache.has_unresolved_writes:
-            live, in_flight = planned.observation.live, self._executor.in_flight(planned.app.key)
-            resolve_open_writes(self._records, planned.plan, live, planned.given.now, in_flight)
-            cache.has_unresolved_writes = False
+            seen, in_flight = planned.observation, self._executor.in_flight(planned.app.key)
+            unknown = in_flight | seen.unobserved.keys()
+            resolve_open_writes(self._records, planned.plan, seen.live, planned.given.now, unknown)
+            cache.has_unresolved_writes = bool(seen.unobserved)
 
 
 def _acknowledge(report: Report, cache: ReconcileCache) -> None:

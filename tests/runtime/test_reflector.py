@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.errors import ClusterUnavailable
+from gitsync.errors import ClusterUnavailable, GroupUnavailable
 from gitsync.runtime.backoff import Backoff
 from gitsync.runtime.reflector import Event, Expired, Listing, Reflector
 from tests.waiting import until
@@ -162,6 +162,29 @@ def test_a_watch_that_cannot_be_taken_up_again_leaves_the_copy_in_doubt(follow: 
     assert copy.items == ONE.items
     until(lambda: reflector.error is None)
     assert server.listed == 1
+
+
+def test_waiting_for_a_list_ends_once_its_group_is_unavailable(follow: Follow) -> None:
+    server = Server([GroupUnavailable("down")], [[]])
+    reflector, _ = follow(server)
+    began = time.monotonic()
+    assert reflector.wait_synced(60) is False
+    assert time.monotonic() - began < 30
+    assert isinstance(reflector.error, GroupUnavailable)
+
+
+def test_an_outage_that_leaves_only_a_group_unavailable_is_a_change_of_state() -> None:
+    states = list[object]()
+    server = Server([ClusterUnavailable("away"), ClusterUnavailable("away"), GroupUnavailable("down"), ONE], [[]])
+    backoff = Backoff(initial=0.005, max=0.02)
+    reflector = Reflector(
+        "things", server, Copy(), backoff=backoff, on_state=lambda: states.append(type(reflector.error))
+    )
+    reflector.start()
+    until(lambda: server.asked == ["10"])
+    assert states == [ClusterUnavailable, GroupUnavailable, type(None)]
+    reflector.stop()
+    reflector.join(5)
 
 
 def test_a_watch_that_breaks_once_leaves_no_doubt(follow: Follow) -> None:

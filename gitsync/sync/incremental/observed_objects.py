@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from gitsync.kube.parts import WORKLOADS
 from gitsync.objects.application import Application
-from gitsync.objects.health import HealthStatus
+from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.options import Deletion
@@ -63,6 +63,9 @@ def health_by_ref(
     """Return the health of the declared objects."""
     health = dict[ObjectRef, HealthStatus]()
     for ref in observation.desired:
+        if ref in observation.unobserved:
+            health[ref] = HealthStatus(Health.UNKNOWN, observation.unobserved[ref])
+            continue
         found = objects.get(ref)
         known = found.health if found is not None else None
         health[ref] = known or health_of(ref, observation.live.get(ref), live, app.health_checks)
@@ -71,9 +74,10 @@ def health_by_ref(
 
 def updated_inventory(app: Application, observation: Observation, objects: ObjectsByRef) -> Inventory:
     """
-    Return the inventory of a complete observation, the identical one where nothing changed.
+    Return the inventory of an observation, the identical one where nothing changed.
 
     Objects that are neither declared nor live are dropped, those that were released, and those of another Application.
+    An object that is unobserved stays.
     """
     held, desired, versions = observation.inventory, observation.desired, observation.versions
     changed = dict[ObjectRef, InventoryEntry]()
@@ -83,7 +87,8 @@ def updated_inventory(app: Application, observation: Observation, objects: Objec
             is_same = entry is not None and entry.uid == found.uid and entry.version == version
             if not is_same and ref in desired:
                 changed[ref] = InventoryEntry(version, found.uid)
-    undeclared = {ref: objects.get(ref) for ref in held.entries.keys() - desired.keys()}
+    observed = held.entries.keys() - observation.unobserved.keys()
+    undeclared = {ref: objects.get(ref) for ref in observed - desired.keys()}
     dropped = [ref for ref, found in undeclared.items() if found is None or not _is_held(app, found.live)]
     if not changed and not dropped:
         return held

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from gitsync.errors import Refused, TransientError, UnexpectedError, one_line
-from gitsync.objects.change import Action, HoldReason, Risk
+from gitsync.objects.change import Action, Change, HoldReason, Risk
 from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, set_conditions
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import Inventory
@@ -107,12 +107,16 @@ def _counts(report: Report) -> dict[str, int]:
     bad = (Health.DEGRADED, Health.MISSING)
     return {
         "total": len(report.observation.desired),
-        "synced": sum(1 for c in changes if not c.is_write and c.ref in report.observation.desired),
+        "synced": sum(1 for c in changes if _is_synced(c) and c.ref in report.observation.desired),
         "outOfSync": sum(1 for c in writes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
         "missing": sum(1 for c in writes if c.action is Action.CREATE),
         "toPrune": sum(1 for c in writes if c.action is Action.PRUNE),
         "unhealthy": sum(1 for status in report.observation.health.values() if status.health in bad),
     }
+
+
+def _is_synced(change: Change) -> bool:
+    return not change.is_write and not change.unobserved
 
 
 def _plan(report: Report) -> dict[str, Any]:
@@ -216,7 +220,8 @@ def ready_condition(report: Report) -> Condition:
         status = "Unknown" if is_unknown else "False"
         return Condition(READY, status, report.outcome.reason or report.stage.value, _why(report))
     if report.outcome.phase is not Phase.SYNCED:
-        return Condition(READY, "False", report.outcome.reason or report.outcome.phase, _why(report))
+        status = "Unknown" if report.outcome.phase is Phase.OBSERVING else "False"
+        return Condition(READY, status, report.outcome.reason or report.outcome.phase, _why(report))
     if report.is_source_outdated:
         return Condition(READY, "Unknown", "FetchFailed", f"Git may have a newer commit: {report.source_error}")
     health = report.health

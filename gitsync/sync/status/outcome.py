@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gitsync.apply.hooks import is_hook
 from gitsync.apply.types import StepResult
-from gitsync.objects.change import Decision, HoldReason, Verdict
+from gitsync.objects.change import Decision, HoldReason, Plan, Verdict
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.cache import ExecutionCache
@@ -46,13 +46,14 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
     writes, operation = planned.plan.writes, execution.operation
     is_refused = verdict is not None and verdict.decision is Decision.REFUSED
     if not writes and operation is None and not is_refused:
-        return _synced(planned, execution, message)
+        return _unobserved(planned.plan) or _synced(planned, execution, message)
     current = {change.ref for change in writes}
     problems = _messages({ref: result for ref, result in execution.failed.items() if ref in current})
     drift = len(writes) if planned.is_applied and not planned.app.is_deleted else 0
 
     def outcome(phase: Phase, reason: str, message: str, requeue_after: float | None = None) -> PhaseOutcome:
-        return PhaseOutcome(phase, reason, message, problems, drift, requeue_after=requeue_after)
+        shown = {**problems, **planned.plan.unobserved}
+        return PhaseOutcome(phase, reason, message, shown, drift, requeue_after=requeue_after)
 
     if operation is not None and (verdict is None or verdict.decision is Decision.ALLOWED):
         return outcome(Phase.EXECUTING, "Waiting", f"waits for {operation.waiting}")
@@ -72,6 +73,12 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
         more = f" and {drift - 1} more" if drift > 1 else ""
         return outcome(Phase.DRIFTED, "Drifted", message or f"{differ} from Git: {writes[0].ref}{more}")
     return outcome(Phase.PENDING, "OutOfSync", message or f"{len(writes)} steps wait for a sync")
+
+
+def _unobserved(plan: Plan) -> PhaseOutcome | None:
+    """Return the outcome where all that can be observed is as declared, None where everything was observed."""
+    hidden = plan.unobserved
+    return PhaseOutcome(Phase.OBSERVING, "GroupUnavailable", problems=hidden) if hidden else None
 
 
 def _synced(planned: Planned, execution: ExecutionCache, message: str) -> PhaseOutcome:

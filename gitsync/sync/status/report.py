@@ -161,7 +161,11 @@ class Report:
 
     @property
     def sync(self) -> str:
-        """Synced, OutOfSync (also while Git's newest commit cannot be used), or Unknown without a plan."""
+        """
+        Synced, OutOfSync (also while Git's newest commit cannot be used), or Unknown.
+
+        It is Unknown without a plan, and while all that differs may be an object that is unobserved.
+        """
         if self.outcome.phase is Phase.SUSPENDED:
             return str(self.previous_status.get("sync", "Unknown"))
         if self.plan is None:
@@ -170,7 +174,7 @@ class Report:
         is_behind = self.error is not None or (rollback is not None and bool(rollback.to_commit))
         if self.plan.writes or is_behind:
             return "OutOfSync"
-        return "Unknown" if self.is_source_outdated else "Synced"
+        return "Unknown" if self.is_source_outdated or self.plan.unobserved else "Synced"
 
     @property
     def health(self) -> Health:

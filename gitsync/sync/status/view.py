@@ -75,7 +75,7 @@ def _resource(
     return ResourceView(
         ref=ref,
         version=observation.versions[ref],
-        sync=_SYNC.get(change.action, "OutOfSync"),
+        sync="Unknown" if change.unobserved else _SYNC.get(change.action, "OutOfSync"),
         health=health,
         change=shown,
         problem=problem,
