@@ -113,7 +113,7 @@ class Reflector:
         self._synced = threading.Event()
         self._answered = threading.Event()
         self._is_awaited = False
-        """Whether somebody gave up waiting for the first list."""
+        """Whether a caller gave up waiting for the first list."""
         self._open: Watch | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
 

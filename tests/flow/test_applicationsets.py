@@ -276,7 +276,7 @@ def test_what_users_set_stays_and_other_changes_are_reverted(world: World) -> No
 
 
 def test_an_update_that_conflicts_is_planned_again_soon(world: World) -> None:
-    """Each status write of an Application changes it, and is no event for its set."""
+    """Each status write of an Application changes it, and does not reach its set."""
     commit(world, "a")
     declare(world, listed("a"))
     world.start()
