@@ -28,6 +28,7 @@ _RETRY_LIMIT = 300.0
 _FAILED_WEBHOOK = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"]+)"')
 _AGGREGATION = ("service unavailable", "error trying to reach service")
 """How kube-aggregator answers for a server that is not available, and for one that it cannot connect to."""
+_SERVER_DOWN = "an aggregated API server is down, see kubectl get apiservices"
 _USER_ERRORS = (
     "failed to create typed patch object",
     "failed to convert new object",
@@ -50,13 +51,17 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
         name = webhook.group(1)
         return WebhookUnavailable(message, hint=f"repair the admission webhook {name}, or remove its configuration")
     if code == 503 and message.startswith(_AGGREGATION):
-        hint = "an aggregated API server is down, see kubectl get apiservices"
-        return GroupUnavailable(f"{message} ({request}: {code})", hint=hint, retry_after=retry_after(headers))
+        return GroupUnavailable(f"{message} ({request}: {code})", hint=_SERVER_DOWN, retry_after=retry_after(headers))
     if code == 429 or (code >= 500 and not _is_users(message)):
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:
         return ClusterUnavailable(f"the API server does not accept our credentials ({message})", hint="renew them")
     return Rejected(message, code=code, reason=reason, causes=_causes(status))
+
+
+def not_discovered(group: str, version: str) -> GroupUnavailable:
+    """Return the error for a group version that the API server knows, but whose kinds it could not read."""
+    return GroupUnavailable(f"the kinds of {group}/{version} are not known", hint=_SERVER_DOWN)
 
 
 def unreachable(method: str, path: str, error: Exception) -> ClusterUnavailable:

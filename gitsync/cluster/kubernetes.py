@@ -10,7 +10,7 @@ from gitsync.cluster.discovery import Discovery
 from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.openapi import ClusterSchemas
 from gitsync.cluster.removed_kinds import MOVED_KINDS, REMOVED_KINDS
-from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
+from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating
 from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
@@ -30,6 +30,10 @@ class KubernetesCluster:
     def resource(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, None when the cluster does not serve it."""
         return self._discovery.resource(group, version, kind)
+
+    def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
+        """Return the resource of a kind, or why it is unknown whether it is served; None when it is not."""
+        return self._discovery.find(group, version, kind)
 
     def any_version(self, of: GroupKind) -> Resource | None:
         """Return the resource of a kind at the version that the server prefers."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gitsync.errors import GroupUnavailable
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest
@@ -49,6 +50,10 @@ class Cluster(Protocol):
 
     def resource(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, None when it is not served; discovery is repeated for an unknown kind."""
+        ...
+
+    def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
+        """Return what ``resource`` does, or why it is unknown whether the kind is served: it may have objects."""
         ...
 
     def any_version(self, of: GroupKind) -> Resource | None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from gitsync.errors import ClusterUnavailable
+from gitsync.errors import ClusterUnavailable, GroupUnavailable
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
 from gitsync.kube.kinds import CRD
@@ -23,6 +23,8 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.ports import Cluster, LiveCache, Resource, Scope
 
+_Kind = tuple[str, str, str]
+"""Group, version and kind."""
 _CACHE_SYNC_TIMEOUT = 5.0
 """Seconds that a worker waits for the first list of a kind; later the list enqueues the Application."""
 
@@ -129,7 +131,8 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
     object may exist.
     """
     by_kind = selection.by_kind
-    served = {kind: resource for kind in by_kind if (resource := cluster.resource(*kind)) is not None}
+    found = {kind: cluster.find(*kind) for kind in by_kind}
+    served = {kind: resource for kind, resource in found.items() if isinstance(resource, Resource)}
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
     wanted = scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster)
     unavailable = live.follow_available(wanted, _CACHE_SYNC_TIMEOUT)
@@ -137,13 +140,28 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
         ClusterUnavailable
     ):  # parts of a platform are only shown: without the right to read them all else works
         live.follow(_part_scopes(selection.namespaces, PARTS, cluster), 0)
-    hidden = {ref: str(unavailable[of]) for kind, of in served.items() if of in unavailable for ref in by_kind[kind]}
+    hidden = _unobserved(by_kind, found, unavailable)
     served = {kind: resource for kind, resource in served.items() if resource not in unavailable}
     seen: dict[ObjectRef, Manifest] = {}
     for kind, resource in served.items():
         seen |= live.find(resource, by_kind[kind])
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
     return Observation(selection.desired, seen, selection.versions, schemas, selection.inventory, unobserved=hidden)
+
+
+def _unobserved(
+    by_kind: Mapping[_Kind, Sequence[ObjectRef]],
+    found: Mapping[_Kind, Resource | GroupUnavailable | None],
+    unavailable: Mapping[Resource, GroupUnavailable],
+) -> dict[ObjectRef, str]:
+    """Return the objects whose API group is unavailable, with the reason; its kinds may not even be discovered."""
+    hidden = dict[ObjectRef, str]()
+    for kind, refs in by_kind.items():
+        resource = found[kind]
+        error = unavailable.get(resource) if isinstance(resource, Resource) else resource
+        if error is not None:
+            hidden |= dict.fromkeys(refs, str(error))
+    return hidden
 
 
 def confirm_missing(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:

@@ -8,7 +8,8 @@ import pytest
 
 from gitsync.cluster.discovery import Discovery
 from gitsync.cluster.errors import failure
-from gitsync.errors import ClusterUnavailable
+from gitsync.errors import ClusterUnavailable, GroupUnavailable
+from gitsync.ports import Resource
 
 CORE = {"metadata": {"name": ""}, "versions": [{"version": "v1", "resources": []}]}
 EMPTY = {"kind": "APIGroupDiscoveryList", "items": [CORE]}
@@ -75,6 +76,26 @@ class OldClient:
 def test_an_aggregated_server_that_is_down_hides_no_other_group() -> None:
     discovery = Discovery(OldClient(b"service unavailable\n"))  # type: ignore[arg-type]
     assert [resource.kind for resource in discovery.preferred()] == ["Secret", "Deployment", "Job"]
+    assert isinstance(discovery.find("metrics.k8s.io", "v1beta1", "PodMetrics"), GroupUnavailable)
+    assert discovery.find("batch", "v1", "CronJob") is None
+
+
+class StaleClient:
+    """A server with aggregated discovery that never reached an aggregated server, and lost another one later."""
+
+    def get(self, path: str, *, accept: str) -> dict[str, object]:
+        kind = {"resource": "pods", "responseKind": {"kind": "PodMetrics"}, "scope": "Namespaced"}
+        kept = {"version": "v1", "freshness": "Stale", "resources": [kind]}
+        groups = {"lost.example.com": kept, "never.example.com": {"version": "v1", "freshness": "Stale"}}
+        items = [{"metadata": {"name": name}, "versions": [version]} for name, version in groups.items()]
+        return {"kind": "APIGroupDiscoveryList", "items": items if path == "/apis" else []}
+
+
+def test_a_stale_group_version_without_kinds_is_unavailable() -> None:
+    discovery = Discovery(StaleClient())  # type: ignore[arg-type]
+    assert isinstance(discovery.find("lost.example.com", "v1", "PodMetrics"), Resource)
+    assert isinstance(discovery.find("never.example.com", "v1", "Widget"), GroupUnavailable)
+    assert discovery.resource("never.example.com", "v1", "Widget") is None
 
 
 def test_an_outage_during_discovery_hides_nothing() -> None:

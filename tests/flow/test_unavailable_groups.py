@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.http import discovery
 from tests.flow.environment import World
 from tests.flow.factories import WIDGET, WIDGETS, config_map
 from tests.waiting import until
@@ -114,6 +117,34 @@ def test_a_group_that_is_unavailable_at_the_start_holds_up_no_other_object(world
     until(lambda: world.status()["sync"] == "Unknown", 10, world.status)
     world.sandbox.clear_faults()
     until(lambda: size(world) is None, 40, world.status)
+
+
+def test_a_group_that_was_never_discovered_loses_nothing_of_the_inventory(
+    world: World, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server that started while the aggregated server was down lists the version as stale, without kinds."""
+    world.stop()
+    with monkeypatch.context() as patched:
+        patched.setattr(discovery, "aggregated", stale(discovery.aggregated))
+        second = world.repo.commit("second", {"shop/widget.yaml": None, "shop/a.yaml": config_map("a", x="2")})
+        world.start()
+        until(lambda: data(world, "a") == {"x": "2"}, 10, world.status)
+        until(lambda: world.status()["sync"] == "Unknown", 10, world.status)
+        assert "the kinds of example.com/v1 are not known" in world.status()["problems"][0]["message"]
+        assert len(world.status()["inventory"]) == 3
+    world.synced(second, timeout=40)
+    assert size(world) is None
+
+
+def stale(listed: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    def answer(*args: Any, **options: Any) -> dict[str, Any]:
+        found = listed(*args, **options)
+        for group in found["items"]:
+            if group["metadata"].get("name") == "example.com":
+                group["versions"] = [{"version": "v1", "freshness": "Stale"}]
+        return found
+
+    return answer
 
 
 def test_a_deleted_application_waits_for_the_objects_that_are_unobserved(world: World, first: str) -> None:

@@ -16,6 +16,8 @@ from gitsync.sync.planner import Planned
 
 _REVIEW_POLL = 5.0
 """Seconds until a held plan is reconciled: another process may store a review, and windows open over time."""
+_DISCOVERY_POLL = 10.0
+"""Seconds until unobserved objects are reconciled: of a kind that was never discovered no watch tells the recovery."""
 _HELD = {
     HoldReason.REJECTION: Phase.REJECTED,
     HoldReason.APPROVAL: Phase.AWAITING_APPROVAL,
@@ -78,7 +80,9 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
 def _unobserved(plan: Plan) -> PhaseOutcome | None:
     """Return the outcome where all that can be observed is as declared, None where everything was observed."""
     hidden = plan.unobserved
-    return PhaseOutcome(Phase.OBSERVING, "GroupUnavailable", problems=hidden) if hidden else None
+    if not hidden:
+        return None
+    return PhaseOutcome(Phase.OBSERVING, "GroupUnavailable", problems=hidden, requeue_after=_DISCOVERY_POLL)
 
 
 def _synced(planned: Planned, execution: ExecutionCache, message: str) -> PhaseOutcome:
