@@ -92,9 +92,9 @@ def test_the_demo_starts_stops_all_processes_and_continues(gitsync: Gitsync, tmp
             "Apologize",
             "Release triage 2.2.0 to dev",
         ]
-        assert "Next: apologize first" in pasted.stdout
+        answers = [line for line in pasted.stdout.splitlines() if line.startswith("Next: ")]
+        assert answers[-1] == "Next: apologize first", "the prompt that failed leaves the answer as it was"
         assert "Failed 3/4" in pasted.stdout
-        assert "Next: promise" not in pasted.stdout
 
 
 def test_a_sandbox_can_be_used_by_its_kubeconfig_and_keeps_its_state(gitsync: Gitsync, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def message(text: str) -> bytes:
 def test_a_prompt_in_git_decides_what_an_agent_answers_and_a_bad_one_is_stopped(world: World) -> None:
     given = {f"agents/{file.name}": file.read_text(encoding="utf-8") for file in OVERLAY.iterdir()}
     given["agents/kustomization.yaml"] = given["agents/kustomization.yaml"].replace("  - support-desk.yaml\n", "")
-    given["agents/triage.yaml"] = given["agents/triage.yaml"].replace("pauseSeconds: 30", "pauseSeconds: 1")
+    given["agents/triage.yaml"] = given["agents/triage.yaml"].replace("pauseSeconds: 10", "pauseSeconds: 1")
     commit = world.repo.commit("support desk", dict(given))
     world.grant("Namespace")
     world.application("agents", destination={"namespace": NAMESPACE, "allowClusterScoped": True})

@@ -60,15 +60,17 @@ def _question(demo: Demo, folder: str) -> str:
     ask = f"curl --proxy {demo.proxy} http://triage.support-agents:8080/ask -d 'I was charged twice for order 4711'"
     program = shlex.quote(str(Path(sys.executable).parent / "gitsync"))
     places = f"--kubeconfig {shlex.quote(str(demo.kubeconfig))} --data {shlex.quote(str(demo.data))}"
+    revisions = f"{program} agent history triage -n support-agents {places}"
     return f"""Ask an agent, change its prompt, and ask again; a prompt that fails its evaluation gets no requests
 {ask}
 cd {folder}
 echo "Always apologize first." >> overlays/agents/triage.md
 git commit -am "Apologize" && git push
 until {ask} | grep apologize; do sleep 3; done
+until {revisions} | grep 'serving.*Apologize'; do sleep 3; done
 echo "Always promise a refund." >> overlays/agents/triage.md
 git commit -am "Promise a refund" && git push
-until {program} agent history triage -n support-agents {places} | grep Failed; do sleep 3; done
+until {revisions} | grep Failed; do sleep 3; done
 {ask}
 """
 
