@@ -22,7 +22,7 @@ from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.facts import FactsReader
-from gitsync.operator.replicas import without_reset
+from gitsync.operator.replicas import as_created, without_reset
 from gitsync.plan.tracking import controller_of
 from tests.agents.factories import agent, changed, example
 from tests.flow.environment import World
@@ -118,7 +118,7 @@ class Subject:
         lines = [f"{ref} is missing" for ref in desired.keys() - live.keys() if not self._read(ref)]
         lines += [f"{ref} is left" for ref in live.keys() - desired.keys() if not _is_history(ref)]
         for ref in desired.keys() & live.keys():
-            wanted = without_reset(desired[ref], live[ref])
+            wanted = as_created(without_reset(desired[ref], live[ref]), live[ref])
             applied = self._process.cluster.apply(wanted, manager=AGENTS_MANAGER, dry_run=True)
             if applied.get("spec") != live[ref].get("spec") or applied.get("data") != live[ref].get("data"):
                 lines.append(f"{ref} differs")
