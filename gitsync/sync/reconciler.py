@@ -148,6 +148,7 @@ class Reconciler:
         report.stage = FailureReason.OBSERVE
         app, desired, inventory = report.app, target.desired, report.state.inventory
         selection = cache.objects.select(desired, inventory)
+        self._state.track_more(app.key, selection.versions.keys())  # first: a change from now on reconciles again
         found = confirm_missing(observe(selection, self._cluster, self._live), inventory, self._cluster)
         created = [ref for ref, manifest in created_namespace(app).items() if desired.get(ref) == manifest]
         self._state.set_declared(app.key, frozenset(desired).difference(created))

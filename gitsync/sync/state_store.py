@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -219,6 +220,13 @@ class StateStore:
         with self._changed:
             _index(self._interest, key, self._refs.get(key, frozenset()), refs)
             self._refs[key] = refs
+
+    def track_more(self, key: str, refs: AbstractSet[ObjectRef]) -> None:
+        """Track these objects too."""
+        with self._changed:
+            before = self._refs.get(key, frozenset())
+            if not refs <= before:
+                self.track(key, before | refs)
 
     def tracked(self, key: str) -> frozenset[ObjectRef]:
         """Return the objects tracked for an Application."""

@@ -7,6 +7,8 @@ import time
 import pytest
 
 from gitsync.objects.record import Outcome
+from gitsync.ports import Cluster, LiveCache
+from gitsync.sync.observe import Observation, Selection, observe
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
@@ -219,3 +221,28 @@ def test_a_new_destination_is_followed_also_with_self_heal_off(world: World) -> 
     world.application(sync={"selfHeal": False}, destination={"namespace": "mall"})
     until(lambda: world.get("ConfigMap", "a", "mall") is not None, 5, world.status)
     until(lambda: world.get("ConfigMap", "a") is None, 5, world.status)
+
+
+def test_a_change_during_the_first_reconcile_is_not_missed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its event arrives after the object was observed, and before the reconcile has ended."""
+    commit, seen = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")}), list[str]()
+    world.application()
+    world.start()
+    world.synced(commit)
+    world.stop()
+
+    def observed(selection: Selection, cluster: Cluster, live: LiveCache) -> Observation:
+        found = observe(selection, cluster, live)
+        (ref,) = [ref for ref in found.live if ref.kind == "ConfigMap"]
+        if not seen:
+            drifted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
+            world.apply({**drifted, "data": {"x": "2"}}, manager="kubectl-edit")
+            resource = cluster.resource("", "v1", "ConfigMap")
+            assert resource is not None
+            until(lambda: (live.get(resource, "shop", "a") or {})["data"] == {"x": "2"})
+            seen.append(str(ref))
+        return found
+
+    monkeypatch.setattr("gitsync.sync.reconciler.observe", observed)
+    world.start()
+    until(lambda: bool(seen) and (world.get("ConfigMap", "a") or {})["data"] == {"x": "1"}, 10, world.status)

@@ -21,7 +21,7 @@ SUMMARIES: Final = {
     "changes": "List commits with their syncs, drift, decisions and requests, newest first.",
     "objects": "List the objects of all Applications, those with problems first.",
     "eval": "Ask agents the cases of their evaluation, and compare the answers with the assertions.",
-    "top": "Show which Applications cost the controller most: reconciles, CPU time, and the slowest stage.",
+    "top": "Show which Applications cost the controller most: reconciles, requests, CPU time, slowest stage.",
     "agents": "List the agents of all Applications: state, model, revision, rollout, evaluation.",
     "tree": "Show the objects of an Application by kind, and under each what it owns, down to the Pods.",
     "events": "List the Kubernetes Events about an object of an Application, newest first.",
