@@ -23,6 +23,8 @@ CORRUPT = "gitsync-damaged"
 """Marker file: the mirror is corrupt and must be rebuilt."""
 _CACHED_ENTRIES = 50_000
 """Entries of tree objects that are cached, about 15 MB; unchanged folders of two commits are the same object."""
+_TREE_OVERHEAD = 20
+"""What a tree object of any size counts, in entries: each commit adds one for every folder above a changed file."""
 _CACHED_COMMITS = 256
 _MAX_TREE = 64 << 20
 
@@ -129,9 +131,9 @@ class ObjectReader:
 
     def _cache(self, id: str, entries: TreeObject) -> TreeObject:
         self._trees[id] = entries
-        self._cached_entries += len(entries)
+        self._cached_entries += len(entries) + _TREE_OVERHEAD
         while self._cached_entries > _CACHED_ENTRIES and len(self._trees) > 1:
-            self._cached_entries -= len(self._trees.popitem(last=False)[1])
+            self._cached_entries -= len(self._trees.popitem(last=False)[1]) + _TREE_OVERHEAD
         return entries
 
     def _corrupt(self, reason: str) -> SourceUnavailable:
