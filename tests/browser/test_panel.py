@@ -102,6 +102,21 @@ def test_only_objects_open_in_it(open_page: Opens, path: str) -> None:
     expect(page).to_have_url(re.compile(r"/objects\?panel="))
 
 
+def test_a_page_with_other_parts_waits_for_rows_that_are_selected(open_page: Opens, site: Site) -> None:
+    """It is made again as a whole, which would take the selection away."""
+    page = open_page("/objects", viewport=WIDE).page
+    box = page.get_by_role("checkbox", name="Select Deployment web")
+    box.check()
+    page.evaluate("document.querySelector('nav[data-live]').removeAttribute('data-live')")
+    with page.expect_response(lambda answer: answer.url.endswith("/objects")):
+        site.world.synced(site.world.repo.commit("Add a lamp", {"shop/lamp.yaml": config_map("lamp", lit="yes")}))
+    page.wait_for_timeout(500)
+    expect(box).to_be_checked()
+    box.uncheck()
+    with page.expect_event("load"):
+        site.world.synced(site.world.repo.commit("Remove the lamp", {"shop/lamp.yaml": None}))
+
+
 def test_it_is_live_beside_a_live_list(open_page: Opens, site: Site) -> None:
     watched = open_page(OPENED, viewport=WIDE)
     page = watched.page

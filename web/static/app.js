@@ -115,12 +115,13 @@
 
   const partsOf = (place) => [...place.querySelectorAll("[data-live]")].filter((part) => place === panel || !panel.contains(part));
 
-  // Takes over the live parts of a page; where their number changed, all is made again unless it is in use.
+  // Takes over the live parts of a page; where their number changed, all is made again, unless that loses what is typed or selected.
+  const isTaken = (part) => inUse(part) || isSelected(part) || part.querySelector("[data-pick]:checked") !== null;
   const take = (place, fresh, remake) => {
     const parts = partsOf(place);
     const others = partsOf(fresh);
     if (parts.length === others.length) parts.forEach((part, index) => replace(part, others[index]));
-    else if (!parts.some((part) => inUse(part) || isSelected(part))) remake();
+    else if (!parts.some(isTaken)) remake();
   };
 
   const refreshPanel = async () => {
