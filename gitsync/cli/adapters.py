@@ -32,7 +32,7 @@ class DirectLiveCache:
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
     ) -> Mapping[Resource, GroupUnavailable]:
-        """Return nothing: the read of an object of a group that is unavailable raises."""
+        """Return nothing: the read of an object of a group that is unavailable raises the error."""
         return {}
 
     def forget(self, of: GroupKind) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
 from gitsync.cli.applications import all_applications, connect, one_application
 from gitsync.cli.options import Target, load_settings
+from gitsync.cli.output import Exit
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.decide import decide
 from gitsync.objects.application import Application
@@ -63,6 +65,13 @@ class Evaluation:
     verdict: Verdict
     traces: Traces
     notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> Exit:
+        """The exit code of a comparison: without steps, success only where every object could be compared."""
+        if self.plan.writes:
+            return Exit.DIFFERENT
+        return Exit.UNAVAILABLE if self.plan.unobserved else Exit.OK
 
 
 class Evaluator:
@@ -170,7 +179,7 @@ class Evaluator:
             replace(plan, changes=tuple(map(mask_change, plan.changes))),
             verdict,
             self._traced(planned, source),
-            (*notes, *self._blocking_notes(planned)),
+            (*notes, *unobserved_notes(plan), *self._blocking_notes(planned)),
         )
 
     def _load_claims(self, given: ReconcileInput, seen: Observation, state: StateStore) -> tuple[str, ...]:
@@ -231,6 +240,14 @@ class Evaluator:
             return one_application(self.client, namespace, name)
         except InvalidInput:
             return None
+
+
+def unobserved_notes(plan: Plan) -> list[str]:
+    """Return which objects are not compared, and why: the API server of their group does not answer."""
+    refs = defaultdict[str, list[str]](list)
+    for ref, why in plan.unobserved.items():
+        refs[why].append(str(ref))
+    return [f"not compared: {', '.join(names)}: {why}" for why, names in refs.items()]
 
 
 def _declared_fields(change: Change) -> list[str]:

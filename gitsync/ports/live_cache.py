@@ -47,7 +47,8 @@ class LiveCache(Protocol):
         """
         Return the object as last seen, None when it is absent; the kind must be followed.
 
-        Raise Refused for one of a namespace that is not watched: whether it exists is unknown.
+        Raise Refused for one of a namespace that is not watched: whether it exists is unknown. Raise GroupUnavailable
+        where a read is a request, without a copy, and the server of the group does not answer.
         """
         ...
 

@@ -144,7 +144,10 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
     served = {kind: resource for kind, resource in served.items() if resource not in unavailable}
     seen: dict[ObjectRef, Manifest] = {}
     for kind, resource in served.items():
-        seen |= live.find(resource, by_kind[kind])
+        try:
+            seen |= live.find(resource, by_kind[kind])
+        except GroupUnavailable as error:  # of a read that is a request, which no copy answers
+            hidden |= dict.fromkeys(by_kind[kind], str(error))
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
     return Observation(selection.desired, seen, selection.versions, schemas, selection.inventory, unobserved=hidden)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+from gitsync.render.yaml.reader import read_all
+from gitsync.sandbox.faults import Fault, FaultKind
 from tests.cli.conftest import Shop, as_account
 from tests.flow.environment import NAMESPACE
-from tests.flow.factories import config_map
+from tests.flow.factories import WIDGET, WIDGETS, config_map
 from tests.secrets.sops_encryption import Sealer, new_key
 from tests.waiting import until
 
@@ -191,3 +193,30 @@ def test_dry_runs_take_the_rights_of_the_application_where_they_may(shop: Shop, 
     done = shop("plan", "shop", "--kubeconfig", limited, "--allow-file-urls")
     assert "~ update ConfigMap shop/prompt" in done.out
     assert "cannot be done" not in done.out
+
+
+def test_an_api_group_that_is_unavailable_hides_only_its_own_objects(shop: Shop) -> None:
+    world = shop.world
+    world.apply(read_all(WIDGETS, "crd.yaml")[0])
+    world.cluster.definitions_changed()
+    until(lambda: world.cluster.resource("example.com", "v1", "Widget") is not None, 10)
+    world.synced(world.repo.commit("widget", {"shop/widget.yaml": WIDGET}))
+    rest(shop)
+    world.repo.commit("text", {"shop/widget.yaml": WIDGET.replace("3", "4"), "shop/prompt.yaml": config_map("prompt")})
+    world.sandbox.inject(Fault(FaultKind.GROUP_UNAVAILABLE, resource="widgets.example.com"))
+
+    planned = shop("plan", "shop", "-o", "json")
+    assert [step["object"] for step in planned.json["steps"]] == ["ConfigMap shop/prompt"]
+    assert planned.code == 1
+    reason = next(note for note in planned.json["notes"] if note.startswith("not compared: Widget shop/w: "))
+    assert "kubectl get apiservices" in reason
+    assert reason in shop("plan", "shop").out
+    compared = shop("diff", "shop")
+    assert (compared.code, "ConfigMap shop/prompt" in compared.out, reason in compared.err) == (1, True, True)
+
+    world.repo.commit("only the widget", {"shop/prompt.yaml": config_map("prompt", text="b")})
+    same = shop("diff", "shop")
+    assert (same.code, "in sync" in same.out, reason in same.err) == (3, False, True)
+    assert shop("plan", "shop").code == 3
+    world.sandbox.clear_faults()
+    assert shop("diff", "shop").code == 1

@@ -15,7 +15,7 @@ SUMMARIES: Final = {
     "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
     "status": "Show sync state, health and reasons.",
     "diff": "Show each field in which the cluster differs from Git.",
-    "plan": "Show what a sync would do: each step with its risk class, rule and reason.",
+    "plan": "Show what a sync would do: each step with its class, rule and reason.",
     "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
     "orphans": "List objects that an Application applied and that no Application holds any more.",
     "changes": "List commits with their syncs, drift, decisions and requests, newest first.",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.evaluation import Evaluator
+from gitsync.cli.evaluation import Evaluator, unobserved_notes
 from gitsync.cli.options import DATA, NAMESPACE, AgeKey, Data, FileUrls, Kubeconfig, Name, Namespace, Output, Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.plan_output import COLUMNS, print_steps, rows_of
@@ -25,7 +25,7 @@ def diff(
     allow_file_urls: FileUrls = False,
     age_key: AgeKey = None,
 ) -> Exit:
-    """Show each field in which the cluster differs from Git. Exit code 1: there are differences."""
+    """Show each field in which the cluster differs from Git. Exit code 1: there are differences; 3: maybe."""
     target = Target(
         name=name,
         namespace=namespace,
@@ -36,10 +36,12 @@ def diff(
     )
     found = Evaluator(target).evaluate(local)
     steps = found.plan.writes
+    for note in unobserved_notes(found.plan):
+        say(note, "yellow", is_warning=True)
     if output is not Format.TABLE:
         show([row for step in steps for row in rows_of(step, found.traces)], COLUMNS, output, key="object")
     elif steps:
         print_steps(steps, found.traces)
-    else:
+    elif not found.plan.unobserved:
         say(f"in sync with {found.revision[:12] or 'the folder'}", "green")
-    return Exit.DIFFERENT if steps else Exit.OK
+    return found.exit_code

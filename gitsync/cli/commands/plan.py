@@ -40,7 +40,7 @@ def plan(
     policies: Policies = None,
     age_key: AgeKey = None,
 ) -> Exit:
-    """Show what a sync would do: each step with its risk class, rule and reason. Exit code 1: there are steps."""
+    """Show what a sync would do: each step with its class, rule and reason. Exit code 1: there are steps; 3: maybe."""
     target = Target(
         name=name,
         namespace=namespace,
@@ -62,7 +62,7 @@ def plan(
         _print(found)
         for verdict in evaluations:
             say(f"evaluation of {verdict['agent']}: {verdict.get('result')}, {verdict.get('message', '')}")
-    return Exit.DIFFERENT if found.plan.writes else Exit.OK
+    return found.exit_code
 
 
 def _print(found: Evaluation) -> None:
