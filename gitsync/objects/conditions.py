@@ -9,6 +9,8 @@ from typing import Any
 from gitsync.errors import one_line
 
 READY, SOURCE_READY, RENDERED = "Ready", "SourceReady", "Rendered"
+GROUP_UNAVAILABLE = "GroupUnavailable"
+"""The reason of Ready where all is as declared, but for objects whose API group is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)

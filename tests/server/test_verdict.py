@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, HoldReason, Risk
+from gitsync.objects.conditions import GROUP_UNAVAILABLE
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
@@ -74,6 +75,14 @@ def test_settings_that_others_added_need_attention_although_all_is_synced(site: 
     assert (drifted.state, drifted.reason.startswith(f"{verdict.reason}; ")) == ("SettingsAdded", True)
     expected = replace(resource("web", "Deployment"), foreign=(replace(env, kind=Difference.IGNORED),))
     assert verdict_of(view(resources=[expected])).state == "Synced"
+
+
+def test_an_unavailable_group_needs_attention_and_is_not_shown_as_work_under_way() -> None:
+    waiting = view(phase="Observing")
+    ready = {"type": "Ready", "status": "Unknown", "reason": GROUP_UNAVAILABLE, "message": "Widget shop/w: it is down"}
+    hidden = verdict_of(replace(waiting, status={**waiting.status, "conditions": [ready]}))
+    assert (hidden.state, hidden.rank, hidden.reason) == ("Unknown", 1, "Widget shop/w: it is down")
+    assert verdict_of(waiting).state == "Observing"
 
 
 def test_an_object_that_was_never_created_is_not_sick() -> None:

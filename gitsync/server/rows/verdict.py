@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.change import Action, HoldReason
-from gitsync.objects.conditions import READY, find_condition
+from gitsync.objects.conditions import GROUP_UNAVAILABLE, READY, find_condition
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView, ResourceView
@@ -64,8 +64,11 @@ def verdict_of(view: ApplicationView) -> AppVerdict:
         added = _added_settings(view)
         drifted = verdict(phase.value, message, phase_since)
         return drifted if added is None else replace(added, reason=f"{added.reason}; {drifted.reason}")
-    if find_condition(status, READY).get("reason") == HoldReason.WINDOW.value:
+    ready_reason = find_condition(status, READY).get("reason")
+    if ready_reason == HoldReason.WINDOW.value:
         return verdict("OutsideWindow", message, phase_since)
+    if ready_reason == GROUP_UNAVAILABLE:
+        return verdict("Unknown", message, phase_since)
     if phase.is_in_progress:
         return verdict(phase.value, message, phase_since)
     if is_suspended:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gitsync.apply.hooks import is_hook
 from gitsync.apply.types import StepResult
 from gitsync.objects.change import Decision, HoldReason, Plan, Verdict
+from gitsync.objects.conditions import GROUP_UNAVAILABLE
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.cache import ExecutionCache
@@ -82,7 +83,7 @@ def _unobserved(plan: Plan) -> PhaseOutcome | None:
     hidden = plan.unobserved
     if not hidden:
         return None
-    return PhaseOutcome(Phase.OBSERVING, "GroupUnavailable", problems=hidden, requeue_after=_DISCOVERY_POLL)
+    return PhaseOutcome(Phase.OBSERVING, GROUP_UNAVAILABLE, problems=hidden, requeue_after=_DISCOVERY_POLL)
 
 
 def _synced(planned: Planned, execution: ExecutionCache, message: str) -> PhaseOutcome:
