@@ -103,7 +103,7 @@ def test_only_objects_open_in_it(open_page: Opens, path: str) -> None:
 
 
 def test_a_page_with_other_parts_waits_for_rows_that_are_selected(open_page: Opens, site: Site) -> None:
-    """It is made again as a whole, which would take the selection away."""
+    """It is rendered as a whole, which would take the selection away."""
     page = open_page("/objects", viewport=WIDE).page
     box = page.get_by_role("checkbox", name="Select Deployment web")
     box.check()

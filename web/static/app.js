@@ -115,7 +115,7 @@
 
   const partsOf = (place) => [...place.querySelectorAll("[data-live]")].filter((part) => place === panel || !panel.contains(part));
 
-  // Takes over the live parts of a page; where their number changed, all is made again, unless that loses what is typed or selected.
+  // Takes over the live parts of a page; where their number changed, all is loaded again, unless that loses what is typed or selected.
   const isTaken = (part) => inUse(part) || isSelected(part) || part.querySelector("[data-pick]:checked") !== null;
   const take = (place, fresh, remake) => {
     const parts = partsOf(place);
