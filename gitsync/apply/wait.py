@@ -53,9 +53,9 @@ def _unhealthy(job: ApplyRequest, changes: Iterable[Change], cluster: Cluster, l
             if found is not None:
                 return f"{change.ref} to be gone"
         elif change.desired is not None:
-            if found is None:
+            if found is None and change.finished is None:
                 return f"{change.ref} to exist"
-            status = job.health(change.ref, found)
+            status = change.finished or job.health(change.ref, found or {})
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 reason = f" ({status.message})" if status.message else ""
                 return f"{change.ref} to be healthy, which is {status.health.value}{reason}"

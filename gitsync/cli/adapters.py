@@ -59,6 +59,10 @@ class DirectLiveCache:
         """Return the object alone."""
         return (manifest,)
 
+    def last_seen(self, ref: ObjectRef) -> Manifest | None:
+        """Return nothing: nothing is cached, and the inventory has what the controller saw."""
+        return None
+
     def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Do nothing: nothing is cached."""
 

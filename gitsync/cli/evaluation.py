@@ -36,6 +36,7 @@ from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency
 from gitsync.sync.desired import DesiredState
+from gitsync.sync.incremental.finished import with_finished
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import Observation, Selection, confirm_missing, created_namespace, observe
 from gitsync.sync.planner import Planned, Planner
@@ -155,7 +156,7 @@ class Evaluator:
         target = desired.load(given, cache, commit).target(commit)
         inventory = given.state.inventory
         seen = observe(Selection(target.desired, inventory), self.cluster, self.live)
-        seen = confirm_missing(seen, inventory, self.cluster)
+        seen = with_finished(given.app, confirm_missing(seen, inventory, self.cluster), self.live, given.now)
         if target.locate is not None:
             validate_desired(seen, target.locate)
         notes = self._load_claims(given, seen, state)

@@ -13,8 +13,9 @@ from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.shared_fields import SharedFields
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Refused, Rejected
+from gitsync.kube.finished import finish_of
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
-from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import Resource, Scope
 from gitsync.runtime.reflector import Reflector
 
@@ -26,6 +27,9 @@ _Place = tuple[Resource, str]
 
 _REMEMBERED = 8192
 """Number of deleted objects of a kind that are remembered: more than there are writes in flight."""
+
+_FINISHED = 1024
+"""Number of deleted objects whose end is remembered until their Application has read it."""
 
 
 class InformerCache:
@@ -48,6 +52,7 @@ class InformerCache:
         self._reflectors: dict[_Place, Reflector] = {}
         self._by_uid: dict[str, Manifest] = {}
         self._dependents: dict[str, dict[str, Manifest]] = {}
+        self._finished: OrderedDict[ObjectRef, Manifest] = OrderedDict()
 
     def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
         """Subscribe once, at the start: to changes, and to watches that fail, recover, or have a late first list."""
@@ -146,6 +151,21 @@ class InformerCache:
                     break
                 chain.append(owner)
         return tuple(chain)
+
+    def last_seen(self, ref: ObjectRef) -> Manifest | None:
+        """Return the last state of a deleted object that had finished."""
+        with self._lock:
+            return self._finished.get(ref)
+
+    def _remember_finished(self, manifest: Manifest) -> None:
+        """Keep the last state of an object that is gone, if it had finished; called under the lock."""
+        if finish_of(manifest) is None:
+            return
+        ref = ref_of(manifest)
+        self._finished.pop(ref, None)
+        self._finished[ref] = manifest
+        if len(self._finished) > _FINISHED:
+            self._finished.popitem(last=False)
 
     def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Store the response of our own write, so that the next reconcile does not act on stale data."""
@@ -286,6 +306,8 @@ class _KindStore:
                 if old is None or new is None or resource_version_of(old) != resource_version_of(new):
                     self._view._reindex(old, new)
                     changes.append((old, new))
+                if old is not None and new is None:
+                    self._view._remember_finished(old)
         self._view._notify(changes)
 
     def put(self, key: str, item: dict[str, Any]) -> None:
@@ -304,6 +326,7 @@ class _KindStore:
             before = self.items.get(key)
             if before is None or uid_of(before) != uid_of(item):
                 return
+            self._view._remember_finished(item)
             del self.items[key]
             self._view._reindex(before, None)
         self._view._notify([(before, None)])

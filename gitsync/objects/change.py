@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import DEFAULT, Options
 from gitsync.objects.ref import ObjectRef
@@ -110,7 +111,7 @@ class Change:
     ``managed_fields`` are written before the apply, None where every field has its right owner. ``removed`` are the
     JSON Pointers of fields in ``live`` that others added and that are removed, which are among the differences, or of
     our marks where the object is released. ``unobserved`` is why the live object is unknown, and such a step does
-    nothing.
+    nothing. ``finished`` is how an object ended that its TTL has deleted, and is not created again.
     ``always_asks``: it needs approval whatever the Application says. ``options`` are those of the desired object, of
     the live one for a prune.
     """
@@ -134,6 +135,7 @@ class Change:
     always_asks: bool = False
     options: Options = DEFAULT
     unobserved: str = ""
+    finished: HealthStatus | None = None
 
     @property
     def is_write(self) -> bool:

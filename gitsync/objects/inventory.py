@@ -19,11 +19,24 @@ _UNPACKED = 8
 """Number of long inventories that are kept unpacked."""
 
 
+class Finished(NamedTuple):
+    """How an object with a TTL ended: ``content`` is the hash of what was declared, ``expires`` is RFC 3339."""
+
+    succeeded: bool
+    content: str
+    expires: str
+
+
 class InventoryEntry(NamedTuple):
-    """What is known of an object in the inventory: the API version it was applied at, and its uid once it has one."""
+    """
+    What is known of an object in the inventory: the API version it was applied at, and its uid once it has one.
+
+    ``finished`` is how it ended, where its TTL deletes it then.
+    """
 
     version: str
     uid: str = ""
+    finished: Finished | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,7 @@ class Inventory:
         """
         Return the inventory with these entries added, the identical one where it has them.
 
-        A known uid is never forgotten for an unknown one.
+        A known uid is never forgotten for an unknown one. An object that is written has not finished.
         """
         added = {}
         for ref, held in entries.items():
@@ -56,6 +69,10 @@ class Inventory:
             if entry != known:
                 added[ref] = entry
         return Inventory({**self.entries, **added}) if added else self
+
+    def with_entries(self, entries: Mapping[ObjectRef, InventoryEntry]) -> Inventory:
+        """Return the inventory with these entries instead of those it has."""
+        return Inventory({**self.entries, **entries})
 
     def without(self, refs: Iterable[ObjectRef]) -> Inventory:
         """Return the inventory without these refs."""
@@ -81,7 +98,12 @@ class Inventory:
 
 def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
     entries = [
-        {"id": ref.path, "version": entry.version, **({"uid": entry.uid} if entry.uid else {})}
+        {
+            "id": ref.path,
+            "version": entry.version,
+            **({"uid": entry.uid} if entry.uid else {}),
+            **({"finished": entry.finished._asdict()} if entry.finished else {}),
+        }
         for ref, entry in sorted(held.items())
     ]
     if len(entries) <= _LISTED:
@@ -92,10 +114,13 @@ def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
 
 
 def _parsed(entries: Iterable[Mapping[str, Any]]) -> dict[ObjectRef, InventoryEntry]:
-    return {
-        ObjectRef.from_path(str(entry["id"])): InventoryEntry(str(entry.get("version", "")), str(entry.get("uid", "")))
-        for entry in entries
-    }
+    return {ObjectRef.from_path(str(entry["id"])): _entry(entry) for entry in entries}
+
+
+def _entry(stored: Mapping[str, Any]) -> InventoryEntry:
+    end = stored.get("finished")
+    finished = Finished(bool(end["succeeded"]), str(end["content"]), str(end["expires"])) if end else None
+    return InventoryEntry(str(stored.get("version", "")), str(stored.get("uid", "")), finished)
 
 
 @lru_cache(maxsize=_UNPACKED)

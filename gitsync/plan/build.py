@@ -12,6 +12,7 @@ from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan, Risk
+from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
@@ -50,7 +51,7 @@ class ClusterState:
     A dry run's answer is the object the API server would store, or the error it returned. ``claims`` names the other
     Application (``namespace/name``) that declares an object in Git now. ``appliers`` are the field managers whose
     fields of declared objects become ours. ``unobserved`` are the objects that are not known to exist or to be absent,
-    with the reason.
+    with the reason. ``finished`` are those that their TTL deletes or has deleted after they ended.
     """
 
     live: Mapping[ObjectRef, Manifest]
@@ -58,6 +59,7 @@ class ClusterState:
     claims: Mapping[ObjectRef, str] = field(default_factory=dict)
     appliers: frozenset[str] = APPLIERS
     unobserved: Mapping[ObjectRef, str] = field(default_factory=dict)
+    finished: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +323,8 @@ def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> It
         yield replace(step, reason="its annotation disables reconciling")
     elif ref in seen.unobserved:
         yield replace(step, reason=_UNOBSERVED, unobserved=seen.unobserved[ref])
+    elif ref in seen.finished:
+        yield replace(step, reason=seen.finished[ref].message, finished=seen.finished[ref])
     elif live is None:
         answer = seen.dry_runs.get(ref)
         yield replace(step, action=Action.CREATE, problem=str(answer) if isinstance(answer, GitsyncError) else "")

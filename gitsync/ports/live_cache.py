@@ -68,6 +68,10 @@ class LiveCache(Protocol):
         """Return the object and its owners, the nearest first, as far as they are followed."""
         ...
 
+    def last_seen(self, ref: ObjectRef) -> Manifest | None:
+        """Return the last state of a deleted object that had finished, see ``finish_of``; the newest are kept."""
+        ...
+
     def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Store the response of our own write before its watch event arrives."""
         ...

@@ -436,7 +436,7 @@ def _unhealthy(planned: Planned, live: LiveCache) -> str:
         if change.desired is not None and change.unobserved:
             return f"{change.ref} to be observed ({change.unobserved})"
         if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
-            status = health_of(change.ref, observed.get(change.ref), live, planned.app.health_checks)
+            status = change.finished or health_of(change.ref, observed.get(change.ref), live, planned.app.health_checks)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 return f"{change.ref} to be healthy, which is {status.health.value}"
     if any(change.is_write and not is_hook(change) for change in changes):

@@ -11,6 +11,7 @@ from functools import cached_property
 from gitsync.errors import ClusterUnavailable, GroupUnavailable
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
+from gitsync.kube.finished import is_temporary
 from gitsync.kube.kinds import CRD
 from gitsync.kube.parts import PARTS, WORKLOADS, all_parts
 from gitsync.merge.schema import Schema, Schemas, kind_schema
@@ -36,6 +37,7 @@ class Observation:
 
     ``live`` holds every declared or held object that exists; every kind of it was listed completely. Only those in
     ``unobserved`` may exist or not, for the reason given. ``health`` has the declared objects other than hooks.
+    ``temporary`` are those that a TTL deletes once they finished, ``finished`` those that it deletes or has deleted.
     """
 
     desired: Mapping[ObjectRef, Manifest]
@@ -45,6 +47,8 @@ class Observation:
     inventory: Inventory = field(default_factory=Inventory)
     health: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
     unobserved: Mapping[ObjectRef, str] = field(default_factory=dict)
+    finished: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
+    temporary: tuple[ObjectRef, ...] = ()
 
     @cached_property
     def overall_health(self) -> Health:
@@ -110,6 +114,11 @@ class Selection:
         return held | {ref: _version(str(manifest["apiVersion"])) for ref, manifest in self.desired.items()}
 
     @cached_property
+    def temporary(self) -> tuple[ObjectRef, ...]:
+        """The declared objects that are deleted some time after they finished."""
+        return tuple(ref for ref, manifest in self.desired.items() if is_temporary(manifest))
+
+    @cached_property
     def by_kind(self) -> Mapping[tuple[str, str, str], Sequence[ObjectRef]]:
         """The objects by group, version and kind."""
         found = defaultdict[tuple[str, str, str], list[ObjectRef]](list)
@@ -149,7 +158,15 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
         except GroupUnavailable as error:  # of a read that is a request, which no copy answers
             hidden |= dict.fromkeys(by_kind[kind], str(error))
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
-    return Observation(selection.desired, seen, selection.versions, schemas, selection.inventory, unobserved=hidden)
+    return Observation(
+        selection.desired,
+        seen,
+        selection.versions,
+        schemas,
+        selection.inventory,
+        unobserved=hidden,
+        temporary=selection.temporary,
+    )
 
 
 def _unobserved(

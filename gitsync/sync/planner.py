@@ -127,7 +127,9 @@ class Planner:
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._state.declared_elsewhere(given.app.key, observation.versions)
         answers = _cached_answers(given, observation, cache)
-        seen = ClusterState(observation.live, answers, claims, self._appliers, observation.unobserved)
+        seen = ClusterState(
+            observation.live, answers, claims, self._appliers, observation.unobserved, observation.finished
+        )
         inputs = PlanInput(
             given.app,
             observation.desired,

@@ -17,6 +17,7 @@ from gitsync.ports import Cluster, LiveCache, Records
 from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
 from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
 from gitsync.sync.executor import SyncExecutor
+from gitsync.sync.incremental.finished import with_finished
 from gitsync.sync.incremental.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.incremental.written import after_updates
 from gitsync.sync.input import Target
@@ -153,10 +154,12 @@ class Reconciler:
         created = [ref for ref, manifest in created_namespace(app).items() if desired.get(ref) == manifest]
         self._state.set_declared(app.key, frozenset(desired).difference(created))
         objects = cache.objects.update(app, found.live, self._live)
-        health = health_by_ref(app, found, objects, self._live)
+        observation = replace(found, inventory=updated_inventory(app, found, objects))
+        observation = with_finished(app, observation, self._live, report.now)
+        health = health_by_ref(app, observation, objects, self._live)
         for ref in target.hooks:
             del health[ref]
-        observation = replace(found, inventory=updated_inventory(app, found, objects), health=health)
+        observation = replace(observation, health=health)
         report.state = replace(report.state, inventory=observation.inventory)
         return observation
 

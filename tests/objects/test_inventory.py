@@ -7,7 +7,7 @@ import uuid
 import orjson
 import pytest
 
-from gitsync.objects.inventory import Inventory, InventoryEntry
+from gitsync.objects.inventory import Finished, Inventory, InventoryEntry
 from gitsync.objects.ref import ObjectRef
 
 
@@ -48,3 +48,11 @@ def test_an_inventory_that_has_the_entries_already_is_the_identical_one() -> Non
     assert held.widened({ref: InventoryEntry("v1")}) is held
     assert held.widened({other: InventoryEntry("v1")}).entries == {**held.entries, other: InventoryEntry("v1")}
     assert held.widened({ref: InventoryEntry("v2")}).entries == {ref: InventoryEntry("v2", "uid")}
+
+
+def test_an_end_is_kept_until_the_object_is_written() -> None:
+    ref = ObjectRef("batch", "Job", "shop", "migrate")
+    entry = InventoryEntry("v1", "uid", Finished(False, "hash", "2026-03-01T12:00:00Z"))
+    for held in (Inventory({ref: entry}), inventory(3000).with_entries({ref: entry})):
+        assert Inventory.from_status(held.to_status()).entries[ref] == entry
+    assert Inventory({ref: entry}).widened({ref: InventoryEntry("v1", "uid")}).entries[ref].finished is None

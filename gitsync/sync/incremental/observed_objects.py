@@ -66,6 +66,9 @@ def health_by_ref(
         if ref in observation.unobserved:
             health[ref] = HealthStatus(Health.UNKNOWN, observation.unobserved[ref])
             continue
+        if ref in observation.finished:
+            health[ref] = observation.finished[ref]
+            continue
         found = objects.get(ref)
         known = found.health if found is not None else None
         health[ref] = known or health_of(ref, observation.live.get(ref), live, app.health_checks)

@@ -255,7 +255,7 @@ class Jobs(Controller):
         if left > 0:
             self.enqueue_after(key_of(job), left)
         else:
-            self.api.delete(ObjectRef("batch", "Job", *key_of(job)), uid=uid_of(job), propagation="Background")
+            self.api.delete(ObjectRef("batch", "Job", *key_of(job)), uid=uid_of(job), propagation="Foreground")
 
 
 class JobTracking(Controller):
