@@ -59,7 +59,7 @@ class DirectLiveCache:
         """Return the object alone."""
         return (manifest,)
 
-    def last_seen(self, ref: ObjectRef) -> Manifest | None:
+    def last_finished(self, ref: ObjectRef) -> Manifest | None:
         """Return nothing: nothing is cached, and the inventory has what the controller saw."""
         return None
 

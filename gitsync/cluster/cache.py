@@ -152,7 +152,7 @@ class InformerCache:
                 chain.append(owner)
         return tuple(chain)
 
-    def last_seen(self, ref: ObjectRef) -> Manifest | None:
+    def last_finished(self, ref: ObjectRef) -> Manifest | None:
         """Return the last state of a deleted object that had finished."""
         with self._lock:
             return self._finished.get(ref)

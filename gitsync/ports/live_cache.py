@@ -68,7 +68,7 @@ class LiveCache(Protocol):
         """Return the object and its owners, the nearest first, as far as they are followed."""
         ...
 
-    def last_seen(self, ref: ObjectRef) -> Manifest | None:
+    def last_finished(self, ref: ObjectRef) -> Manifest | None:
         """Return the last state of a deleted object that had finished, see ``finish_of``; the newest are kept."""
         ...
 

@@ -18,6 +18,19 @@ from gitsync.sandbox.server import Sandbox
 from tests.waiting import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
+JOB = Resource("batch", "v1", "Job", "jobs", True)
+
+
+def job(name: str, complete: str) -> Manifest:
+    metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}
+    condition = {"type": "Complete", "status": complete, "lastTransitionTime": "2026-03-01T12:00:00Z"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"ttlSecondsAfterFinished": 0},
+        "status": {"conditions": [condition]},
+    }
 
 
 def config_map(name: str, owner: str = "", **data: str) -> Manifest:
@@ -145,6 +158,24 @@ def test_a_watch_that_breaks_or_expires_misses_nothing(
     cluster.apply(config_map("a", x="1"), manager="m")
     until(lambda: data_of(live, "a") == {"x": "1"})
     live.follow([(CONFIG_MAP, "")], 10)
+
+
+@pytest.mark.parametrize("kind", [None, FaultKind.EXPIRE_WATCH], ids=["deleted", "absent from the next list"])
+def test_the_end_of_a_deleted_object_is_remembered(
+    server: Sandbox, live: InformerCache, kind: FaultKind | None
+) -> None:
+    live.follow([(JOB, "")], 10)
+    for name, status in (("done", "True"), ("running", "False")):
+        live.observe_write(JOB, job(name, status))
+    assert live.last_finished(ObjectRef("batch", "Job", "default", "done")) is None
+    if kind is None:
+        live.observe_delete(JOB, job("done", "True"))
+        live.observe_delete(JOB, job("running", "False"))
+    else:
+        server.inject(Fault(kind, verb="watch", resource="jobs.batch", count=1))
+    until(lambda: live.get(JOB, "default", "running") is None)
+    assert live.last_finished(ObjectRef("batch", "Job", "default", "done")) == job("done", "True")
+    assert live.last_finished(ObjectRef("batch", "Job", "default", "running")) is None
 
 
 def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(

@@ -34,7 +34,7 @@ def with_finished(app: Application, seen: Observation, live: LiveCache, now: dat
         if known is None:
             continue
         found, content = seen.live.get(ref), content_hash(desired)
-        last, finished = found or live.last_seen(ref), known.finished
+        last, finished = found or live.last_finished(ref), known.finished
         finish = finish_of(last) if last is not None and known.uid in ("", uid_of(last)) else None
         if last is not None and finish is not None and _is_as_declared(app, desired, last, seen):
             finished = Finished(finish.succeeded, content, timestamp(finish.expires))
