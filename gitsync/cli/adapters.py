@@ -15,7 +15,7 @@ from gitsync.objects.tree import Tree
 from gitsync.ports import Credentials, Resource, Scope, Snapshot
 from gitsync.render.build import Build, build
 from gitsync.render.provenance.trace import FieldSelection, Traces, trace
-from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
+from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.source.repositories import Repositories
 from gitsync.workers import protocol
 

@@ -18,8 +18,8 @@ from gitsync.plan.options import options_of
 from gitsync.render.build import Build
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.provenance.recorder import History
-from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
-from gitsync.secrets.sops import is_encrypted
+from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
+from gitsync.secrets import is_encrypted
 from gitsync.services.validation import check_own
 from gitsync.source.local import LocalTarget
 from gitsync.workers import protocol

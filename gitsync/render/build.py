@@ -17,20 +17,25 @@ from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize import transformers
 from gitsync.render.kustomize.accumulate import Accumulator, accumulate
 from gitsync.render.kustomize.build_context import BuildContext
-from gitsync.render.kustomize.build_metadata import MANAGED_BY, annotate
 from gitsync.render.kustomize.files import Files, ParseCache
 from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization
 from gitsync.render.kustomize.loader import Loader, reject_chart
-from gitsync.render.kustomize.order import in_order
 from gitsync.render.kustomize.references import fix_references
 from gitsync.render.kustomize.stages import METADATA_LABELS
 from gitsync.render.provenance.step_source import BUILD_STEP, SourceFile, StepSource
-from gitsync.render.resources.internal_annotations import INTERNAL
+from gitsync.render.resources.internal_annotations import INTERNAL, MANAGED_BY, annotate
 from gitsync.render.resources.resource import Id, Origin, Resource
 from gitsync.render.yaml.scalar_types import is_plain, plain
 
 if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the time of a small one
     from gitsync.render.provenance.recorder import History, Recorder
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from gitsync.render.resources.field_spec import KIND_ORDER, gvk_order
+from gitsync.render.resources.resource import Gvk
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"
@@ -111,7 +116,9 @@ def _recorder() -> Recorder:
 
 def _build_kustomization(loader: Loader, kustomization: Kustomization, context: BuildContext) -> Build:
     """Build a kustomization and everything it names, then run the last steps over all resources."""
-    files, steps, recorder = loader.files, context.steps, context.recorder
+    files = loader.files
+    steps = context.steps
+    recorder = context.recorder
     context.use_schema(loader, kustomization)
     made = Accumulator()
     try:
@@ -232,3 +239,34 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> None:
     annotate(resource, wanted)
     if not is_plain(resource.manifest):
         resource.put(plain(resource.manifest))
+
+
+_PLACE: Final = itemgetter(0)
+
+
+def in_order(
+    ids: Sequence[Id], resources: Sequence[Resource], options: Mapping[str, Any] | None, location: str
+) -> list[Resource]:
+    """Return the resources, which have these ids, in the order that ``sortOptions`` asks for."""
+    order = "legacy" if options is None else options.get("order") or ""
+    legacy = (options or {}).get("legacySortOptions")
+    if order not in ("legacy", "fifo"):
+        raise InvalidInput(f"sortOptions.order {order!r} is not known", location=location, hint="write fifo or legacy")
+    if order == "fifo":
+        if legacy is not None:
+            raise InvalidInput(
+                "legacySortOptions is set, but the order is fifo", location=location, hint="write order: legacy"
+            )
+        return list(resources)
+    ranks = KIND_ORDER
+    if legacy is not None:
+        first = legacy.get("orderFirst") or ()
+        last = legacy.get("orderLast") or ()
+        ranks = {kind: index - len(first) for index, kind in enumerate(first)}
+        ranks.update({kind: index + 1 for index, kind in enumerate(last)})
+
+    by_kind: dict[Gvk, list[tuple[str, Resource]]] = {}
+    for id_, resource in zip(ids, resources, strict=True):
+        by_kind.setdefault(id_.gvk, []).append((f"{resource.namespace or '~X'}|{id_.name}", resource))
+    kinds = sorted(by_kind, key=lambda gvk: (ranks.get(gvk.kind, 0), gvk_order(gvk)[1], gvk.kind))
+    return [resource for gvk in kinds for _, resource in sorted(by_kind[gvk], key=_PLACE)]

@@ -14,8 +14,7 @@ from gitsync.plan.mask import is_secret
 from gitsync.render.build import Build
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets.age import identities_of
-from gitsync.secrets.sops import decrypt, is_encrypted
+from gitsync.secrets import decrypt, identities_of, is_encrypted
 
 _WHERE = "spec.source.decryption.secretRef.name"
 

@@ -15,8 +15,8 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.ports import Cluster, LiveCache, RenderStore, Source
 from gitsync.render.build import Build
-from gitsync.render.provenance.locate import locate_field
-from gitsync.secrets.sops import is_encrypted
+from gitsync.render.provenance.trace import locate_field
+from gitsync.secrets import is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.credentials import decryption_keys
 from gitsync.sync.decrypt import decrypt_manifests

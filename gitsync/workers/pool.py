@@ -95,7 +95,8 @@ class RenderPool:
             self._is_closed = True
             for process in self._processes:
                 process.interrupt()
-            idle, self._idle = self._idle, {}
+            idle = self._idle
+            self._idle = {}
             if self._timer is not None:
                 self._timer.cancel()
             self._changed.notify_all()
@@ -128,7 +129,9 @@ class RenderPool:
             ) from None
 
     def _try(self, request: dict[str, Any]) -> dict[str, Any]:
-        process, folder, answer = self._take(request), (request["git_dir"], request["path"]), dict[str, Any]()
+        process = self._take(request)
+        folder = (request["git_dir"], request["path"])
+        answer = dict[str, Any]()
         self._costly.add(folder)
         try:
             answer = process.ask(request, self._seconds)
@@ -187,7 +190,8 @@ class RenderPool:
     def _end_idle(self) -> None:
         """End the processes that have been idle for long enough."""
         with self._changed:
-            self._timer, limit = None, time.monotonic() - self._idle_seconds
+            self._timer = None
+            limit = time.monotonic() - self._idle_seconds
             over = [process for process, since in self._idle.items() if since <= limit]
             for process in over:
                 del self._idle[process]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.workers import protocol
-from gitsync.workers.build_history import BuildHistory
+from gitsync.workers.protocol import BuildHistory
 
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _CHUNK: Final = 1 << 20

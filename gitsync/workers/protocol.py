@@ -7,7 +7,8 @@ quotes arrives as it was written: Kustomize would rewrite it, but a cluster must
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -83,7 +84,8 @@ def of_build(build: Build, before: Build | None = None) -> dict[str, Any]:
 
 def to_build(message: dict[str, Any], before: Build | None = None) -> Build:
     """Return the build that ``of_build`` wrote; what was kept is the very same object as in the build ``before``."""
-    manifests, sources = iter(message["manifests"]), iter(message["sources"])
+    manifests = iter(message["manifests"])
+    sources = iter(message["sources"])
     parts = [
         (next(manifests), _origin(*next(sources)))
         if position < 0 or before is None
@@ -162,3 +164,37 @@ def _bytes_as_text(text: str) -> str:
 
 def _text_as_bytes(text: str) -> str:
     return text.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+_KEPT: Final = 64
+"""Applications; the one that was not built for longest is forgotten first."""
+
+
+class Built(NamedTuple):
+    """What a commit was built to."""
+
+    commit: str
+    build: Build
+
+
+class BuildHistory:
+    """Keep the last build of each folder of a repository, as requests name it."""
+
+    def __init__(self) -> None:
+        self._built: OrderedDict[tuple[str, str, str], Built] = OrderedDict()
+
+    def last(self, request: dict[str, Any]) -> Built | None:
+        """Return the last build of what a request asks for."""
+        return self._built.get(_key(request))
+
+    def keep(self, request: dict[str, Any], build: Build) -> None:
+        """Take a build for the last one."""
+        key = _key(request)
+        self._built[key] = Built(request["commit"], build)
+        self._built.move_to_end(key)
+        if len(self._built) > _KEPT:
+            self._built.popitem(last=False)
+
+
+def _key(request: dict[str, Any]) -> tuple[str, str, str]:
+    return request["git_dir"], request["path"], request["renderer"]

@@ -8,22 +8,88 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 import gitsync.render.yaml.composer  # noqa: F401  # a build loads it late, where the limits would count it
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.mounted_tree import MountedTree
+from gitsync.objects.tree import Tree
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
-from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
+from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
+from gitsync.source.objects.object_reader import ObjectReader
+from gitsync.source.snapshot import GitTree, Limits, MeteredTree
 from gitsync.workers import protocol
-from gitsync.workers.build_history import BuildHistory
-from gitsync.workers.resource_limits import allow_processor_time, confine, memory_in_use
-from gitsync.workers.tree_cache import TreeCache
+from gitsync.workers.protocol import BuildHistory
+
+_MAPPED: Final = 4 << 30
+"""Room beside the memory limit for files that are only mapped, such as the packs that git reads."""
+_MAX_FILES: Final = 64
+_PAGE: Final = resource.getpagesize()
+
+
+def confine(memory: int) -> None:
+    """Limit this process to a number of bytes of memory and few open files, and forbid writing files."""
+    for limit, value in (
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_AS, memory + _MAPPED),
+        (resource.RLIMIT_NOFILE, _MAX_FILES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(limit)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
+
+
+def allow_processor_time(seconds: float) -> None:
+    """Set the processor time after which the system kills this process, in case its parent does not."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    until = int(usage.ru_utime + usage.ru_stime + seconds) + 2
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
+
+
+def memory_in_use() -> int:
+    """Return the bytes of data that this process holds now."""
+    return int(Path("/proc/self/statm").read_text().split()[5]) * _PAGE
+
+
+class TreeCache:
+    """Open trees of commits; only the reader of the last repository stays open."""
+
+    def __init__(self) -> None:
+        self._reader = ObjectReader("")
+
+    def open_all(self, request: dict[str, Any]) -> Tree:
+        """Return the tree of a request, with the files of other repositories that it names."""
+        tree = self.open(request["git_dir"], request["commit"], request["file_bytes"])
+        if not request.get("remotes"):
+            return tree
+        limits = Limits(file_bytes=request["file_bytes"])
+        mounts = dict[str, Tree]()
+        references = dict[str, str]()
+        for reference, mount, folder, git_dir, commit in request["remotes"]:
+            references[reference] = folder
+            if mount not in mounts:
+                mounts[mount] = MeteredTree(GitTree(git_dir, commit, limits), limits.read_bytes)
+        return MountedTree(tree, mounts, references)
+
+    def open(self, git_dir: str, commit: str, file_bytes: int) -> Tree:
+        """Return the tree of a commit, for one build that may read files of this size."""
+        if str(self._reader.git_dir) != git_dir:
+            self._reader.close()
+            self._reader = ObjectReader(git_dir)
+        limits = Limits(file_bytes=file_bytes)
+        return MeteredTree(GitTree(git_dir, commit, limits, self._reader), limits.read_bytes)
+
 
 _MAX_REQUESTS: Final = 1_000
 """Builds after which a new process takes over: limits the effect of leaks."""

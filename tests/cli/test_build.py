@@ -11,7 +11,7 @@ from tests.cli.conftest import Gitsync
 from tests.cli.factories import DEPLOYMENT, write
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
-from tests.secrets.sops_encryption import Sealer, new_key
+from tests.sops_encryption import Sealer, new_key
 
 OVERLAYS = Path(__file__).resolve().parents[2] / "overlays"
 

@@ -10,7 +10,7 @@ from gitsync.sandbox.faults import Fault, FaultKind
 from tests.cli.conftest import Shop, as_account
 from tests.flow.environment import NAMESPACE
 from tests.flow.factories import WIDGET, WIDGETS, config_map
-from tests.secrets.sops_encryption import Sealer, new_key
+from tests.sops_encryption import Sealer, new_key
 from tests.waiting import until
 
 POLICY = """\

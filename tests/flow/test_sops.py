@@ -11,7 +11,7 @@ import pytest
 
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
-from tests.secrets.sops_encryption import Sealer, new_key
+from tests.sops_encryption import Sealer, new_key
 from tests.waiting import until
 
 CANARY = "c4n4ry-sealed-in-git"

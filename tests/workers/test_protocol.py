@@ -11,6 +11,7 @@ from gitsync.render.build import Build
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
 from gitsync.workers import protocol
+from gitsync.workers.protocol import BuildHistory
 
 
 def over_the_wire(message: dict[str, Any]) -> dict[str, Any]:
@@ -87,3 +88,31 @@ def test_too_large_a_frame_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "MAX_FRAME", 1 << 20)
     with pytest.raises(InvalidInput, match="the manifests take 2 MiB, the limit is 1 MiB"):
         protocol.frame({"manifests": "x" * (2 << 20)})
+
+
+def request(path: str, commit: str = "1") -> dict[str, str]:
+    return {"git_dir": "repo", "path": path, "renderer": "Auto", "commit": commit}
+
+
+def test_the_last_build_of_a_folder_is_kept() -> None:
+    recent = BuildHistory()
+    for commit in "12":
+        recent.keep(request("a", commit), Build((), frozenset({commit})))
+    last = recent.last(request("a", "3"))
+    assert last is not None
+    assert last.commit == "2"
+    assert last.build.files_read == {"2"}
+    assert recent.last(request("b")) is None
+    assert recent.last({**request("a"), "renderer": "Plain"}) is None
+
+
+def test_the_folder_that_was_not_built_for_longest_is_forgotten() -> None:
+    recent = BuildHistory()
+    recent.keep(request("first"), Build((), frozenset()))
+    for number in range(63):
+        recent.keep(request(str(number)), Build((), frozenset()))
+    recent.keep(request("first"), Build((), frozenset()))
+    recent.keep(request("more"), Build((), frozenset()))
+    assert recent.last(request("0")) is None
+    assert recent.last(request("1")) is not None
+    assert recent.last(request("first")) is not None

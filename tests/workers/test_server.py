@@ -10,8 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
+from gitsync.errors import InvalidInput
+from gitsync.objects.tree import Entry
+from gitsync.source.snapshot import GitTree, MeteredTree
 from gitsync.workers import protocol
-from gitsync.workers.server import RenderServer, serve
+from gitsync.workers.server import RenderServer, TreeCache, serve
+from tests.conformance_data import ROOT
 from tests.git_repository import GitRepo
 
 
@@ -88,3 +92,71 @@ def test_requests_are_answered_one_after_the_other_until_they_end(tmp_path: Path
     written = replies.getvalue()
     assert message(written[: len(written) // 3])["build"]["manifests"][0]["metadata"] == {"name": "a"}
     assert written[: len(written) // 3] * 3 == written
+
+
+def test_a_build_may_read_only_so_much(tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path)
+    tree = GitTree(repo.origin, repo.commit({"a/x": "1" * 60, "a/y": "2" * 60}))
+    metered = MeteredTree(tree, 100)
+    assert metered.entry("a") is Entry.FOLDER
+    assert metered.names("a") == ("x", "y")
+    assert metered.blob_id("a/x") == tree.blob_id("a/x")
+    assert metered.read("a/x") == b"1" * 60
+    with pytest.raises(InvalidInput, match="a/y: the files read exceed the limit"):
+        metered.read("a/y")
+    assert MeteredTree(tree, 100).read("a/y") == b"2" * 60
+    tree.close()
+
+
+def test_the_tree_follows_the_commit(tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path)
+    before, after = repo.commit({"x": "old"}), repo.commit({"x": "new"})
+    trees = TreeCache()
+    read = [trees.open(str(repo.origin), commit, 1 << 20).read("x") for commit in (before, before, after, before)]
+    assert read == [b"old", b"old", b"new", b"old"]
+
+
+MEMORY = 256 << 20
+
+
+def confined(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run code in a process that has confined itself."""
+    program = f"from gitsync.workers.server import *\nconfine({MEMORY})\n{code}"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (f"bytearray({MEMORY})", "MemoryError"),
+        ("open('file', 'w').write('x' * 100_000)", "File too large"),
+        ("files = [open('/dev/null') for _ in range(100)]", "Too many open files"),
+    ],
+)
+def test_a_confined_process_cannot(code: str, error: str, tmp_path: Path) -> None:
+    assert error in confined(code, tmp_path).stderr
+    assert not any(file.stat().st_size for file in tmp_path.iterdir())
+
+
+def test_a_confined_process_can_still_map_large_files(tmp_path: Path) -> None:
+    code = (
+        f"import mmap\nwith open('/dev/zero', 'rb') as f: mmap.mmap(-1, {MEMORY}, prot=mmap.PROT_READ)\nprint('mapped')"
+    )
+    assert confined(code, tmp_path).stdout == "mapped\n"
+
+
+def test_processor_time_is_limited_from_now_on(tmp_path: Path) -> None:
+    done = confined("allow_processor_time(-1)\nwhile True: pass", tmp_path)
+    assert done.returncode == -24  # SIGXCPU
+
+
+def test_memory_in_use_follows_what_is_held(tmp_path: Path) -> None:
+    code = "before = memory_in_use()\nheld = bytearray(64 << 20)\nprint((memory_in_use() - before) >> 20)"
+    assert 60 <= int(confined(code, tmp_path).stdout) <= 80

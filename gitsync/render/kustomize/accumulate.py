@@ -15,7 +15,6 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize import generators, plugins
 from gitsync.render.kustomize.build_context import BuildContext
-from gitsync.render.kustomize.build_metadata import join as join_origin
 from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
 from gitsync.render.kustomize.config_defaults import DEFAULTS
 from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization
@@ -24,9 +23,10 @@ from gitsync.render.kustomize.stages import Stage, Stages
 from gitsync.render.patch.merge_keys import BUILT_IN
 from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
 from gitsync.render.provenance.step_source import SourceFile, StepSource
+from gitsync.render.resources.internal_annotations import join_origin
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
-from gitsync.render.yaml.places import place
+from gitsync.render.yaml.reader import place
 from gitsync.render.yaml.yaml11 import read_yaml11
 
 if TYPE_CHECKING:  # few kustomizations have vars
@@ -71,14 +71,15 @@ class _Target:
         """Positions of the resources by each id they have or had; for generators, of which there may be thousands."""
 
     def build(self) -> None:
-        file, into = self._file, self._into
+        file = self._file
+        into = self._into
         self._add_resources(into, [(name, i, path) for name in ("resources", "bases") for i, path in file.rows(name)])
         configuration = self._configuration()
         into.config = (
             configuration if into.config is EMPTY and configuration is DEFAULTS else into.config.merge(configuration)
         )
         if file.get("crds"):
-            from gitsync.render.kustomize.crds import config_from_crds  # late: few kustomizations list definitions
+            from gitsync.render.kustomize.config import config_from_crds  # late: few kustomizations list definitions
 
             into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
@@ -220,7 +221,8 @@ class _Target:
 
     def _absorb(self, made: Resource, step_source: StepSource, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""
-        id_, where = self._scopes.id_of(made), step_source.place
+        id_ = self._scopes.id_of(made)
+        where = step_source.place
         if made.behavior not in generators.BEHAVIORS:
             self._context.warnings.append(
                 f"{where}: {id_}: the behavior {made.behavior!r} is not known and counts as create"

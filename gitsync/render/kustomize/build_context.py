@@ -53,7 +53,8 @@ class BuildContext:
     def use_schema(self, loader: Loader, kustomization: Kustomization) -> None:
         """Take the schema of an ``openapi`` field; the first of a build holds."""
         choice = kustomization.fields.get("openapi") or {}
-        path, version = choice.get("path"), choice.get("version")
+        path = choice.get("path")
+        version = choice.get("version")
         where = kustomization.where("openapi")
         text = loader.read(path, where) if path is not None else None
         if self._has_schema or (path is None and not version):

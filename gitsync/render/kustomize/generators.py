@@ -83,8 +83,12 @@ def take_over(made: Resource, old: Resource) -> None:
                 manifest.pop(member, None)
     made.set_meta("name", old.name)
     made.set_meta("namespace", old.namespace)
-    made.previous, made.prefixes, made.suffixes = old.previous, old.prefixes, old.suffixes
-    made.behavior, made.variables, made.steps = old.behavior, old.variables, old.steps
+    made.previous = old.previous
+    made.prefixes = old.prefixes
+    made.suffixes = old.suffixes
+    made.behavior = old.behavior
+    made.variables = old.variables
+    made.steps = old.steps
     made.needs_hash = made.needs_hash and old.needs_hash
 
 
@@ -103,7 +107,8 @@ def name_hash(manifest: Manifest) -> str:
         }
         optional = "stringData"
     else:
-        content, optional = manifest, ""
+        content = manifest
+        optional = ""
     if isinstance(manifest.get(optional), dict):
         content[optional] = manifest[optional]
     import hashlib  # late: it loads OpenSSL

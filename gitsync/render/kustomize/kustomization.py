@@ -21,8 +21,7 @@ from gitsync.render.patch.struct_schema import (
     conform,
 )
 from gitsync.render.yaml.limits import Limits
-from gitsync.render.yaml.places import place
-from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.reader import place, read_all
 from gitsync.render.yaml.yaml11 import with_old_flags
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")

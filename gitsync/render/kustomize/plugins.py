@@ -31,10 +31,9 @@ from gitsync.render.patch.patches import Patcher, read_patch
 from gitsync.render.patch.struct_schema import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
 from gitsync.render.resources.field_path import slots
 from gitsync.render.resources.field_spec import FieldSpec, split_path
-from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Resource
 from gitsync.render.resources.scopes import Scopes
-from gitsync.render.resources.selectors import select
+from gitsync.render.resources.selectors import NameIndex, select
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import text_of
 from gitsync.render.yaml.scalars import resolve
@@ -143,7 +142,8 @@ def _apply_patches(
 ) -> None:
     patcher = Patcher(context.resources, context.scopes, context.schema, context.steps)
     for entry in entries:
-        path, inline = entry.get("path"), (entry.get("patch") or "").strip()
+        path = entry.get("path")
+        inline = (entry.get("patch") or "").strip()
         if bool(path) is bool(inline):
             what = "path and patch are both set" if path else "neither path nor patch is set"
             raise InvalidInput(what, hint="set one of them")
@@ -192,7 +192,8 @@ def _add_value(config: Mapping[str, Any], context: PluginContext) -> None:
     if not targets:
         raise InvalidInput("targets is empty", hint="add targets")
     for target in targets:
-        selector, path = target.get("selector"), target.get("fieldPath")
+        selector = target.get("selector")
+        path = target.get("fieldPath")
         if not path:
             raise InvalidInput("a target has no fieldPath", hint="add one")
         chosen = context.resources if selector is None else select(context.resources, selector, context.scopes)
@@ -336,7 +337,8 @@ def _iam_policy(manifest: Manifest) -> Manifest:
     )
     if config.get("cloud") != "gke":
         raise InvalidInput(f"the cloud {config.get('cloud')!r} is not known", hint="use gke")
-    service, account = config.get("kubernetesService") or {}, config.get("serviceAccount") or {}
+    service = config.get("kubernetesService") or {}
+    account = config.get("serviceAccount") or {}
     email = f"{account.get('name', '')}@{account.get('projectId', '')}.iam.gserviceaccount.com"
     meta: dict[str, Any] = {"annotations": {"iam.gke.io/gcp-service-account": email}, "name": service.get("name", "")}
     if service.get("namespace"):

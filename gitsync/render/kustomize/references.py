@@ -210,7 +210,8 @@ def _face(resource: Resource, scopes: Scopes) -> _Face:
     if known is not None and known.face is not None:
         face: _Face = known.face
         return face
-    now, previous = scopes.id_of(resource), tuple(scopes.previous_ids(resource))
+    now = scopes.id_of(resource)
+    previous = tuple(scopes.previous_ids(resource))
     face = _Face(
         now,
         resource.namespace,

@@ -10,10 +10,9 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.resources.field_path import Slot, key_of, lookup, slots, split
-from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Id, Resource, copy_value, refuse_large
 from gitsync.render.resources.scopes import Scopes
-from gitsync.render.resources.selectors import check_labels, has_labels, is_literal, is_selected, matches_id
+from gitsync.render.resources.selectors import NameIndex, check_labels, has_labels, is_literal, is_selected, matches_id
 from gitsync.render.yaml.scalar_types import text_of
 from gitsync.render.yaml.scalars import resolve
 

@@ -17,8 +17,8 @@ from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.patches import Patch, Patcher, read_patch
 from gitsync.render.provenance.step_source import StepSource
 from gitsync.render.resources.field_spec import FieldSpec, merge_specs
-from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Gvk, Resource
+from gitsync.render.resources.selectors import NameIndex
 
 METADATA_LABELS: Final = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
 
@@ -91,7 +91,8 @@ class Stages:
                 yield self._patch_stage(kind, patch)
 
     def _patch(self, item: Mapping[str, Any], location: str, *, may_be_empty: bool) -> Patch:
-        path, inline = item.get("path"), (item.get("patch") or "").strip()
+        path = item.get("path")
+        inline = (item.get("patch") or "").strip()
         if bool(path) is bool(inline):
             raise InvalidInput(
                 "the patch has path and patch" if path else "the patch has neither path nor patch",
@@ -117,7 +118,9 @@ class Stages:
         )
 
     def _names(self) -> Iterator[Stage]:
-        fields, config, scopes = self._file.fields, self._config, self._context.scopes
+        fields = self._file.fields
+        config = self._config
+        scopes = self._context.scopes
         if fields.get("namespace"):
             namespace = fields["namespace"]
             act = partial(

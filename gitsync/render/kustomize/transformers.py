@@ -205,7 +205,9 @@ def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: CachedSteps
 
 def set_replicas(resources: Sequence[Resource], rule: ReplicaRule, scopes: Scopes, steps: CachedSteps) -> None:
     """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
-    name, count, specs = rule.name, rule.replicas, rule.specs
+    name = rule.name
+    count = rule.replicas
+    specs = rule.specs
 
     def put(holder: Any, key: Any) -> None:
         _refuse_collection(holder, key)
@@ -295,9 +297,11 @@ def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> C
         name, tag, digest = split_image(value)
         name = image.get("newName") or name
         if image.get("newTag") or image.get("digest"):
-            tag, digest = image.get("newTag") or "", image.get("digest") or ""
+            tag = image.get("newTag") or ""
+            digest = image.get("digest") or ""
         elif image.get("tagSuffix"):
-            tag, digest = tag + image["tagSuffix"], ""
+            tag = tag + image["tagSuffix"]
+            digest = ""
         holder[key] = name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
 
     return put
@@ -315,7 +319,8 @@ def _image_matcher(name: str) -> Callable[[str], bool]:
 def split_image(image: str) -> tuple[str, str, str]:
     """Return name, tag and digest of an image reference; a port in the registry is part of the name."""
     start = max(image.find("/"), 0)
-    at, colon = image.find("@", start), image.find(":", start)
+    at = image.find("@", start)
+    colon = image.find(":", start)
     if at >= 0 and (colon < 0 or at < colon):
         return image[:at], "", image[at + 1 :]
     if colon < 0:

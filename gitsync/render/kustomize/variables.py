@@ -31,7 +31,8 @@ class Variable(NamedTuple):
 def variable_from(value: Mapping[str, Any], location: str) -> Variable:
     """Return the variable that an item of ``vars`` declares."""
     reference = value.get("objref") or {}
-    group, version = reference.get("group") or "", reference.get("version") or ""
+    group = reference.get("group") or ""
+    version = reference.get("version") or ""
     api_version = reference.get("apiVersion") or ""
     if api_version:
         group, _, version = api_version.rpartition("/")
@@ -102,7 +103,8 @@ def resolve_variables(
     used: set[str] = set()
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
     for resource in resources:
-        gvk, known = resource.gvk, resource.known
+        gvk = resource.gvk
+        known = resource.known
         if known is not None and known in last:
             uses, made = last[known]
             resource.restore(made)

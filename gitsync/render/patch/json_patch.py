@@ -78,7 +78,8 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
     import jsonpatch  # only where a JSON patch is used
 
     for number, operation in enumerate(operations):
-        name, path = operation.get("op"), operation.get("path")
+        name = operation.get("op")
+        path = operation.get("path")
         if "" in (path, operation.get("from")):
             raise InvalidInput(
                 f"operation {number} of the JSON patch ({name}) means the whole object", hint="name a field in its path"
@@ -123,7 +124,8 @@ def _lenient(operation: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
         if isinstance(operation.get(member), str) and "/-" in operation[member]:
             inserts = member == "path" and operation.get("op") in ("add", "copy", "move")
             operation[member] = _from_start(operation[member], manifest, inserts)
-    name, path = operation.get("op"), operation.get("path")
+    name = operation.get("op")
+    path = operation.get("path")
     if name in ("add", "replace"):
         operation.setdefault("value", None)
     if name == "replace" and _is_missing(manifest, path):

@@ -185,7 +185,9 @@ class Patcher:
     def _merge(self, target: Resource, merge: Manifest, patch: Patch) -> None:
         if not target.manifest:
             return
-        name, namespace, kind = target.name, target.namespace, text_of(target.manifest.get("kind"))
+        name = target.name
+        namespace = target.namespace
+        kind = text_of(target.manifest.get("kind"))
         if patch.may_rename or patch.may_change_kind:
             self._scopes.remember(target)
         if patch.target is not None or patch.is_legacy:

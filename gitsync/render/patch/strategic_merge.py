@@ -138,7 +138,8 @@ class _Merger:
             return old
         used = tuple(key for index, key in enumerate(keys) if any(values[index] for values in wanted)) or keys
         indexes = [keys.index(key) for key in used]
-        olds, news = _by_keys(old, used), _by_keys(new, used)
+        olds = _by_keys(old, used)
+        news = _by_keys(new, used)
         if olds is not None and news is not None:
             return self._merged_by_index(wanted, indexes, olds, news, type_, path)
         merged: list[Any] = []

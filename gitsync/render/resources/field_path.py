@@ -85,7 +85,8 @@ def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -
         yield slot
         return
     node = slot.holder[slot.key]
-    part, rest = path[0], path[1:]
+    part = path[0]
+    rest = path[1:]
     if part.isdigit():
         yield from _index(node, int(part), rest, create)
     elif _is_match(part):

@@ -6,13 +6,15 @@ It accepts those in its input, so they count here too. None is part of the resul
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.resources.resource import PreviousId
+from gitsync.render.resources.resource import PreviousId, Resource, Step
 from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.writer import write
 
 ORIGIN: Final = "config.kubernetes.io/origin"
 TRANSFORMATIONS: Final = "alpha.config.kubernetes.io/transformations"
@@ -97,3 +99,41 @@ def _texts(notes: Mapping[str, Any], name: str) -> tuple[str, ...]:
 def _is_enabled(manifest: Manifest, name: str) -> bool:
     notes = _notes(manifest)
     return name in notes and text_of(notes[name]) == "enabled"
+
+
+MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "kustomize-(devel)"}
+"""The label that kubectl 1.32 writes for ``managedByLabel``."""
+
+
+def _lines(step: Step) -> list[str]:
+    """Return a step as lines of YAML, in the order Kustomize writes them."""
+    if step.path:
+        return [f"path: {_text(step.path)}"]
+    members = {"apiVersion": "builtin", "kind": step.kind, "name": step.name, "namespace": step.namespace}
+    by = [f"  {key}: {_text(value)}" for key, value in members.items() if value]
+    return [f"configuredIn: {_text(step.configured_in)}", "configuredBy:", *by]
+
+
+def _text(value: str) -> str:
+    return write(value).strip()
+
+
+def join_origin(folder: str, path: str) -> str:
+    """Return a path relative to the folder of the build."""
+    return posixpath.normpath(posixpath.join(folder, path))
+
+
+def annotate(resource: Resource, wanted: frozenset[str]) -> None:
+    """Write the annotations that are wanted; the others of their kind are dropped elsewhere."""
+    values: dict[str, Any] = {}
+    if "originAnnotations" in wanted and resource.source is not None:
+        values[ORIGIN] = "".join(f"{line}\n" for line in _lines(resource.source))
+    if "transformerAnnotations" in wanted and resource.steps:
+        values[TRANSFORMATIONS] = "".join(
+            f"{'- ' if number == 0 else '  '}{line}\n"
+            for step in resource.steps
+            for number, line in enumerate(_lines(step))
+        )
+    if values:
+        meta = resource.editable["metadata"]
+        meta["annotations"] = {**(meta.get("annotations") or {}), **values}

@@ -9,8 +9,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.render.errors import raise_all
 from gitsync.render.yaml.limits import Limits
-from gitsync.render.yaml.places import place
-from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.reader import place, read_all
 
 _STYLED: Final = Limits(bytes=64 << 20, styles=True)  # the tree has the limit of one file
 _PREFIX_LIMIT: Final = 57

@@ -68,7 +68,8 @@ class Step(NamedTuple):
 
 def gvk_of(manifest: Manifest) -> Gvk:
     """Return the group, version and kind of a manifest; absent members are empty."""
-    version, kind = manifest.get("apiVersion"), manifest.get("kind")
+    version = manifest.get("apiVersion")
+    kind = manifest.get("kind")
     if type(version) is type(kind) is str:  # nearly all
         return _gvk(version, kind)
     return _gvk(text_of(version), text_of(kind))
@@ -95,7 +96,8 @@ def copy_value(value: Any) -> Any:
 
 def refuse_large(value: Any) -> None:
     """Raise InvalidInput where a value is too large to be copied, which copies of copies soon are."""
-    waiting, weight = [value], 0
+    waiting = [value]
+    weight = 0
     while waiting:
         item = waiting.pop()
         weight += 1 + (len(item) // _TEXT_UNIT if isinstance(item, str) else 0)
@@ -179,9 +181,12 @@ class Resource:
 
     def restore(self, known: ResourceVersion) -> None:
         """Set the resource to a version that another build made."""
-        self.known, self.shared = known, True
-        self.manifest, self.previous = known.manifest, known.previous
-        self.prefixes, self.suffixes = known.prefixes, known.suffixes
+        self.known = known
+        self.shared = True
+        self.manifest = known.manifest
+        self.previous = known.previous
+        self.prefixes = known.prefixes
+        self.suffixes = known.suffixes
 
     def snapshot(self) -> ResourceVersion:
         """Return the present version, which other builds share from now on."""
@@ -192,7 +197,9 @@ class Resource:
 
     def put(self, manifest: Manifest) -> None:
         """Replace the manifest; the caller gives up ownership."""
-        self.manifest, self.shared, self.known = manifest, False, None
+        self.manifest = manifest
+        self.shared = False
+        self.known = None
         self.edits += 1
 
     @property
@@ -228,18 +235,24 @@ class Resource:
     def note(self, step: Step, times: int = 1) -> None:
         """Add a step it went through; the first one is where it comes from, if nothing else is."""
         if self.source is None and times:
-            self.source, times = step, times - 1
+            self.source = step
+            times = times - 1
         self.steps += (step,) * times
 
     def forget_origin(self) -> None:
         """Forget where it comes from, as Kustomize does where its annotations are replaced."""
-        self.source, self.steps = None, ()
+        self.source = None
+        self.steps = ()
 
     def forget_past(self) -> None:
         """Forget all that Kustomize keeps in annotations."""
         self.forget_origin()
-        self.previous, self.prefixes, self.suffixes = (), (), ()
-        self.behavior, self.needs_hash, self.known = "", False, None
+        self.previous = ()
+        self.prefixes = ()
+        self.suffixes = ()
+        self.behavior = ""
+        self.needs_hash = False
+        self.known = None
 
     def check_names(self) -> None:
         """Raise InvalidInput where a patch or the like has left no place for a name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -70,7 +70,8 @@ def requirements(text: str) -> tuple[Callable[[Mapping[str, str]], bool], ...]:
 
 
 def _requirement(match: re.Match[str]) -> Callable[[Mapping[str, str]], bool]:
-    key, operator = match["key"], match["op"]
+    key = match["key"]
+    operator = match["op"]
     if match["absent"]:
         absent = match["not_key"]
         return lambda labels: absent not in labels
@@ -91,7 +92,8 @@ def _requirement(match: re.Match[str]) -> Callable[[Mapping[str, str]], bool]:
 
 def _compares(first: str | None, operator: str, second: str) -> bool:
     try:
-        left, right = int(first or ""), int(second)
+        left = int(first or "")
+        right = int(second)
     except ValueError:
         return False
     return left > right if operator == ">" else left < right
@@ -124,7 +126,8 @@ def select(resources: Iterable[Resource], selector: Mapping[str, Any], scopes: S
         gvk = resource.gvk
         if not (kinds(gvk.kind) and groups(gvk.group) and versions(gvk.version)):
             continue
-        now, original = scopes.id_of(resource), scopes.original_id(resource)
+        now = scopes.id_of(resource)
+        original = scopes.original_id(resource)
         if not (names(original.name) or names(now.name)):
             continue
         if not (namespaces(original.namespace) or namespaces(now.namespace)):
@@ -149,3 +152,27 @@ def matches_id(id_: Id, selector: Mapping[str, Any]) -> bool:
     """Return whether every member that a selector sets, as a regular expression, matches the whole of an id's."""
     members = {"name": id_.name, "namespace": id_.namespace, **id_.gvk._asdict()}
     return all(pattern(selector.get(name) or "")(value) for name, value in members.items())
+
+
+class NameIndex:
+    """Find resources by name; indexed once, until a step may rename one."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        self._scopes = scopes
+        self._found: dict[str, list[Resource]] | None = None
+
+    def forget(self) -> None:
+        """Drop the index, since names may have changed."""
+        self._found = None
+
+    def among(self, resources: Sequence[Resource], selector: Mapping[str, Any]) -> Sequence[Resource]:
+        """Return the resources, in order, that have or had the name of a selector; all where it has none."""
+        name = selector.get("name")
+        if not name:
+            return resources
+        if self._found is None:
+            self._found = {}
+            for resource in resources:
+                for known in {self._scopes.id_of(resource).name, *(before.name for before in resource.previous)}:
+                    self._found.setdefault(known, []).append(resource)
+        return self._found.get(name, ())

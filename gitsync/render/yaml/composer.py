@@ -6,6 +6,7 @@ No nesting, alias or tag in a text can exhaust the stack or the memory, or build
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -25,7 +26,6 @@ from yaml.events import (
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.errors import duplicate_key, explain, field_at
-from gitsync.render.yaml.folding import refolded
 from gitsync.render.yaml.limits import LIMITS, Limits
 from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
@@ -91,7 +91,8 @@ class _Composer:
             event = next_event()
             kind = type(event)
             if kind is ScalarEvent:
-                value, style = event.value, event.style
+                value = event.value
+                style = event.style
                 if event.tag is not None or (value[:1] in _NEEDS_RESOLVING if not style else style == ">"):
                     value = self._scalar(event, is_flow)
                     if is_mapping and not len(items) & 1 and (type(value) is not str or value == "<<"):
@@ -114,7 +115,8 @@ class _Composer:
                 if event.anchor is not None:
                     opened = self._anchors[event.anchor] = _Open(event.anchor)
                 stack.append((items, is_mapping, is_flow, opened))
-                items, is_mapping = [], kind is MappingStartEvent
+                items = []
+                is_mapping = kind is MappingStartEvent
                 is_flow = is_flow or event.flow_style
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 value = self._mapping(items, has_merges, event) if is_mapping else items
@@ -128,7 +130,8 @@ class _Composer:
                 return items[0]
 
     def _scalar(self, event: Any, is_flow: bool) -> Any:
-        text, tag = event.value, event.tag
+        text = event.value
+        tag = event.tag
         if tag is None or tag == "!":
             return self._untagged(event, is_flow)
         if tag == _MERGE_TAG and text == "<<":
@@ -250,3 +253,35 @@ class _Composer:
 
     def _refusal(self, what: str, line: int, hint: str) -> InvalidInput:
         return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=hint)
+
+
+_NEVER_FOLDED: Final = re.compile(r" \n| \Z|[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+"""Texts that go-yaml writes in double quotes instead, where nothing is lost."""
+_CHANGES: Final = re.compile(r"\A[ \t]|\n[ \t]|\n\n\Z")
+
+
+def refolded(text: str) -> str:
+    """Return the text of a folded scalar after go-yaml v3 has written and read it."""
+    if not _CHANGES.search(text) or _NEVER_FOLDED.search(text):
+        return text
+    *lines, last = text.split("\n")
+    is_doubled = text.lstrip("\n")[:1] not in (" ", "\t", "")
+    hint = "2" if text[0] in " \n" else ""
+    chomp = "-" if last else "+" if text.endswith("\n\n") else ""
+    written = "".join(_line(line, is_doubled) for line in lines) + (last and f"  {last}")
+    return _read(f"text: >{hint}{chomp}\n{written}")
+
+
+def _line(line: str, is_doubled: bool) -> str:
+    if not line:
+        return "\n"
+    return f"  {line}\n\n" if is_doubled and line[0] not in " \t" else f"  {line}\n"
+
+
+def _read(document: str) -> str:
+    parser = CParser(document)
+    texts: list[str] = []
+    while (event := parser.get_event()) is not None:
+        if isinstance(event, ScalarEvent):
+            texts.append(event.value)
+    return texts[1]

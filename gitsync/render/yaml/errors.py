@@ -53,7 +53,8 @@ def explain(error: yaml.YAMLError, text: str) -> Fault:
         return _bad_character(error, text)
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return Fault(f"the YAML cannot be read: {error}", 0, "correct it")
-    problem, line = error.problem or "", error.problem_mark.line
+    problem = error.problem or ""
+    line = error.problem_mark.line
     if "cannot start any token" in problem:
         return _bad_start(text[error.problem_mark.index : error.problem_mark.index + 1], line)
     if "quoted scalar" in (error.context or "") and error.context_mark is not None:

@@ -55,10 +55,15 @@ def places(text: str) -> Iterator[Place]:
             continue
         path = parent
         if index >= 0:
-            path, line, index = (*parent, index), here, index + 1
+            path = (*parent, index)
+            line = here
+            index = index + 1
         elif key is not None:
-            path, key = (*parent, key), None
+            path = (*parent, key)
+            key = None
         yield Place(path, line if stack else here, event.start_mark.index)
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             stack.append((parent, key, index))
-            parent, key, index = path, None, -1 if isinstance(event, MappingStartEvent) else 0
+            parent = path
+            key = None
+            index = -1 if isinstance(event, MappingStartEvent) else 0

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml.fast_document import UNREAD, Path, block_lines, read_block
+from gitsync.render.yaml.block_style import UNREAD, Path, block_lines, read_block
 from gitsync.render.yaml.limits import LIMITS, Limits
 
 _SEPARATOR: Final = re.compile(r"\n---(.*)\n")
@@ -96,7 +96,8 @@ def _from_utf8(data: bytes, name: str) -> str:
 def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
     """Yield each document's text with the number of its first line."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    start, line = 0, 1
+    start = 0
+    line = 1
     for separator in _SEPARATOR.finditer(text):
         piece = text[start : separator.start() + 1]
         separator_line = line + piece.count("\n")
@@ -108,5 +109,25 @@ def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
                 hint="write '---' on a line of its own",
             )
         yield line, piece
-        start, line = separator.end(), separator_line + 1
+        start = separator.end()
+        line = separator_line + 1
     yield line, text[start:]
+
+
+def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) -> str:
+    """Return ``file:line`` of a path in a document, or of what is nearest around it."""
+    lines = _lines(text, document)
+    parts = tuple(path)
+    line = lines.get(parts) or next(
+        (lines[parts[:end]] for end in range(len(parts) - 1, -1, -1) if parts[:end] in lines), 0
+    )
+    return f"{file}:{line}" if line else file
+
+
+@lru_cache(maxsize=64)
+def _lines(text: bytes, document: int) -> dict[tuple[str | int, ...], int]:
+    """Return the lines of all fields; a file of thousands of entries is asked for each of them."""
+    try:
+        return locations(text, document)
+    except (InvalidInput, IndexError):
+        return {}

@@ -179,7 +179,8 @@ def _folded(line: str, indent: str, column: int) -> str:
         if column + space.start() - start > _WIDTH:
             escape = "\\" if line[space.end()] == " " else ""  # only in double quotes
             out += line[start : space.start()], "\n", indent, escape
-            start, column = space.end(), len(indent) + len(escape)
+            start = space.end()
+            column = len(indent) + len(escape)
     return "".join(out) + line[start:]
 
 
@@ -211,7 +212,8 @@ def _compare(left: str, right: str) -> int:
 
 def _number_at(key: str, position: int, seed: int) -> tuple[int, int]:
     """Return the value and the length of the digits at a position, after a seed for the digits before it."""
-    value, end = seed, position
+    value = seed
+    end = position
     while end < len(key) and key[end].isdecimal():
         value = value * 10 + ord(key[end]) - ord("0")
         end += 1

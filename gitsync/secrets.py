@@ -7,18 +7,24 @@ was committed, and the values are opened where the render left them; each is bou
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import re2
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pyrage import DecryptError, IdentityError
+from pyrage import decrypt as open_message
 from pyrage.x25519 import Identity
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.secrets.age import opened
-from gitsync.secrets.values import DecryptionFailed, bytes_of, is_sealed, open_value
 
 MEMBER = "sops"
 _SEED = hashlib.sha256(b"sops").digest()
@@ -28,6 +34,26 @@ _COMMENT_RULES = ("encrypted_comment_regex", "unencrypted_comment_regex")
 
 Path = tuple[str, ...]
 Rule = Callable[[Path], bool]
+# A value is ``ENC[AES256_GCM,data:…,iv:…,tag:…,type:…]``. Source: the SOPS documentation, "Encryption Protocol",
+# and its behaviour: the additional data is the keys on the way, each with a colon behind it; indexes do not count.
+_SEALED = re.compile(
+    r"ENC\[AES256_GCM,data:([A-Za-z0-9+/=]*),iv:([A-Za-z0-9+/=]+),tag:([A-Za-z0-9+/=]+),type:([a-z0-9]+)\]", re.ASCII
+)
+_TRUE = "true"
+_FALSE = "false"
+
+
+class DecryptionFailed(Exception):
+    """A value is damaged, was moved to another place, or belongs to another key."""
+
+
+def identities_of(text: str, location: str) -> tuple[Identity, ...]:
+    """Return the keys of an age key file; raise InvalidInput, with none of its text, when it is none."""
+    lines = [line.strip() for line in text.splitlines()]
+    try:
+        return tuple(Identity.from_str(line) for line in lines if line and not line.startswith("#"))
+    except IdentityError:
+        raise InvalidInput("is not an age key file", location=location, hint="put in what age-keygen writes") from None
 
 
 def is_encrypted(manifest: Manifest) -> bool:
@@ -42,8 +68,8 @@ def decrypt(
     """
     Return a rendered manifest with its values in the clear and without its ``sops`` member.
 
-    ``documents`` are those of the file that it comes from, as committed. Raise InvalidInput, which names ``where`` and
-    ``subject`` and never a value, when no key fits, or the file or a value was tampered with.
+    ``documents`` are those of the file that it comes from, as committed. Raise InvalidInput, which names ``location``
+    and ``subject`` and never a value, when no key fits, or the file or a value was tampered with.
     """
     metadata: Mapping[str, Any] = manifest[MEMBER]
 
@@ -59,7 +85,7 @@ def decrypt(
         encrypts = _rule(metadata)
         together = [_content(one) for one in documents if isinstance(one, dict) and _is_together(one, metadata)]
         found = _checksum(together, key, encrypts, only_encrypted=_is_true(metadata.get("mac_only_encrypted")))
-        written = open_value(str(metadata["mac"]), key, str(metadata.get("lastmodified", "")))
+        written = _open_value(str(metadata["mac"]), key, str(metadata.get("lastmodified", "")))
         if not hmac.compare_digest(found, str(written)):
             raise wrong("was changed after SOPS encrypted it: its MAC does not fit", "edit it with sops")
         result: Manifest = _decrypted(_content(manifest), (), key)
@@ -75,7 +101,7 @@ def decrypt(
 def _data_key(metadata: Mapping[str, Any], identities: Sequence[Identity]) -> bytes | None:
     recipients = metadata.get("age")
     entries = recipients if isinstance(recipients, list) else []
-    key = opened((str(entry.get("enc", "")) for entry in entries if isinstance(entry, dict)), identities)
+    key = _opened((str(entry.get("enc", "")) for entry in entries if isinstance(entry, dict)), identities)
     return key if key is not None and len(key) == 32 else None
 
 
@@ -84,7 +110,7 @@ def _content(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_together(document: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """Whether a document of the file was encrypted together with the one that has this metadata."""
+    """Return whether a document of the file was encrypted together with the one that has this metadata."""
     other = document.get(MEMBER)
     return isinstance(other, dict) and other.get("mac") == metadata["mac"]
 
@@ -115,9 +141,9 @@ def _checksum(documents: Iterable[Mapping[str, Any]], key: bytes, encrypts: Rule
             if is_hidden and value != "":
                 if not isinstance(value, str):
                     raise DecryptionFailed
-                value = open_value(value, key, _bound_to(path))
+                value = _open_value(value, key, _bound_to(path))
             if is_hidden or not only_encrypted:
-                digest.update(bytes_of(value))
+                digest.update(_bytes_of(value))
     return digest.hexdigest().upper()
 
 
@@ -137,8 +163,61 @@ def _decrypted(value: Any, path: Path, key: bytes) -> Any:
         return {name: _decrypted(item, (*path, name), key) for name, item in value.items()}
     if isinstance(value, list):
         return [_decrypted(item, path, key) for item in value]
-    return open_value(value, key, _bound_to(path)) if is_sealed(value) else value
+    return _open_value(value, key, _bound_to(path)) if _is_sealed(value) else value
 
 
 def _bound_to(path: Path) -> str:
     return "".join(f"{part}:" for part in path)
+
+
+def _opened(armored: Iterable[str], identities: Sequence[Identity]) -> bytes | None:
+    """Return what the first of these messages says that one of the keys opens; None when none does."""
+    for message in armored:
+        try:
+            return bytes(open_message(message.encode(), identities))
+        except DecryptError:
+            continue
+    return None
+
+
+def _is_sealed(value: object) -> bool:
+    """Return whether a value is encrypted."""
+    return isinstance(value, str) and value.startswith("ENC[AES256_GCM,")
+
+
+def _open_value(text: str, key: bytes, bound_to: str) -> Any:
+    """Return the value of an encrypted text; raise DecryptionFailed, which quotes nothing of it."""
+    match = _SEALED.fullmatch(text)
+    if match is None:
+        raise DecryptionFailed
+    *parts, kind = match.groups()
+    try:
+        data, nonce, tag = (base64.b64decode(part, validate=True) for part in parts)
+        plain = AESGCM(key).decrypt(nonce, data + tag, bound_to.encode())
+        return _typed(plain, kind)
+    except (InvalidTag, binascii.Error, ValueError):
+        raise DecryptionFailed from None
+
+
+def _typed(plain: bytes, kind: str) -> Any:
+    text = plain.decode()
+    match kind:
+        case "str" | "bytes" | "time":
+            return text
+        case "int" | "int64":
+            return int(text)
+        case "float":
+            return float(text)
+        case "bool" if text.lower() in (_TRUE, _FALSE):
+            return text.lower() == _TRUE
+    raise DecryptionFailed
+
+
+def _bytes_of(value: Any) -> bytes:
+    """Return a value as it counts in the checksum of a file."""
+    if isinstance(value, bool):
+        return b"True" if value else b"False"
+    if isinstance(value, float):
+        text = format(Decimal(repr(value)), "f")
+        return (text.rstrip("0").rstrip(".") if "." in text else text).encode()
+    return str(value).encode()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitsync.errors import InvalidInput
+from gitsync.render.yaml.block_style import UNREAD, block_lines, read_block
 from gitsync.render.yaml.composer import compose
-from gitsync.render.yaml.fast_document import UNREAD, block_lines, read_block
 from gitsync.render.yaml.limits import Limits
 from gitsync.render.yaml.locations import places
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets.age import identities_of
-from gitsync.secrets.sops import decrypt, is_encrypted
-from tests.secrets.sops_encryption import Sealer, new_key
+from gitsync.secrets import decrypt, identities_of, is_encrypted
+from tests.sops_encryption import Sealer, new_key
 
 IDENTITY, KEY_FILE = new_key()
 CANARY = "the-hidden-canary"
