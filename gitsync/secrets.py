@@ -83,10 +83,14 @@ def decrypt(
         raise wrong("is encrypted by SOPS to none of the age keys given", "encrypt it to one of them: sops updatekeys")
     try:
         encrypts = _rule(metadata)
-        together = [_content(one) for one in documents if isinstance(one, dict) and _is_together(one, metadata)]
-        found = _checksum(together, key, encrypts, only_encrypted=_is_true(metadata.get("mac_only_encrypted")))
+        together = [
+            _content(document)
+            for document in documents
+            if isinstance(document, dict) and _is_together(document, metadata)
+        ]
+        checksum = _checksum(together, key, encrypts, only_encrypted=_is_true(metadata.get("mac_only_encrypted")))
         written = _open_value(str(metadata["mac"]), key, str(metadata.get("lastmodified", "")))
-        if not hmac.compare_digest(found, str(written)):
+        if not hmac.compare_digest(checksum, str(written)):
             raise wrong("was changed after SOPS encrypted it: its MAC does not fit", "edit it with sops")
         result: Manifest = _decrypted(_content(manifest), (), key)
     except DecryptionFailed:

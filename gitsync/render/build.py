@@ -126,7 +126,7 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
     except EmptyRender as error:  # an empty base is a mistake, not a request to delete all objects
         raise InvalidInput(error.message, location=error.location, hint=error.hint) from error
     resources = made.resources
-    if context.errors.found:
+    if context.errors.collected:
         return _result(_Run(files, steps, recorder), resources)
     finish = _Finish(resources, recorder)
     finish("name hash", lambda: transformers.add_hashes(resources, context.scopes, steps))
@@ -209,9 +209,9 @@ def _refuse_nameless(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
 def _refuse_duplicates(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
     if len(set(ids)) == len(ids):
         return
-    seen: dict[Id, Resource] = {}
+    by_id: dict[Id, Resource] = {}
     for id_, resource in zip(ids, resources, strict=True):
-        other = seen.setdefault(id_, resource)
+        other = by_id.setdefault(id_, resource)
         if other is not resource:
             raise InvalidInput(
                 f"two objects have become the same: one from {other.origin.file}, one from {resource.origin.file}",

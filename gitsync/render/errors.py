@@ -30,8 +30,8 @@ class ErrorCollector:
     Given a list, an InvalidInput is appended to it and suppressed; without one, it propagates.
     """
 
-    def __init__(self, found: list[InvalidInput] | None = None) -> None:
-        self.found = found
+    def __init__(self, errors: list[InvalidInput] | None = None) -> None:
+        self.collected = errors
 
     def __enter__(self) -> None:
         """Begin the part."""
@@ -40,7 +40,7 @@ class ErrorCollector:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """End the part; return whether the error is suppressed."""
-        if self.found is None or not isinstance(error, InvalidInput):
+        if self.collected is None or not isinstance(error, InvalidInput):
             return False
-        self.found += error.all if isinstance(error, MultipleErrors) else (error,)
+        self.collected += error.all if isinstance(error, MultipleErrors) else (error,)
         return True

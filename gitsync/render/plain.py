@@ -27,13 +27,13 @@ def plain_resources(files: Files, loader: Loader, folder: str, errors: ErrorColl
     Reject a Helm chart or a kustomization below it: its files are not what its author means to apply.
     """
     scopes = Scopes()
-    found: dict[Id, Resource] = {}
+    resources: dict[Id, Resource] = {}
     for path in _manifests(files, folder):
         with errors:
             _reject_kustomization(files, path)
             for resource in loader.resources(path, generates_names=True):
                 id_ = scopes.id_of(resource)
-                other = found.setdefault(id_, resource)
+                other = resources.setdefault(id_, resource)
                 if other is not resource:
                     raise InvalidInput(
                         f"the object is already in {other.origin.file}",
@@ -41,13 +41,13 @@ def plain_resources(files: Files, loader: Loader, folder: str, errors: ErrorColl
                         object=str(id_),
                         hint="remove one of them",
                     )
-    if not found and not errors.found:
+    if not resources and not errors.collected:
         raise EmptyRender(
             "the folder has neither a kustomization file nor manifests",
             location=folder or ".",
             hint="correct the path of the application",
         )
-    return list(found.values())
+    return list(resources.values())
 
 
 def _manifests(files: Files, folder: str) -> Iterator[str]:

@@ -74,7 +74,10 @@ class RenderPool:
             "renderer": renderer,
             "seconds": self._seconds,
             "file_bytes": self._file_bytes,
-            "remotes": [[one.reference, one.mount, one.folder, one.git_dir, one.commit] for one in snapshot.remotes],
+            "remotes": [
+                [remote.reference, remote.mount, remote.folder, remote.git_dir, remote.commit]
+                for remote in snapshot.remotes
+            ],
             **more,
         }
         answer = self._ask(request)
@@ -152,7 +155,7 @@ class RenderPool:
                 if self._is_closed:
                     raise SourceUnavailable("rendering has ended, because the controller stops")
                 if self._idle:
-                    process = max(reversed(self._idle), key=lambda one: one.knows(request))
+                    process = max(reversed(self._idle), key=lambda candidate: candidate.knows(request))
                     del self._idle[process]
                     return process
                 if len(self._processes) < self._size:

@@ -57,22 +57,22 @@ def _as_written(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def of_build(build: Build, before: Build | None = None) -> dict[str, Any]:
+def of_build(build: Build, previous: Build | None = None) -> dict[str, Any]:
     """
     Return a build as JSON can hold it.
 
     Of what the receiver has from the build ``before``, only the position there travels: ``kept`` has one for each
     manifest, or -1 for the next of those that are sent.
     """
-    positions = {id(manifest): position for position, manifest in enumerate(before.manifests)} if before else {}
+    positions = {id(manifest): position for position, manifest in enumerate(previous.manifests)} if previous else {}
     kept = [positions.get(id(manifest), -1) for manifest in build.manifests]
-    if before:
+    if previous:
         kept = [
-            position if position >= 0 and before.sources[position] == origin else -1
+            position if position >= 0 and previous.sources[position] == origin else -1
             for position, origin in zip(kept, build.sources, strict=True)
         ]
     sent = [number for number, position in enumerate(kept) if position < 0]
-    is_same = before is not None and before.files_read == build.files_read
+    is_same = previous is not None and previous.files_read == build.files_read
     return {
         "kept": kept,
         "manifests": [build.manifests[number] for number in sent],
@@ -82,20 +82,22 @@ def of_build(build: Build, before: Build | None = None) -> dict[str, Any]:
     }
 
 
-def to_build(message: dict[str, Any], before: Build | None = None) -> Build:
+def to_build(message: dict[str, Any], previous: Build | None = None) -> Build:
     """Return the build that ``of_build`` wrote; what was kept is the very same object as in the build ``before``."""
     manifests = iter(message["manifests"])
     sources = iter(message["sources"])
     parts = [
         (next(manifests), _origin(*next(sources)))
-        if position < 0 or before is None
-        else (before.manifests[position], before.sources[position])
+        if position < 0 or previous is None
+        else (previous.manifests[position], previous.sources[position])
         for position in message["kept"]
     ]
     files_read = message["files_read"]
     return Build(
         manifests=tuple(manifest for manifest, _ in parts),
-        files_read=before.files_read if files_read is None and before else frozenset(map(_text_as_bytes, files_read)),
+        files_read=previous.files_read
+        if files_read is None and previous
+        else frozenset(map(_text_as_bytes, files_read)),
         warnings=tuple(map(_text_as_bytes, message["warnings"])),
         sources=tuple(origin for _, origin in parts),
     )

@@ -135,8 +135,8 @@ class RenderServer:
         made = build(tree, request["path"], cache=cache, renderer=request["renderer"])
         last = self._recent.last(request)
         reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
-        before = last.build if last and last.commit == request.get("before") else None
-        frame = protocol.frame({"build": protocol.of_build(made, before), "is_last": self.is_done})
+        previous = last.build if last and last.commit == request.get("before") else None
+        frame = protocol.frame({"build": protocol.of_build(made, previous), "is_last": self.is_done})
         self._recent.keep(request, made)
         return frame
 

@@ -228,22 +228,22 @@ class _Target:
                 f"{where}: {id_}: the behavior {made.behavior!r} is not known and counts as create"
             )
         made.source = source if self._context.build_metadata else None
-        found = self._positions_of(id_)
+        positions = self._positions_of(id_)
         changes = made.behavior in ("merge", "replace")
-        if not found and not changes:
+        if not positions and not changes:
             self._into.resources.append(made)
             self._index_ids(len(self._into.resources) - 1)
             if self._context.recorder:
                 self._context.recorder.start(made, source.kind, step_source)
             return
-        if len(found) != 1 or not changes:
-            raise _cannot_absorb(made, len(found), where, str(id_))
-        old = self._into.resources[found[0]]
+        if len(positions) != 1 or not changes:
+            raise _cannot_absorb(made, len(positions), where, str(id_))
+        old = self._into.resources[positions[0]]
         if made.behavior == "merge":
             made.source = old.source
         generators.take_over(made, old)
-        self._into.resources[found[0]] = made
-        self._index_ids(found[0])
+        self._into.resources[positions[0]] = made
+        self._index_ids(positions[0])
         if self._context.recorder:
             self._context.recorder.absorb(made, old, source.kind, step_source)
 
@@ -310,9 +310,9 @@ class _Target:
     def _validate(self) -> None:
         """Run validators, which may read the resources but not change them."""
         for stage in list(self._plugin_stages("validators")):
-            before = [copy_value(resource.manifest) for resource in self._into.resources]
+            originals = [copy_value(resource.manifest) for resource in self._into.resources]
             stage.act(self._into.resources)
-            if before != [resource.manifest for resource in self._into.resources]:
+            if originals != [resource.manifest for resource in self._into.resources]:
                 raise InvalidInput(
                     f"the validator {stage.kind} changes the resources",
                     location=stage.where,

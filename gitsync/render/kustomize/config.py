@@ -67,15 +67,15 @@ def spec_from(value: dict[str, Any]) -> FieldSpec:
 
 def config_from(document: dict[str, Any]) -> TransformerConfig:
     """Return what one configuration file adds; its shape was checked before."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for member, attribute in MEMBERS.items():
         rows = document.get(member) or ()
         if attribute == "name_reference":
             references = (NameReference(spec_from(row).gvk, _specs(row.get("fieldSpecs"))) for row in rows)
-            found[attribute] = _merge_references((), references)
+            members[attribute] = _merge_references((), references)
         else:
-            found[attribute] = _sorted_specs(_specs(rows))
-    return TransformerConfig(**found)
+            members[attribute] = _sorted_specs(_specs(rows))
+    return TransformerConfig(**members)
 
 
 def _specs(rows: Sequence[dict[str, Any]] | None) -> tuple[FieldSpec, ...]:
@@ -114,22 +114,28 @@ def config_from_crds(loader: Loader, kustomization: Kustomization) -> Transforme
             properties = _properties(definition)
             if {"kind", "apiVersion", "metadata"} <= properties.keys():
                 gvk = Gvk("", "", name.rpartition(".")[2])
-                for found in _configs(gvk, definitions, properties, ()):
-                    config = config.merge(found)
+                for addition in _configs(gvk, definitions, properties, ()):
+                    config = config.merge(addition)
     return config
 
 
 def _definitions(text: bytes, path: str) -> dict[str, dict[str, Any]]:
     documents = read_all(text, path)
-    found = documents[0] if documents else None
-    if not isinstance(found, dict) or not all(isinstance(definition, dict) for definition in found.values()):
-        what = "a CustomResourceDefinition" if isinstance(found, dict) and "kind" in found else "something else"
+    definitions = documents[0] if documents else None
+    if not isinstance(definitions, dict) or not all(
+        isinstance(definition, dict) for definition in definitions.values()
+    ):
+        what = (
+            "a CustomResourceDefinition"
+            if isinstance(definitions, dict) and "kind" in definitions
+            else "something else"
+        )
         raise InvalidInput(
             f"crds takes a file of OpenAPI definitions, and this is {what}",
             location=path,
             hint="list the object under resources, or write a mapping of definitions with Schema and properties",
         )
-    return found
+    return definitions
 
 
 def _properties(definition: Any) -> Mapping[str, Any]:

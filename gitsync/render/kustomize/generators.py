@@ -37,10 +37,10 @@ def _readable(text: str, key: str) -> str:
             f"the value of {key} begins with a tab, which Kustomize cannot write as a block of lines",
             hint="begin it with another line, or keep it in a Secret",
         )
-    found = re.search(_UNREADABLE, text)
-    if found:
+    unreadable = re.search(_UNREADABLE, text)
+    if unreadable:
         raise InvalidInput(
-            f"the value of {key} holds the control character U+{ord(found[0]):04X}",
+            f"the value of {key} holds the control character U+{ord(unreadable[0]):04X}",
             hint="remove it, or keep the value in a Secret",
         )
     return text
@@ -183,16 +183,16 @@ def places(
 
     ``row`` gives the place of a literal, ``find`` the real path of a file. The arguments are those of an object made.
     """
-    found = {
+    places_by_key = {
         _literal(literal, number)[0]: row(number) for number, literal in enumerate(arguments.get("literals") or ())
     }
     for path in (*(arguments.get("envs") or ()), *filter(None, [arguments.get("env")])):
         for number, line in enumerate(read(path).splitlines(keepends=True), 1):
-            found |= dict.fromkeys((key for key, _ in _env_lines(line, path)), f"{find(path)}:{number}")
+            places_by_key |= dict.fromkeys((key for key, _ in _env_lines(line, path)), f"{find(path)}:{number}")
     for source in arguments.get("files") or ():
         key, path = _file_source(source)
-        found[key] = f"{find(path)}:1"
-    return found
+        places_by_key[key] = f"{find(path)}:1"
+    return places_by_key
 
 
 def _literal(literal: str, number: int) -> tuple[str, bytes]:

@@ -212,9 +212,9 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
         except Mismatch as error:
             faults.append(InvalidInput(error.message, location=place(file, text, error.path), hint=error.hint))
     raise_all(faults)
-    found = Kustomization(file, folder, fields, text, duplicate)
-    _check(found)
-    return found
+    kustomization = Kustomization(file, folder, fields, text, duplicate)
+    _check(kustomization)
+    return kustomization
 
 
 def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
@@ -228,34 +228,34 @@ def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
             raise error from None
 
 
-def _check(found: Kustomization) -> None:
-    fields = found.fields
+def _check(kustomization: Kustomization) -> None:
+    fields = kustomization.fields
     kind = fields.setdefault("kind", "Kustomization")
     if kind not in _VERSIONS:
         raise InvalidInput(
             f"kind {kind!r} is neither Kustomization nor Component",
-            location=found.where("kind"),
+            location=kustomization.where("kind"),
             hint="correct the kind",
         )
     version = fields.setdefault("apiVersion", _VERSIONS[kind])
     if version != _VERSIONS[kind]:
         raise InvalidInput(
             f"apiVersion {version!r} is not known for kind {kind}",
-            location=found.where("apiVersion"),
+            location=kustomization.where("apiVersion"),
             hint=f"write {_VERSIONS[kind]}",
         )
     if fields.keys() <= {"apiVersion", "kind"}:
-        raise EmptyRender("the kustomization is empty", location=found.file, hint="name at least one resource")
+        raise EmptyRender("the kustomization is empty", location=kustomization.file, hint="name at least one resource")
     for field in sorted(REFUSED & fields.keys()):
         raise InvalidInput(
             f"{field} is not supported: helmCharts and the like run a program",
-            location=found.where(field),
+            location=kustomization.where(field),
             hint="render the chart to a file and list it in resources",
         )
     for index, option in enumerate(fields.get("buildMetadata") or ()):
         if option not in BUILD_METADATA:
             raise InvalidInput(
                 f"unknown option {option!r} in buildMetadata",
-                location=found.where("buildMetadata", index),
+                location=kustomization.where("buildMetadata", index),
                 hint=f"known are {', '.join(BUILD_METADATA)}",
             )

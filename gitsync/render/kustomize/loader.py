@@ -29,16 +29,16 @@ class Loader:
 
     def kustomization(self) -> Kustomization | None:
         """Return the folder's kustomization, or None where it has none; reject two, and one that may not be read."""
-        found = [(name, path) for name in FILE_NAMES if (path := self._kustomization_file(name))]
-        if not found:
+        files = [(name, path) for name in FILE_NAMES if (path := self._kustomization_file(name))]
+        if not files:
             return None
-        if len(found) > 1:
+        if len(files) > 1:
             raise InvalidInput(
-                f"the folder has {' and '.join(name for name, _ in found)}",
+                f"the folder has {' and '.join(name for name, _ in files)}",
                 location=self.folder or ".",
                 hint="keep one of them",
             )
-        name, path = found[0]
+        name, path = files[0]
         file = join(self.folder, name)
         return self.files.parsed(
             path,

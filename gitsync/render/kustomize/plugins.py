@@ -168,15 +168,15 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], loca
         return [item]
     if any(item.get(name) is not None for name in ("source", "sourceValue")) or item.get("targets"):
         raise InvalidInput("a replacement has a path and a source", location=location, hint="keep one of them")
-    found: list[Mapping[str, Any]] = []
+    replacement_rows: list[Mapping[str, Any]] = []
     documents = read_yaml11(read(path), path)
     if not documents:
         raise InvalidInput("the file holds no replacement", location=path, hint="add a source and targets")
     for document in documents:
         shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
         checked = conform(document, shape, is_open=True)
-        found += checked if isinstance(checked, list) else [checked]
-    return found
+        replacement_rows += checked if isinstance(checked, list) else [checked]
+    return replacement_rows
 
 
 _TARGET: Final = Struct({"selector": SELECTOR, "fieldPath": TEXT, "filePathPosition": NUMBER}, is_open=True)

@@ -201,8 +201,8 @@ class _Index:
             for resource in self._by_name[name]:
                 places.setdefault(self.face(resource).id.namespace, []).append(resource)
         places = self._by_place[name]
-        found = [resource for place in dict.fromkeys(namespaces) for resource in places.get(place) or ()]
-        return sorted(found, key=lambda resource: self._position[id(resource)]) if len(found) > 1 else found
+        resources = [resource for place in dict.fromkeys(namespaces) for resource in places.get(place) or ()]
+        return sorted(resources, key=lambda resource: self._position[id(resource)]) if len(resources) > 1 else resources
 
 
 def _face(resource: Resource, scopes: Scopes) -> _Face:
@@ -262,9 +262,9 @@ class _Referrer:
 
     def _set_scalar(self, holder: Any, key: Any, target: Gvk, spec: FieldSpec) -> None:
         name = text_of(holder[key])
-        found = self._select(self._candidates(name), target, spec, with_namespace=False)
-        if found is not None and found.name != name:
-            holder[key] = found.name
+        referent = self._select(self._candidates(name), target, spec, with_namespace=False)
+        if referent is not None and referent.name != name:
+            holder[key] = referent.name
 
     def _set_mapping(self, holder: dict[str, Any], target: Gvk, spec: FieldSpec) -> None:
         if "name" not in holder:
@@ -277,12 +277,12 @@ class _Referrer:
         candidates = self._candidates(text_of(holder["name"]))
         if "namespace" in holder:
             candidates = self._in_namespace(candidates, text_of(holder["namespace"]))
-        found = self._select(candidates, target, spec, with_namespace=True)
-        if found is None:
+        referent = self._select(candidates, target, spec, with_namespace=True)
+        if referent is None:
             return
-        holder["name"] = found.name
-        if found.namespace:
-            holder["namespace"] = found.namespace
+        holder["name"] = referent.name
+        if referent.namespace:
+            holder["namespace"] = referent.namespace
 
     def _candidates(self, name: str) -> list[Resource]:
         """Return what had the name and may be referred to from here."""
@@ -304,7 +304,7 @@ class _Referrer:
     ) -> Resource | None:
         """Return the one candidate that is meant, None where there is none; refuse a choice."""
         role = self._role(spec)
-        found = [
+        matching = [
             candidate
             for candidate in candidates
             if any(target.selects(gvk) for gvk in self._index.face(candidate).kinds)
@@ -312,17 +312,19 @@ class _Referrer:
             and self._may_see(candidate)
         ]
         for allow_empty in (True, False):
-            if len(found) > 1:
-                found = [candidate for candidate in found if _same_affixes(candidate, self._resource, allow_empty)]
-        if len({(candidate.name, candidate.namespace if with_namespace else "") for candidate in found}) > 1:
-            names = ", ".join(str(self._index.face(candidate).id) for candidate in found)
+            if len(matching) > 1:
+                matching = [
+                    candidate for candidate in matching if _same_affixes(candidate, self._resource, allow_empty)
+                ]
+        if len({(candidate.name, candidate.namespace if with_namespace else "") for candidate in matching}) > 1:
+            names = ", ".join(str(self._index.face(candidate).id) for candidate in matching)
             raise InvalidInput(
                 f"{spec.path} could refer to any of {names}",
                 location=self._resource.origin.file,
                 object=str(self._id),
                 hint="give them different names, or name the namespace",
             )
-        return found[0] if found else None
+        return matching[0] if matching else None
 
     def _may_see(self, candidate: Resource) -> bool:
         now = self._index.face(candidate).id

@@ -60,15 +60,15 @@ def _put_all(resources: Sequence[Resource], value: Any, target: Mapping[str, Any
 
 
 def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
-    found = [resource for resource in resources if any(is_selected(id_, source) for id_ in scopes.all_ids(resource))]
-    if len(found) != 1:
+    sources = [resource for resource in resources if any(is_selected(id_, source) for id_ in scopes.all_ids(resource))]
+    if len(sources) != 1:
         wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
-        what = f"{len(found)} resources match" if found else "no resource matches"
+        what = f"{len(sources)} resources match" if sources else "no resource matches"
         raise InvalidInput(f"{what} the source of a replacement ({wanted})", hint="name exactly one")
     path = source.get("fieldPath") or _NAME
-    subject = f"{found[0].gvk.kind} {found[0].name}"
+    subject = f"{sources[0].gvk.kind} {sources[0].name}"
     try:
-        value = lookup(found[0].manifest, split(path))
+        value = lookup(sources[0].manifest, split(path))
     except InvalidInput as error:
         raise InvalidInput(f"the source field {path}: {error.message}", object=subject, hint=error.hint) from None
     if value is None or value == {} or value == []:
@@ -127,16 +127,16 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
     if _put_inside(manifest, split(path), value, create, subject):
         return
     try:
-        found = slots(manifest, split(path), create)
+        fields = slots(manifest, split(path), create)
     except InvalidInput as error:
         raise InvalidInput(
             f"{failed}: {error.message}", location=resource.origin.file, object=subject, hint=error.hint
         ) from None
-    if not found:
+    if not fields:
         raise InvalidInput(
             failed, location=resource.origin.file, object=subject, hint="correct fieldPaths, or set options.create"
         )
-    for slot in found:
+    for slot in fields:
         slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
     resource.check_names()
     if split(path) in (("metadata",), ("metadata", "annotations")):

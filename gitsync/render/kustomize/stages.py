@@ -173,8 +173,8 @@ class Stages:
             yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
 
     def _scale(self, resources: Sequence[Resource], rule: transformers.ReplicaRule) -> None:
-        found = self._by_name.among(resources, {"name": rule.name})
-        transformers.set_replicas(found, rule, self._context.scopes, self._context.steps)
+        workloads = self._by_name.among(resources, {"name": rule.name})
+        transformers.set_replicas(workloads, rule, self._context.scopes, self._context.steps)
 
     def _images(self) -> Iterator[Stage]:
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
@@ -188,11 +188,13 @@ class Stages:
         for index, item in self._file.rows("replacements"):
             where = self._file.where("replacements", index)
             with self._context.errors:
-                found = plugins.read_replacement(item, partial(self._loader.read, location=where), where)
-                yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
+                replacement_rows = plugins.read_replacement(item, partial(self._loader.read, location=where), where)
+                yield Stage(
+                    "ReplacementTransformer", where, partial(self._replace, replacement_rows), times=0 if index else 1
+                )
 
-    def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
-        for item in found:
+    def _replace(self, replacement_rows: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
+        for item in replacement_rows:
             replacements.replace(resources, item, self._context.scopes, self._context.steps, self._by_name)
 
 

@@ -36,8 +36,8 @@ def set_inside(
         if len(documents) != 1 or not isinstance(documents[0], dict | list):
             return None
         document = documents[0]
-        found = slots(document, path, create)
-        changed = [(slot, new_value(slot)) for slot in found]
+        fields = slots(document, path, create)
+        changed = [(slot, new_value(slot)) for slot in fields]
     except InvalidInput:
         return None
     if not changed:

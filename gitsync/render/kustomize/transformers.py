@@ -61,9 +61,9 @@ def refuse_duplicates(resources: Sequence[Resource], namespace: str, scopes: Sco
     ids = scopes.ids_of(resources)
     if len(set(ids)) == len(ids):
         return
-    seen: dict[object, Resource] = {}
+    by_id: dict[object, Resource] = {}
     for id_, resource in zip(ids, resources, strict=True):
-        other = seen.setdefault(id_, resource)
+        other = by_id.setdefault(id_, resource)
         if other is not resource:
             raise InvalidInput(
                 f"the namespace {namespace} would hold it twice",
@@ -107,8 +107,8 @@ def put_namespace(resource: Resource, rule: NamespaceRule, scopes: Scopes) -> No
 
 
 def _subjects(manifest: Manifest, which: str) -> Iterator[dict[str, Any]]:
-    found = manifest.get("subjects")
-    for subject in found if isinstance(found, list) and which != "none" else ():
+    subjects = manifest.get("subjects")
+    for subject in subjects if isinstance(subjects, list) and which != "none" else ():
         if isinstance(subject, dict) and (
             subject.get("kind") == "ServiceAccount"
             if which == "allServiceAccounts"
@@ -217,16 +217,16 @@ def set_replicas(resources: Sequence[Resource], rule: ReplicaRule, scopes: Scope
         kinds = [id_.gvk for id_ in scopes.all_ids(resource) if id_.name == name]
         return [spec for spec in specs if any(spec.gvk.selects(gvk) for gvk in kinds)]
 
-    def put_all(found: Iterable[Resource]) -> None:
-        for resource in found:
+    def put_all(workloads: Iterable[Resource]) -> None:
+        for resource in workloads:
             for spec in fitting(resource):
                 if spec.gvk.selects(resource.gvk):
                     with _placed(resource):
                         visit(resource.editable, spec, put, int)
 
-    found = [resource for resource in resources if fitting(resource)]
-    steps.run(("replicas", hashable([name, count]), tuple(specs)), found, put_all)
-    if not found:
+    workloads = [resource for resource in resources if fitting(resource)]
+    steps.run(("replicas", hashable([name, count]), tuple(specs)), workloads, put_all)
+    if not workloads:
         kinds = ", ".join(spec.gvk.kind or "any kind" for spec in specs)
         raise InvalidInput(
             f"no resource with the name {name} has replicas (searched: {kinds})", hint="correct the name"
@@ -249,14 +249,14 @@ _ImageRule: TypeAlias = tuple[Callable[[Any, Any], None], Sequence[FieldSpec]]
 
 def _has_image(manifest: Manifest, rules: Iterable[_ImageRule], matchers: Iterable[Callable[[str], bool]]) -> bool:
     """Return whether any rule changes the manifest, or refuses it."""
-    found: list[Any] = []
+    images: list[Any] = []
 
     def note(holder: Any, key: Any) -> None:
-        found.append(holder[key])
+        images.append(holder[key])
 
     _put_images(manifest, [(note, specs) for _, specs in rules])
     return any(
-        isinstance(value, dict | list) or any(matches(text_of(value)) for matches in matchers) for value in found
+        isinstance(value, dict | list) or any(matches(text_of(value)) for matches in matchers) for value in images
     )
 
 

@@ -141,12 +141,12 @@ object               apiextensions.k8s.io/v1beta1 CustomResourceDefinition
 
 
 def _kinds() -> dict[Gvk, str]:
-    found = {}
+    types = {}
     for line in _KINDS.strip().splitlines():
         api_version, *kinds = line[21:].split()
         group, _, version = api_version.rpartition("/")
-        found.update({Gvk(group, version, kind): line[:21].strip() for kind in kinds})
-    return found
+        types.update({Gvk(group, version, kind): line[:21].strip() for kind in kinds})
+    return types
 
 
 class BuiltInSchema:
@@ -204,8 +204,8 @@ class OpenApiSchema:
 
     def root(self, gvk: Gvk) -> Any:
         """Return the definition of a kind."""
-        found = self._roots.get(gvk)
-        return self._beneath.root(gvk) if found is None and self._beneath else found
+        definition = self._roots.get(gvk)
+        return self._beneath.root(gvk) if definition is None and self._beneath else definition
 
     def field(self, type_: Any, name: str) -> Field:
         """Return what a definition says of a field."""
@@ -214,27 +214,27 @@ class OpenApiSchema:
         properties = type_.get("properties")
         additional = type_.get("additionalProperties")
         if isinstance(properties, dict) and name in properties:
-            found = self._resolved(properties[name])
+            definition = self._resolved(properties[name])
         elif isinstance(additional, dict):
-            found = self._resolved(additional)
+            definition = self._resolved(additional)
         else:
             return UNKNOWN
-        if not isinstance(found, dict):
-            return UNKNOWN if found is None else Field((), found)
-        if found.get("type") == "array":
-            return Field(_keys(found), self._resolved(found.get("items")))
-        return Field((), found)
+        if not isinstance(definition, dict):
+            return UNKNOWN if definition is None else Field((), definition)
+        if definition.get("type") == "array":
+            return Field(_keys(definition), self._resolved(definition.get("items")))
+        return Field((), definition)
 
     def scopes(self) -> dict[Gvk, bool]:
         """Return whether each kind that has paths is namespaced."""
-        found: dict[Gvk, bool] = {}
+        is_namespaced: dict[Gvk, bool] = {}
         for path, item in self._paths.items() if isinstance(self._paths, dict) else ():
             verb = item.get("get") if isinstance(item, dict) else None
             gvk = verb.get("x-kubernetes-group-version-kind") if isinstance(verb, dict) else None
             if isinstance(gvk, dict):
                 key = Gvk(str(gvk.get("group", "")), str(gvk.get("version", "")), str(gvk.get("kind", "")))
-                found[key] = found.get(key, False) or "namespaces/{namespace}" in path
-        return found
+                is_namespaced[key] = is_namespaced.get(key, False) or "namespaces/{namespace}" in path
+        return is_namespaced
 
     def _resolved(self, definition: Any) -> Any:
         for _ in range(_MAX_REFERENCES):

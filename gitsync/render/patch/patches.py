@@ -168,15 +168,15 @@ class Patcher:
         meta = merge.get("metadata") or {}
         gvk = gvk_of(merge)
         wanted = Id(gvk, self._scopes.effective(gvk, text_of(meta.get("namespace"))), text_of(meta.get("name")))
-        found = [resource for resource in self._by_id.get(wanted) or () if resource.manifest]
-        if len(found) != 1:
-            what = f"{len(found)} resources match" if found else "no resource matches"
+        resources = [resource for resource in self._by_id.get(wanted) or () if resource.manifest]
+        if len(resources) != 1:
+            what = f"{len(resources)} resources match" if resources else "no resource matches"
             raise InvalidInput(
                 f"{what} the patch for {gvk} {wanted.name}",
                 object=str(wanted),
                 hint="correct apiVersion, kind, name and namespace, or give the patch a target",
             )
-        return found[0]
+        return resources[0]
 
     def _merge_all(self, targets: Sequence[Resource], merge: Manifest, patch: Patch) -> None:
         for target in targets:

@@ -191,15 +191,15 @@ def _drop_blanks(mapping: dict[str, Any]) -> None:
 
 def _by_keys(items: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any] | None:
     """Return the items by their key values, or None where one lacks a key or shares its values."""
-    found: dict[tuple[str, ...], Any] = {}
+    items_by_key: dict[tuple[str, ...], Any] = {}
     for item in items if isinstance(items, list) else ():
         if not isinstance(item, dict):
             return None
         values = tuple(_key_text(item, key) for key in keys)
-        if values in found or not all(values):
+        if values in items_by_key or not all(values):
             return None
-        found[values] = item
-    return found
+        items_by_key[values] = item
+    return items_by_key
 
 
 def _shape(value: Any) -> type:
@@ -240,23 +240,23 @@ def _take_list_directive(patch: list[Any], path: tuple[str, ...]) -> str:
 
 def _united(old: list[Any], new: Any) -> list[Any]:
     """Return the plain values of the patch, then the others, each once."""
-    found: dict[str, Any] = {}
+    by_text: dict[str, Any] = {}
     for value in (*(new if isinstance(new, list) else ()), *old):
         if isinstance(value, dict | list) and _DIRECTIVE not in value:
             raise InvalidInput("an item of a list of plain values is none", hint="write plain values")
         if value is not None:
-            found.setdefault(text_of(value), value)
-    return list(found.values())
+            by_text.setdefault(text_of(value), value)
+    return list(by_text.values())
 
 
 def _wanted(sources: list[list[Any]], keys: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the key values of all items, each once; with several keys, one that lacks a key joins its like."""
-    found: dict[tuple[str, ...], None] = {}
+    rows: dict[tuple[str, ...], None] = {}
     for source in sources:
         for item in source:
             members = item if isinstance(item, dict) else {}
-            found[tuple(_key_text(members, key) for key in keys)] = None
-    values = list(found)
+            rows[tuple(_key_text(members, key) for key in keys)] = None
+    values = list(rows)
     if len(keys) > 1 and any("" in row for row in values):
         for first in range(len(values)):
             for second in range(len(values)):

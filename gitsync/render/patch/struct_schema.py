@@ -98,7 +98,7 @@ def _scalar(value: Any, shape: Scalar, path: Path) -> Any:
 
 
 def _struct(value: dict[str, Any], shape: Struct, path: Path, is_open: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, item in value.items():
         name = key if key in shape.members else _same_letters(key, shape.members)
         if name is None:
@@ -106,8 +106,8 @@ def _struct(value: dict[str, Any], shape: Struct, path: Path, is_open: bool) -> 
                 continue
             raise _unknown(key, shape.members, (*path, key))
         if item is not None:
-            found[name] = conform(item, shape.members[name], (*path, key), is_open=is_open)
-    return found
+            members[name] = conform(item, shape.members[name], (*path, key), is_open=is_open)
+    return members
 
 
 def _same_letters(key: str, members: Mapping[str, Shape]) -> str | None:

@@ -51,39 +51,39 @@ def _names(item: Any) -> list[str]:
     """Return the parts that may mean an item: by its first key, by its first two, and so on."""
     if not isinstance(item, dict):
         return []
-    given = (key for key in _KEYS if item.get(key) not in (None, "") and not isinstance(item[key], dict | list))
-    pairs = [f"{key}={text_of(item[key])}" for key in given]
+    keys = (key for key in _KEYS if item.get(key) not in (None, "") and not isinstance(item[key], dict | list))
+    pairs = [f"{key}={text_of(item[key])}" for key in keys]
     return [f"[{','.join(pairs[: count + 1])}]" for count in range(len(pairs))]
 
 
 def indexes(value: Any, path: FieldPath) -> tuple[str | int, ...]:
     """Return a path in which items are indexes, as far as the value has it."""
-    found: list[str | int] = []
+    parts: list[str | int] = []
     for part in path:
         if isinstance(value, dict) and part in value:
-            found.append(part)
+            parts.append(part)
             value = value[part]
         elif isinstance(value, list):
             index = _index(value, part)
             if index is None:
                 break
-            found.append(index)
+            parts.append(index)
             value = value[index]
         else:
             break
-    return tuple(found)
+    return tuple(parts)
 
 
 def with_all_keys(manifest: Manifest, path: FieldPath) -> FieldPath:
     """Return a path in which items are named by all their keys: a patch may name them by any of them."""
-    found: list[str] = []
+    parts: list[str] = []
     value: Any = manifest
     for part in path:
         key = _index(value, part) if isinstance(value, list) else part
         value = value[key]
         names = _names(value) if isinstance(key, int) and not part.isdigit() else []
-        found.append(names[-1] if names else part)
-    return tuple(found)
+        parts.append(names[-1] if names else part)
+    return tuple(parts)
 
 
 def _index(items: list[Any], part: str) -> int | None:

@@ -78,9 +78,9 @@ class History:
     def _follow_renames(self, lists: dict[FieldPath, list[str]]) -> None:
         """Give the fields of list items whose keys have changed the history of the item that was in their place."""
         for path, parts in lists.items():
-            before = self._lists.get(path, [])
-            for old, new in zip(before, parts, strict=False):  # a step may also append
-                if old not in parts and new not in before:
+            old_parts = self._lists.get(path, [])
+            for old, new in zip(old_parts, parts, strict=False):  # a step may also append
+                if old not in parts and new not in old_parts:
                     for table in (self.leaves, self.original, self.changes, self._lists):
                         _move(table, (*path, old), (*path, new))
         self._lists = lists

@@ -38,10 +38,10 @@ class SourceFile(NamedTuple):
             document = _documents(self.content, self.file)[self.document]
         except (InvalidInput, IndexError):
             return self.file
-        found = indexes(document, path)
-        for end in range(len(found), -1, -1):
-            if found[:end] in lines:
-                return f"{self.file}:{lines[found[:end]]}"
+        parts = indexes(document, path)
+        for end in range(len(parts), -1, -1):
+            if parts[:end] in lines:
+                return f"{self.file}:{lines[parts[:end]]}"
         return self.file
 
 

@@ -47,14 +47,14 @@ def trace(made: Rendered, wanted: FieldSelection) -> Traces:
     known = {
         ref_of(manifest): (manifest, history) for manifest, history in zip(made.manifests, made.provenance, strict=True)
     }
-    found: Traces = {}
+    traces: Traces = {}
     for ref, fields in wanted.items():
         anywhere = ObjectRef(ref.group, ref.kind, "", ref.name)
         if ref in known or anywhere in known:
             manifest, history = known.get(ref) or known[anywhere]
             steps = {field: _steps(manifest, history, field) for field in fields}
-            found[ref] = {field: setters for field, setters in steps.items() if setters}
-    return found
+            traces[ref] = {field: setters for field, setters in steps.items() if setters}
+    return traces
 
 
 def _steps(manifest: Manifest, history: History, field: str) -> tuple[FieldSetter, ...]:
@@ -96,8 +96,8 @@ def locate_field(tree: Tree, files: Iterable[str], manifest: Manifest, field: st
     documents of the same kind whose name the rendered name contains, since overlays add to names; the one that has
     most of the path wins.
     """
-    found = [place for file in files for place in _places(tree, file, manifest, field)]
-    best = max(found, default=None)
+    candidates = [place for file in files for place in _places(tree, file, manifest, field)]
+    best = max(candidates, default=None)
     return f"{best.file}:{best.line}" if best is not None else ""
 
 

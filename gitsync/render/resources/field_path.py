@@ -124,11 +124,11 @@ def _index(node: Any, index: int, rest: tuple[str, ...], create: Callable[[], An
 def _matching(node: Any, part: str, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
     key, wanted = _key_value(part)
     items = _items(node, part)
-    found = list(_matches(items, key, wanted, rest, create))
-    if not found and create is not None:
+    matches = list(_matches(items, key, wanted, rest, create))
+    if not matches and create is not None:
         items.append({key: wanted} if key else wanted)
-        found = list(_matches(items, key, wanted, rest, create))
-    yield from found
+        matches = list(_matches(items, key, wanted, rest, create))
+    yield from matches
 
 
 def _matches(

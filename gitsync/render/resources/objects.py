@@ -25,7 +25,7 @@ def objects_in(text: bytes | str, file: str, *, generates_names: bool = False) -
     Raise InvalidInput with ``file:line`` for objects without a kind or a name.
     """
     documents = read_all(text, file, limits=_STYLED)
-    found: list[tuple[int, Manifest]] = []
+    objects: list[tuple[int, Manifest]] = []
     waiting: list[tuple[int, tuple[str | int, ...], Any]] = [
         (index, (), document) for index, document in enumerate(documents)
     ]
@@ -40,7 +40,7 @@ def objects_in(text: bytes | str, file: str, *, generates_names: bool = False) -
             faults.append(InvalidInput(what, location=place(file, source, (*path, *inside), index), hint=hint))
             continue
         if not _is_list(document):
-            found.append((index, document))
+            objects.append((index, document))
             continue
         items = document.get("items")
         if items is not None and not isinstance(items, list):
@@ -50,7 +50,7 @@ def objects_in(text: bytes | str, file: str, *, generates_names: bool = False) -
             )
         waiting += [(index, (*path, "items", position), item) for position, item in enumerate(items or ()) if item]
     raise_all(faults)
-    return found
+    return objects
 
 
 def _named(document: Any) -> Any:

@@ -56,7 +56,7 @@ def compile_pattern(text: str) -> Any:
 @lru_cache(maxsize=1024)
 def requirements(text: str) -> tuple[Callable[[Mapping[str, str]], bool], ...]:
     """Return the requirements of a label selector such as ``app=web,tier in (a, b),!old``."""
-    found: list[Callable[[Mapping[str, str]], bool]] = []
+    conditions: list[Callable[[Mapping[str, str]], bool]] = []
     position = 0
     while position < len(text):
         match = re.compile(_REQUIREMENT).match(text, position)
@@ -64,9 +64,9 @@ def requirements(text: str) -> tuple[Callable[[Mapping[str, str]], bool], ...]:
             raise InvalidInput(
                 f"{text!r} is not a label selector", hint="write requirements such as app=web,tier in (a, b)"
             )
-        found.append(_requirement(match))
+        conditions.append(_requirement(match))
         position = match.end()
-    return tuple(found)
+    return tuple(conditions)
 
 
 def _requirement(match: re.Match[str]) -> Callable[[Mapping[str, str]], bool]:
@@ -92,11 +92,11 @@ def _requirement(match: re.Match[str]) -> Callable[[Mapping[str, str]], bool]:
 
 def _compares(first: str | None, operator: str, second: str) -> bool:
     try:
-        left = int(first or "")
-        right = int(second)
+        number = int(first or "")
+        limit = int(second)
     except ValueError:
         return False
-    return left > right if operator == ">" else left < right
+    return number > limit if operator == ">" else number < limit
 
 
 def check_labels(selector: Mapping[str, Any]) -> None:
@@ -121,7 +121,7 @@ def select(resources: Iterable[Resource], selector: Mapping[str, Any], scopes: S
     names = pattern(selector.get("name") or "")
     namespaces = pattern(selector.get("namespace") or "")
     groups, versions, kinds = (pattern(selector.get(part) or "") for part in ("group", "version", "kind"))
-    found = []
+    selected = []
     for resource in resources:
         gvk = resource.gvk
         if not (kinds(gvk.kind) and groups(gvk.group) and versions(gvk.version)):
@@ -133,8 +133,8 @@ def select(resources: Iterable[Resource], selector: Mapping[str, Any], scopes: S
         if not (namespaces(original.namespace) or namespaces(now.namespace)):
             continue
         if has_labels(resource, selector):
-            found.append(resource)
-    return found
+            selected.append(resource)
+    return selected
 
 
 def is_selected(id_: Id, selector: Mapping[str, Any]) -> bool:
@@ -173,6 +173,6 @@ class NameIndex:
         if self._found is None:
             self._found = {}
             for resource in resources:
-                for known in {self._scopes.id_of(resource).name, *(before.name for before in resource.previous)}:
+                for known in {self._scopes.id_of(resource).name, *(previous.name for previous in resource.previous)}:
                     self._found.setdefault(known, []).append(resource)
         return self._found.get(name, ())

@@ -232,14 +232,14 @@ def block_lines(text: str) -> dict[Path, int] | None:
     value = read_block(text, LIMITS, marks)
     if value is UNREAD:
         return None
-    found: dict[Path, int] = {(): marks[0][2]} if marks else {}
+    lines: dict[Path, int] = {(): marks[0][2]} if marks else {}
     paths: dict[int, Path] = {id(value): ()}
     for holder, key, line in marks:
         path = (*paths[id(holder)], key)
-        found[path] = line
+        lines[path] = line
         if isinstance(holder[key], dict | list):
             paths[id(holder[key])] = path
-    return found
+    return lines
 
 
 def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:

@@ -79,11 +79,11 @@ def _bad_start(character: str, line: int) -> Fault:
 
 def duplicate_key(text: str) -> tuple[str | int, int, int]:
     """Return a key that a mapping of the text has twice, with both lines from 0."""
-    seen: dict[Path, int] = {}
+    lines: dict[Path, int] = {}
     for path, line, _ in places(text):
-        if path in seen:
-            return path[-1], seen[path], line
-        seen[path] = line
+        if path in lines:
+            return path[-1], lines[path], line
+        lines[path] = line
     raise AssertionError("the text has no duplicate key")
 
 

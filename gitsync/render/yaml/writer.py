@@ -196,18 +196,18 @@ def _sorted(keys: tuple[str, ...]) -> list[str]:
     return sorted(keys, key=cmp_to_key(_compare))
 
 
-def _compare(left: str, right: str) -> int:
+def _compare(first: str, second: str) -> int:
     """Order keys as go-yaml does: numbers inside them by value, letters after everything else."""
-    for position, (a, b) in enumerate(zip(left, right, strict=False)):
+    for position, (a, b) in enumerate(zip(first, second, strict=False)):
         if a == b:
             continue
         if a.isalpha() or b.isalpha():
             is_less = a < b if a.isalpha() and b.isalpha() else b.isalpha()
             return -1 if is_less else 1
-        seed = int("0" in (a, b) and left[:position].rstrip("0")[-1:].isdecimal())
-        ranks = ((*_number_at(key, position, seed), key[position]) for key in (left, right))
+        seed = int("0" in (a, b) and first[:position].rstrip("0")[-1:].isdecimal())
+        ranks = ((*_number_at(key, position, seed), key[position]) for key in (first, second))
         return -1 if next(ranks) < next(ranks) else 1
-    return len(left) - len(right)
+    return len(first) - len(second)
 
 
 def _number_at(key: str, position: int, seed: int) -> tuple[int, int]:

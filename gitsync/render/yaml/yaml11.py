@@ -53,14 +53,14 @@ def _flagged(value: Any, node: Any) -> Any:
         return [_flagged(item, inner) for item, inner in zip(value, node.value, strict=True)]
     if node.id != "mapping" or not isinstance(value, dict):
         return value
-    found = dict(value)
+    flagged = dict(value)
     for key_node, inner in node.value:
         key = key_node.value
         if key in value:
-            del found[key]
+            del flagged[key]
             name = str(_WORDS[key]).lower() if key in _WORDS and not key_node.style else key
-            found[name] = _flagged(value[key], inner)
-    return found
+            flagged[name] = _flagged(value[key], inner)
+    return flagged
 
 
 def reject_ambiguous_bools(manifests: Iterable[Manifest], passed: Iterable[Manifest] = ()) -> None:
@@ -74,10 +74,10 @@ def reject_ambiguous_bools(manifests: Iterable[Manifest], passed: Iterable[Manif
         data = manifest.get("data")
         if manifest.get("kind") != "ConfigMap" or id(manifest) in done or not isinstance(data, dict):
             continue
-        found = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, Yaml11Bool)]
-        if found:
+        ambiguous = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, Yaml11Bool)]
+        if ambiguous:
             raise InvalidInput(
-                f"{', '.join(found)}: a string for some readers of YAML, true or false for others",
+                f"{', '.join(ambiguous)}: a string for some readers of YAML, true or false for others",
                 object=str(ref_of(manifest)),
                 hint="quote it",
             )

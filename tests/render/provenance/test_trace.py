@@ -135,9 +135,7 @@ def test_the_line_of_a_field_is_found(field: str, place: str) -> None:
 
 def test_an_overlay_may_have_added_to_the_name() -> None:
     tree = Files(base_web=BASE)
-    assert (
-        locate_field(tree, ["base/web.yaml"], deployed("prod-web-v2"), ".spec.replicas") == "base/web.yaml:11"
-    )
+    assert locate_field(tree, ["base/web.yaml"], deployed("prod-web-v2"), ".spec.replicas") == "base/web.yaml:11"
 
 
 def test_what_no_file_says_has_no_place() -> None:
@@ -146,6 +144,4 @@ def test_what_no_file_says_has_no_place() -> None:
 
 def test_a_file_that_cannot_be_read_is_passed_over() -> None:
     tree = Files(broken="a: [", base_web=BASE)
-    assert (
-        locate_field(tree, ["broken.yaml", "base/web.yaml"], deployed(), ".spec.replicas") == "base/web.yaml:11"
-    )
+    assert locate_field(tree, ["broken.yaml", "base/web.yaml"], deployed(), ".spec.replicas") == "base/web.yaml:11"
