@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import quote
 import orjson
 
 from gitsync.errors import ClusterUnavailable, InvalidInput, Refused, one_line
+from gitsync.files import PRIVATE, create_file
 from gitsync.integrations.http import RequestFailed, host_of, request
 
 _TIMEOUT = 30.0
@@ -29,9 +29,7 @@ def address_file(data: Path) -> Path:
 def local_token(data: Path) -> str:
     """Return the token for the dashboard on loopback, which stays the same; commands find it in the data folder."""
     file = data / _LOCAL_TOKEN
-    if not file.exists():
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as made:
-            made.write(f"{secrets.token_urlsafe(32)}\n")
+    create_file(file, f"{secrets.token_urlsafe(32)}\n", PRIVATE)
     return _token(file)
 
 

@@ -21,6 +21,7 @@ from gitsync.cli.output import say
 from gitsync.cli.processes.controller import further_processes
 from gitsync.cli.processes.reports import reports_of
 from gitsync.errors import InvalidInput
+from gitsync.files import PUBLIC, write_file
 from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, Proxy
@@ -159,7 +160,7 @@ def _announced(settings: Settings, url: str) -> Iterator[str]:
     """Write the URL into the data folder, where commands find it, while the dashboard accepts reviews."""
     file = address_file(settings.data)
     if not settings.web_read_only:
-        file.write_text(f"{url}\n", encoding="utf-8")
+        write_file(file, f"{url}\n", PUBLIC)
     try:
         yield url
     finally:

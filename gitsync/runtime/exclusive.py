@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from gitsync.errors import Conflict, GitsyncError, InvalidInput
+from gitsync.files import PUBLIC, create_file
 from gitsync.runtime.membership import MemberLease, MemberStore
 
 _log = logging.getLogger(__name__)
@@ -121,6 +122,5 @@ class ExclusiveLease:
 def identity_in(folder: Path, host: str) -> str:
     """Return the name of the controller of a data folder, which is the same after a restart, and of no other one."""
     file = folder / "identity"
-    if not file.exists():
-        file.write_text(uuid4().hex[:8], encoding="utf-8")
+    create_file(file, uuid4().hex[:8], PUBLIC)
     return f"{host}_{file.read_text(encoding='utf-8')}"

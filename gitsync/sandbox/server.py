@@ -25,6 +25,7 @@ from typing import TypeVar
 import orjson
 import uvloop
 
+from gitsync.files import PRIVATE, write_file
 from gitsync.sandbox import bootstrap
 from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
@@ -121,10 +122,8 @@ class Sandbox:
     def kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig file for the administrator, readable by its owner alone, and return its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.chmod(0o600)  # also when it was there before
         authority = base64.b64encode(self.authority.encode()).decode()
-        path.write_text(KUBECONFIG.format(url=self.tls_url, token=self.token, authority=authority), encoding="utf-8")
+        write_file(path, KUBECONFIG.format(url=self.tls_url, token=self.token, authority=authority), PRIVATE)
         return path
 
     @property

@@ -6,14 +6,14 @@ import contextlib
 import hashlib
 import logging
 import os
-import threading
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 import gitsync.render
+from gitsync.files import PRIVATE, write_file
 from gitsync.objects.application import Application
 from gitsync.render.build import Build
 from gitsync.workers import protocol
@@ -52,12 +52,9 @@ class KeptBuilds:
         if build.remotes:
             return
         message = {"renderer": self._renderer, "commit": commit, "build": protocol.of_build(build)}
-        file = self._file(app)
-        temporary = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(temporary, message)
-            temporary.replace(file)
+            write_file(self._file(app), orjson.dumps(message), PRIVATE)
         except OSError as error:
             _log.warning("a build was not kept, and will be rendered again after a restart: %s", error)
 
@@ -73,12 +70,6 @@ class KeptBuilds:
         source = app.source
         key = "\0".join((app.uid, source.repo_url, source.credentials_secret, source.path, source.renderer))
         return self._folder / hashlib.sha256(key.encode()).hexdigest()
-
-
-def _write(file: Path, message: dict[str, Any]) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(orjson.dumps(message))
 
 
 def _fingerprint(folder: Path) -> str:

@@ -22,6 +22,7 @@ from gitsync.cli.main import app
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
 from tests.asgi_server import serve
+from tests.child_process import child_process
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
@@ -130,19 +131,14 @@ def running(
     log = (cwd or Path(str(arguments[-1])).parent) / f"log-{time.monotonic_ns()}"
     with log.open("w") as out:
         command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
-        child = subprocess.Popen(
-            command,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {name: str(value) for name, value in environment.items()},
-            cwd=cwd,
-            text=True,
-        )
-    try:
-        yield child, log
-    finally:
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) in (0, 130), log.read_text()
+        options = {"stdout": out, "stderr": subprocess.STDOUT, "cwd": cwd, "text": True}
+        settings = os.environ | {name: str(value) for name, value in environment.items()}
+        with child_process(command, env=settings, **options) as child:
+            try:
+                yield child, log
+            finally:
+                child.send_signal(signal.SIGINT)
+                assert child.wait(30) in (0, 130), log.read_text()
 
 
 def line(log: Path, beginning: str) -> str:

@@ -17,6 +17,7 @@ from gitsync.errors import Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
 from tests.agents.factories import agent, changed, example, member, system
+from tests.child_process import child_process
 from tests.contract.manifests import config_map
 from tests.contract.stage import Stage, eventually, is_refused
 
@@ -142,14 +143,14 @@ def webhook(stage: Stage, configuration: str) -> Iterator[str]:
     """Run ``gitsync webhook`` and yield its URL."""
     given = ["--host", "127.0.0.1", "--port", "0", "--name", "127.0.0.1", "--namespace", stage.system]
     command = [sys.executable, "-m", "gitsync", "webhook", *given, "--kubeconfig", str(stage.kubeconfig)]
-    process = subprocess.Popen([*command, "--configuration", configuration], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().split()[-1]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-        process.stdout.close()
+    command += ["--configuration", configuration]
+    with child_process(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
 
 
 def test_the_webhook_refuses_what_a_schema_cannot_express(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from dataclasses import asdict
@@ -10,7 +11,11 @@ from types import TracebackType
 
 from gitsync.cluster.client import Client, Connection
 from gitsync.sandbox.faults import Fault
+from tests.child_process import child_process
 from tests.waiting import until
+
+START_SECONDS = 60.0
+"""Seconds in which the sandbox has to start, on a loaded machine."""
 
 
 class SandboxProcess:
@@ -18,22 +23,23 @@ class SandboxProcess:
 
     def __init__(self, folder: Path) -> None:
         self._kubeconfig = folder / "sandbox.kubeconfig"
-        command = [sys.executable, "-m", "gitsync", "sandbox", "--attached", "--kubeconfig", str(self._kubeconfig)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        self.id = self._process.pid
+        self._ending = contextlib.ExitStack()
 
     def __enter__(self) -> SandboxProcess:
-        until(self._kubeconfig.exists, 60)
-        self._client = Client(Connection(str(self._kubeconfig)))
+        command = [sys.executable, "-m", "gitsync", "sandbox", "--attached", "--kubeconfig", self._kubeconfig]
+        with contextlib.ExitStack() as ending:  # stops the process where the sandbox does not start
+            process = ending.enter_context(child_process(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+            until(self._kubeconfig.exists, START_SECONDS)
+            self._client = Client(Connection(str(self._kubeconfig)))
+            ending.callback(self._client.close)
+            self.id = process.pid
+            self._ending = ending.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.close()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
+        self._ending.close()
 
     def kubeconfig(self, path: Path) -> Path:
         """Write the kubeconfig to a file, and return its path."""

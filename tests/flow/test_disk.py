@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from tests.child_process import child_process
 from tests.flow.environment import World
 from tests.flow.factories import config_map
 from tests.small_disk import fill, small_disk
@@ -49,27 +50,26 @@ for life in itertools.count():
 def test_a_writer_that_is_killed_at_any_moment_loses_no_acknowledged_record(tmp_path: Path) -> None:
     file = tmp_path / "history.db"
     SqlRecords(Database(f"sqlite:///{file}")).close()
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, f"sqlite:///{file}"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert writer.stdin is not None
-    assert writer.stdout is not None
-    acknowledged: set[str] = set()
-    for life in range(KILLS):
-        writer.stdin.write(b"again\n")
-        writer.stdin.flush()
-        child, ours = 0, 0
-        while not child or ours < 1 + life % 3:
-            line = writer.stdout.readline().decode().strip()
-            if line.startswith("pid"):
-                child = int(line.split()[1])
-            else:
-                acknowledged.add(line)
-                ours += line.startswith(f"{life}-")
-        time.sleep(life % 17 / 4000)  # at another moment of the next write each time
-        os.kill(child, 9)
-    writer.communicate()
-    assert writer.returncode == 0
+    command = [sys.executable, "-c", WRITER, f"sqlite:///{file}"]
+    with child_process(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        acknowledged: set[str] = set()
+        for life in range(KILLS):
+            writer.stdin.write(b"again\n")
+            writer.stdin.flush()
+            child, ours = 0, 0
+            while not child or ours < 1 + life % 3:
+                line = writer.stdout.readline().decode().strip()
+                if line.startswith("pid"):
+                    child = int(line.split()[1])
+                else:
+                    acknowledged.add(line)
+                    ours += line.startswith(f"{life}-")
+            time.sleep(life % 17 / 4000)  # at another moment of the next write each time
+            os.kill(child, 9)
+        writer.communicate()
+        assert writer.returncode == 0
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     records = SqlRecords(Database(f"sqlite:///{file}"))

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from gitsync.sandbox.server import Sandbox
+from tests.child_process import child_process
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,12 +68,12 @@ def test_the_controller_runs_from_a_folder_that_it_may_not_write(writable: Path)
             "GITSYNC_WEB_TOKEN": "t" * 32,
         }
         command = [*user, str(image / "bin" / "gitsync"), "run", "--host", "0.0.0.0", "--port", "0"]
-        child = subprocess.Popen(command, cwd="/", env=environment, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            until(lambda: "dashboard ready at" in log.read_text(), 60, log.read_text)
-        finally:
-            child.send_signal(signal.SIGTERM)
-            assert child.wait(30) == 0, log.read_text()
+        with child_process(command, cwd="/", env=environment, stdout=output, stderr=subprocess.STDOUT) as child:
+            try:
+                until(lambda: "dashboard ready at" in log.read_text(), 60, log.read_text)
+            finally:
+                child.send_signal(signal.SIGTERM)
+                assert child.wait(30) == 0, log.read_text()
     assert (writable / "data" / "history.db").is_file()
     assert sorted((str(path), path.lstat().st_mtime_ns) for path in image.rglob("*")) == before
     assert not list(image.glob("lib/python*/site-packages/pip"))

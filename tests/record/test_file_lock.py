@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gitsync.errors import RecordUnavailable
 from gitsync.record.database import Database
 from gitsync.record.file_lock import held
 from gitsync.record.records import SqlRecords
+from tests.child_process import child_process
 
 _WRITER = """
 import sys
@@ -37,8 +39,10 @@ with held(Path(sys.argv[1]), 1):
 
 def test_two_processes_append_to_one_chain(tmp_path: Path) -> None:
     url, count = f"sqlite:///{tmp_path / 'history.db'}", 40
-    writers = [subprocess.Popen([sys.executable, "-c", _WRITER, url, str(count), name]) for name in "ab"]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    with ExitStack() as ending:
+        commands = [[sys.executable, "-c", _WRITER, url, str(count), name] for name in "ab"]
+        writers = [ending.enter_context(child_process(command)) for command in commands]
+        assert [writer.wait(60) for writer in writers] == [0, 0]
     records = SqlRecords(Database(url))
     assert records.verify() == ()
     assert {record.sync for record in records.export()} == {f"{name}-{n}" for name in "ab" for n in range(count)}
@@ -47,18 +51,14 @@ def test_two_processes_append_to_one_chain(tmp_path: Path) -> None:
 
 def test_a_write_waits_for_another_process_and_then_reports_it(tmp_path: Path) -> None:
     file = tmp_path / "history.db.lock"
-    holder = subprocess.Popen([sys.executable, "-c", _HOLDER, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert holder.stdin is not None
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    with pytest.raises(RecordUnavailable, match="another process has been writing"), held(file, 0.05):
-        pass
-    holder.kill()
-    holder.wait()
+    command = [sys.executable, "-c", _HOLDER, str(file)]
+    with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(RecordUnavailable, match="another process has been writing"), held(file, 0.05):
+            pass
     with held(file, 5):
         pass
-    holder.stdin.close()
-    holder.stdout.close()
 
 
 def test_a_lock_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:

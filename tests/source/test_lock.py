@@ -11,6 +11,7 @@ from pathlib import Path
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
+from tests.child_process import child_process
 from tests.git_repository import GitRepo
 
 HOLD = """
@@ -29,22 +30,21 @@ def test_a_mirror_waits_until_another_process_releases_it(tmp_path: Path) -> Non
     repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
     assert repositories.resolve(source, Credentials()) == commit
     (file,) = (tmp_path / "mirrors").glob("*.lock")
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
+    command = [sys.executable, "-c", HOLD, str(file)]
+    with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
 
-    def resolve() -> None:
-        repositories.resolve(source, Credentials())
-        found.set()
+        def resolve() -> None:
+            repositories.resolve(source, Credentials())
+            found.set()
 
-    waiting = threading.Thread(target=resolve, daemon=True)
-    waiting.start()
-    assert not found.wait(0.3)
-    holder.communicate()
-    assert found.wait(10)
-    waiting.join()
+        waiting = threading.Thread(target=resolve, daemon=True)
+        waiting.start()
+        assert not found.wait(0.3)
+        holder.communicate()
+        assert found.wait(10)
+        waiting.join()
 
 
 def test_two_processes_may_fetch_the_same_commits(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
+from tests.child_process import child_process
 from tests.git_http_server import GitServer
 from tests.git_processes import processes_with
 from tests.git_repository import GitRepo, git
@@ -136,10 +136,8 @@ def test_a_killed_controller_leaves_no_git_process_and_the_next_one_no_file(
     commit = repo.commit({"a.yaml": "1", "big": os.urandom(200_000)})
     url = server.url("origin.git")
     server.trickle = 0.001
-    process = subprocess.Popen([sys.executable, "-c", FETCH, str(folder), url, commit])
-    until(lambda: list(folder.glob("*/gitsync-incoming")) and len(processes_with(str(folder))) > 3, 60)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with child_process([sys.executable, "-c", FETCH, str(folder), url, commit]):  # killed at the end of the block
+        until(lambda: list(folder.glob("*/gitsync-incoming")) and len(processes_with(str(folder))) > 3, 60)
     until(lambda: not processes_with(str(folder)), 5, lambda: processes_with(str(folder)))
     server.trickle = 0.0
     assert leftovers(folder)

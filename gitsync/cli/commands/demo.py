@@ -21,6 +21,7 @@ from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, load_settings
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import listen, serve
 from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.files import PUBLIC, create_file
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.source.seed import seed
@@ -105,8 +106,7 @@ def _policies(data: Path) -> Path:
     folder = data / "policies"
     folder.mkdir(exist_ok=True)
     file = folder / "demo.yaml"
-    if not file.exists():
-        file.write_text(_POLICY, encoding="utf-8")
+    create_file(file, _POLICY, PUBLIC)
     return folder
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from gitsync.files import PRIVATE, write_file
 from gitsync.objects.manifest import Manifest, at
 
 _DEFAULT_LIFE = 3600
@@ -72,16 +73,13 @@ def write_kubeconfig(pod: Manifest, folder: Path, place: Callable[[Manifest], Pa
             continue
         files = place(volume)
         config = folder / "kubeconfig"
-        config.touch(mode=0o600)
-        config.write_text(
-            _KUBECONFIG.format(
-                url=url,
-                authority=files / "ca.crt",
-                namespace=pod["metadata"]["namespace"],
-                token=files / asked.path,
-            ),
-            encoding="utf-8",
+        text = _KUBECONFIG.format(
+            url=url,
+            authority=files / "ca.crt",
+            namespace=pod["metadata"]["namespace"],
+            token=files / asked.path,
         )
+        write_file(config, text, PRIVATE)
         return config
     return None
 

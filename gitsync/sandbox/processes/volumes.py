@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitsync.files import PRIVATE, write_file
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, uid_of
 from gitsync.sandbox.processes.api_access import ApiAccess, token_of
 
@@ -125,10 +126,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
         if path.is_file() and path.read_bytes() == content:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.new")
-        draft.touch(mode=0o600)
-        draft.write_bytes(content)
-        draft.replace(path)
+        write_file(path, content, PRIVATE)
     for path in folder.rglob("*"):
         if path.is_file() and str(path.relative_to(folder)) not in files:
             path.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import secrets
 import threading
 import time
@@ -18,6 +17,7 @@ import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
 from gitsync.errors import InvalidInput
+from gitsync.files import PRIVATE, create_file
 from gitsync.objects.user import User
 
 _KEY_FILE: Final = "session.key"
@@ -91,9 +91,7 @@ def session_key(data: Path) -> str:
     """Return the key of sessions in the data folder, made at the first start: sessions outlast a restart."""
     file = data / _KEY_FILE
     try:
-        if not file.exists():
-            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as made:
-                made.write(secrets.token_urlsafe(32))
+        create_file(file, secrets.token_urlsafe(32), PRIVATE)
         return file.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"cannot be read or written: {error.strerror}", location=str(file)) from error

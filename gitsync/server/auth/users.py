@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-import os
 import secrets
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.errors import InvalidInput
+from gitsync.files import PRIVATE, write_file
 from gitsync.objects.user import User
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.writer import write
@@ -182,9 +181,6 @@ def remove(file: Path, name: str) -> bool:
 def _replace(file: Path, text: str) -> None:
     """Write the file whole or not at all, readable for its owner only."""
     try:
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as draft:
-            draft.write(text)
-        Path(name).replace(file)
+        write_file(file, text, PRIVATE)
     except OSError as error:
         raise InvalidInput(f"cannot be written: {error.strerror}", location=str(file)) from error

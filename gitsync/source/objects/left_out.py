@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from gitsync.files import PRIVATE, write_file
 from gitsync.source.git import environment, run
 
 _LEFT_OUT = "gitsync-left-out"
@@ -25,7 +26,7 @@ def list_left_out(git_dir: Path, commit: str, seconds: float) -> None:
     arguments = ("rev-list", "--objects", "--quiet", "--missing=print", commit)
     missing = run(git_dir, *arguments, env=environment(()), timeout=seconds).decode()
     if missing:
-        (git_dir / _LEFT_OUT).write_text(missing.replace("?", ""))
+        write_file(git_dir / _LEFT_OUT, missing.replace("?", ""), PRIVATE)
 
 
 def left_out(git_dir: Path) -> frozenset[str]:
@@ -54,7 +55,9 @@ def manifests(files: Iterable[tuple[str, str]]) -> frozenset[str]:
 
 def record_fetched(git_dir: Path, ids: Collection[str]) -> None:
     """Write down that files which were left out are in the mirror now."""
-    (git_dir / _LEFT_OUT).write_text("".join(f"{id}\n" for id in sorted(left_out(git_dir).difference(ids))))
+    remaining = sorted(left_out(git_dir).difference(ids))
+    # by rename: a build in another process that read half of the list would take the other half for damaged
+    write_file(git_dir / _LEFT_OUT, "".join(f"{id}\n" for id in remaining), PRIVATE)
     (git_dir / _WANTED).unlink(missing_ok=True)
 
 

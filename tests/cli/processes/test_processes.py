@@ -227,6 +227,6 @@ def test_a_process_that_is_stopped_while_it_waits_for_its_next_start_stays_ended
     log = tmp_path / "log"
     child = ChildProcess("test", ("sh", "-c", 'echo started >> "$0"', str(log)), b"settings", delay=60)
     child.start()
-    until(log.exists)
+    until(lambda: log.exists() and log.read_text())  # the shell creates the file before it writes
     child.stop()
     assert log.read_text() == "started\n"

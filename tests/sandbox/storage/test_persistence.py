@@ -15,6 +15,7 @@ from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
 from gitsync.sandbox.storage.sqlite import SqliteJournal
 from gitsync.sandbox.storage.store import Store
+from tests.child_process import child_process
 from tests.sandbox.http_client import Client
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -71,26 +72,20 @@ sys.stdin.read()
 
 
 def test_no_acknowledged_write_is_lost_by_a_kill(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdin is not None
-    url, token = process.stdout.readline().split()
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
-    acknowledged = []
-    for number in range(200):
-        body = json.dumps({"metadata": {"name": f"c{number}"}})
-        connection.request("POST", MAPS, body, {"Authorization": f"Bearer {token}"})
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status == 201:
-            acknowledged.append(f"c{number}")
-    process.kill()
-    process.wait()
-    connection.close()
-    process.stdin.close()
-    process.stdout.close()
+    command = [sys.executable, "-c", SERVE, str(tmp_path)]
+    with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url, token = process.stdout.readline().split()
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        acknowledged = []
+        for number in range(200):
+            body = json.dumps({"metadata": {"name": f"c{number}"}})
+            connection.request("POST", MAPS, body, {"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 201:
+                acknowledged.append(f"c{number}")
+        connection.close()
     with Sandbox(tmp_path, controllers=False) as sandbox:
         assert set(Client(sandbox).get(MAPS).names) == set(acknowledged)
     assert len(acknowledged) == 200

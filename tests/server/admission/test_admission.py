@@ -23,6 +23,7 @@ from gitsync.sandbox.server import Sandbox
 from gitsync.server.admission.certificates import LIFETIME, KeyPair
 from gitsync.server.admission.rotation import CertificateRotation
 from tests.agents.factories import agent, changed, member, system
+from tests.child_process import child_process
 from tests.flow.environment import World
 from tests.operator.agent_world import config_map
 
@@ -52,20 +53,17 @@ def configure(world: World, port: int) -> None:
 def webhook(world: World, port: int = 0) -> Iterator[int]:
     """Run ``gitsync webhook`` and yield its port."""
     given = ["--host", "127.0.0.1", "--port", str(port), "--name", "127.0.0.1", "--kubeconfig", str(world.kubeconfig)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gitsync", "webhook", *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
-        yield int(line.rsplit(":", 1)[1].removesuffix("/validate\n"))
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-        process.stdout.close()
-        process.stderr.close()
+    command = [sys.executable, "-m", "gitsync", "webhook", *given]
+    with child_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            yield int(line.rsplit(":", 1)[1].removesuffix("/validate\n"))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
 
 
 def test_what_a_schema_cannot_express_is_refused_with_its_field(world: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
 from gitsync.server.auth.oidc import Provider
 from tests.asgi_server import Answer
+from tests.child_process import child_process
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
 from tests.waiting import until
@@ -37,18 +37,14 @@ def issuer() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    child = subprocess.Popen([sys.executable, "-m", "oidc_provider_mock", "--host", "127.0.0.1", "--port", str(port)])
     url = f"http://127.0.0.1:{port}"
-    try:
+    with child_process([sys.executable, "-m", "oidc_provider_mock", "--host", "127.0.0.1", "--port", port]):
         until(lambda: answers(url), 30)
         claims = {"email": "ada@example.com", "groups": ["platform"]}
         put(f"{url}/users/ada", claims)
         put(f"{url}/users/eve", {**claims, "email": "eve@example.com", "groups": ["sales"]})
         put(f"{url}/users/mallory", {**claims, "email_verified": False})
         yield url
-    finally:
-        child.terminate()
-        child.wait(10)
 
 
 def answers(url: str) -> bool:

@@ -113,5 +113,6 @@ def _report(verdicts: dict[str, Verdict], junit: Path | None, summary: Path | No
     if junit is not None:
         write_junit(junit, verdicts)
     if summary is not None:
+        # in place: the termination log of a Pod is a mounted file, which no rename can replace
         summary.write_bytes(orjson.dumps(next(iter(verdicts.values())).to_status(_SUMMARY_BYTES)))
     return Exit.OK if all(one.is_passed for one in verdicts.values()) else Exit.DIFFERENT

@@ -14,6 +14,7 @@ from gitsync.agents.evaluation.rubric import question
 from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.files import PUBLIC, write_file
 from gitsync.integrations.a2a import send
 from gitsync.integrations.judge import ask_judge
 
@@ -90,4 +91,4 @@ def write_junit(path: Path, verdicts: dict[str, Verdict]) -> None:
             case = ElementTree.SubElement(suite, "testcase", classname=agent, name=one.name)
             if not one.is_passed:
                 ElementTree.SubElement(case, "failure", message=one.message)
-    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    write_file(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), PUBLIC)
