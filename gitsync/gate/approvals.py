@@ -22,7 +22,7 @@ def needs_approval(app: Application, risk: Risk, policy: Policy = _OPEN) -> bool
     """Whether a plan of this class needs an approval: the stricter of Application and policy decides."""
     required = (Risk(require.approval) for require in policy.require if require.approval)
     lowest = [*required, *([app.risk.approval_class] if app.risk.approval_class else [])]
-    return any(risk.level >= found.level for found in lowest)
+    return any(risk.level >= required_from.level for required_from in lowest)
 
 
 def is_privileged(app: Application, change: Change, policy: Policy) -> bool:
@@ -76,7 +76,8 @@ def may_approve(app: Application, plan: Plan, person: User, policy: Policy = _OP
 def approvers(app: Application, policy: Policy = _OPEN) -> str:
     """Return the names of the groups and users that may approve, and how many of them have to."""
     named = (", ".join((*named.groups, *named.users)) for named in _approvers(app, policy))
-    who, count = " and also ".join(named) or "an approver", _count(policy)
+    who = " and also ".join(named) or "an approver"
+    count = _count(policy)
     text = who if count == 1 else f"{count} users" + ("" if who == "an approver" else f" of {who}")
     rejects_authors = any(require.approvers.not_author for require in policy.require)
     return text + (", not an author of the commits" if rejects_authors else "")
@@ -96,14 +97,14 @@ def _count(policy: Policy) -> int:
 
 def missing_approvals(app: Application, plan: Plan, review: Review | None, policy: Policy = _OPEN) -> int:
     """Return how many more approvals a plan needs, by users who are approvers of the Application now."""
-    given = (review.by, *review.also) if review is not None and review.approves else ()
-    valid = {user.name for user in given if may_approve(app, plan, user, policy)}
+    users = (review.by, *review.also) if review is not None and review.approves else ()
+    valid = {user.name for user in users if may_approve(app, plan, user, policy)}
     return max(_count(policy) - len(valid), 0)
 
 
-def expires(app: Application, given: datetime) -> datetime:
+def expires(app: Application, approved_at: datetime) -> datetime:
     """Return when an approval expires that is given at a time."""
-    return given + timedelta(seconds=app.risk.approval_ttl)
+    return approved_at + timedelta(seconds=app.risk.approval_ttl)
 
 
 def approval_messages(app: Application, plan: Plan, policy: Policy = _OPEN) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ def parse_rules(document: Mapping[str, Any], location: str) -> tuple[ManifestRul
 
     Raise InvalidInput with the location of a document or an expression that is not valid.
     """
-    spec, name = document.get("spec"), str((document.get("metadata") or {}).get("name") or "")
+    spec = document.get("spec")
+    name = str((document.get("metadata") or {}).get("name") or "")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules", []), list):
         raise InvalidInput("kind must be Policy and spec.rules a list", location=location)
     kinds = tuple(str(kind) for kind in (spec.get("match") or {}).get("kinds") or ("*",))

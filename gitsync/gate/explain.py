@@ -32,7 +32,8 @@ def explain(app: Application, policies: Sequence[Policy], current: PolicySet) ->
 
     ``policies`` are its own and those of the Applications above it; without any policy, the defaults.
     """
-    combined, own = combine(policies), f"Application {app.key}"
+    combined = combine(policies)
+    own = f"Application {app.key}"
     source = f"policy {combined.name}" if current.policies else "the default, without a policy"
     granted = ", ".join((*combined.kinds, *(combined.cluster_kinds or ())))
     always = f"{_ALWAYS}, except {granted}" if granted else _ALWAYS
@@ -57,20 +58,20 @@ def _problems(app: Application, policies: Sequence[Policy], prometheus: str) -> 
 
 def _approval(app: Application, policies: Sequence[Policy], own: str) -> tuple[str, str]:
     """Return the lowest class that needs approval, and what requires it."""
-    asked = [(app.risk.approval, own)]
-    asked += [
+    required = [(app.risk.approval, own)]
+    required += [
         (require.approval, f"policy {policy.name}")
         for policy in policies
         for require in policy.require
         if require.approval
     ]
-    found = [(name, source) for name, source in asked if name != "Never"]
-    return min(found, key=lambda item: Risk(item[0]).level, default=("Never", own))
+    lowest = [(name, source) for name, source in required if name != "Never"]
+    return min(lowest, key=lambda item: Risk(item[0]).level, default=("Never", own))
 
 
 def _names_approvers(policy: Policy) -> bool:
     named = [require.approvers for require in policy.require]
-    return any(one.groups or one.users or one.needs_proof for one in named)
+    return any(approvers.groups or approvers.users or approvers.needs_proof for approvers in named)
 
 
 def _limits(policy: Policy) -> Iterator[tuple[str, str]]:

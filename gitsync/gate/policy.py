@@ -77,40 +77,40 @@ def violations(
 
 def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     """Return what is not allowed about the Application itself: its repository, namespace and service account."""
-    found = []
+    messages = []
     if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
-        found.append(f"spec.source.repoURL is not allowed by policy {policy.name}")
+        messages.append(f"spec.source.repoURL is not allowed by policy {policy.name}")
     namespace = app.destination.namespace
     if not _matches(_namespaces(policy, app), namespace):
-        found.append(f"spec.destination.namespace: {namespace} is not allowed by policy {policy.name}")
+        messages.append(f"spec.destination.namespace: {namespace} is not allowed by policy {policy.name}")
     account = app.destination.service_account
     if account and not _SERVICE_ACCOUNT.fullmatch(account):
-        found.append(
+        messages.append(
             f"spec.destination.serviceAccountName: {account!r} is invalid; write the name of a ServiceAccount in"
             f" namespace {app.namespace}"
         )
-    found += [f"{line} by policy {policy.name}" for require in policy.require for line in unmet(require, app)]
-    return tuple(found)
+    messages += [f"{line} by policy {policy.name}" for require in policy.require for line in unmet(require, app)]
+    return tuple(messages)
 
 
 def _object_violations(
     policy: Policy, app: Application, refs: Iterable[ObjectRef], is_namespaced: Callable[[GroupKind], bool]
 ) -> list[str]:
-    found = []
+    messages = []
     namespaces = _namespaces(policy, app)
     for ref in refs:
         if _names(policy.denied_kinds, ref.of):
-            found.append(f"{ref}: kind {ref.of} is not allowed by policy {policy.name}")
+            messages.append(f"{ref}: kind {ref.of} is not allowed by policy {policy.name}")
         elif is_namespaced(ref.of):
             if policy.kinds and not _names(policy.kinds, ref.of):
-                found.append(f"{ref}: kind {ref.of} is not allowed by policy {policy.name}")
+                messages.append(f"{ref}: kind {ref.of} is not allowed by policy {policy.name}")
             if not _matches(namespaces, ref.namespace):
-                found.append(f"{ref}: namespace {ref.namespace} is not allowed by policy {policy.name}")
+                messages.append(f"{ref}: namespace {ref.namespace} is not allowed by policy {policy.name}")
         elif not _allows_cluster_kind(policy, app, ref.of):
-            found.append(
+            messages.append(
                 f"{ref}: cluster-scoped kind {ref.of} is not allowed by policy {policy.name} for application {app.name}"
             )
-    return found
+    return messages
 
 
 def _allows_cluster_kind(policy: Policy, app: Application, of: GroupKind) -> bool:

@@ -84,7 +84,8 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     Raise InvalidInput with the location of a member that is unknown or of the wrong type: a misspelt limit must not
     silently allow everything.
     """
-    members, name = document.get("spec"), at(document, "metadata", "name")
+    members = document.get("spec")
+    name = at(document, "metadata", "name")
     if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
         raise InvalidInput("kind must be Policy, with metadata.name and spec", location=location)
     spec = parse_spec(PolicySpec, members, f"{location}: spec")
@@ -135,14 +136,14 @@ def policy_for(policies: Sequence[Policy], app: Application, ancestors: Iterable
     return combine(policies_for(policies, app, ancestors))
 
 
-def combine(found: Sequence[Policy]) -> Policy:
+def combine(policies: Sequence[Policy]) -> Policy:
     """Return the first of some policies with the limits and requirements of all."""
     return replace(
-        found[0],
-        name=", ".join(dict.fromkeys(policy.name for policy in found)),
-        max_prune_share=min(policy.max_prune_share for policy in found),
-        max_objects=min(policy.max_objects for policy in found),
-        require=tuple(require for policy in found for require in policy.require),
+        policies[0],
+        name=", ".join(dict.fromkeys(policy.name for policy in policies)),
+        max_prune_share=min(policy.max_prune_share for policy in policies),
+        max_objects=min(policy.max_objects for policy in policies),
+        require=tuple(require for policy in policies for require in policy.require),
     )
 
 
@@ -151,6 +152,8 @@ def policy_named(policies: Sequence[Policy], key: str) -> Policy:
     if not policies:
         return Policy()
     named = (policy for policy in policies if any(matches(key, name) for name in policy.applications))
-    found = next(named, _DENY_ALL)
+    policy_of_key = next(named, _DENY_ALL)
     namespace = key.partition("/")[0]
-    return replace(found, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in found.namespaces))
+    return replace(
+        policy_of_key, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in policy_of_key.namespaces)
+    )

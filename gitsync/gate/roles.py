@@ -11,7 +11,7 @@ from gitsync.objects.user import User
 def may_operate(person: User, policy: Policy) -> bool:
     """Whether a user may request syncs, suspend, resume and revert; without named operators every user may."""
     named = (require.operators for require in policy.require)
-    return all(is_one_of(person, one) for one in named if is_named(one))
+    return all(is_one_of(person, operators) for operators in named if is_named(operators))
 
 
 def may_view(person: User, policy: Policy) -> bool:

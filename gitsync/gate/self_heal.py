@@ -11,8 +11,12 @@ from gitsync.objects.ref import ObjectRef, ref_of
 
 _AT_ONCE = 3
 """How many corrections of one field are made without a delay: a user may edit an object a few times."""
-_FIRST, _FACTOR, _LONGEST = 5.0, 2.0, 3600.0
-"""Seconds before the next correction: at first, the growth with each further one, and at most."""
+_FIRST = 5.0
+"""Seconds before the first correction that is delayed."""
+_FACTOR = 2.0
+"""Growth of the delay with each further correction."""
+_LONGEST = 3600.0
+"""Longest delay in seconds."""
 _FORGET = 600.0
 """Seconds after which a field that nothing set back counts from zero; twice its delay where that is longer."""
 _REPLICAS = ".spec.replicas"
@@ -44,11 +48,11 @@ class SelfHeals:
 
     def record(self, changes: Iterable[Change], now: float) -> None:
         """Count corrections that were carried out."""
-        self._contests = {key: found for key, found in self._contests.items() if not found.is_over(now)}
+        self._contests = {key: contest for key, contest in self._contests.items() if not contest.is_over(now)}
         for change in changes:
             for field in _fields(change):
-                before = self._contests.get((change.ref, field))
-                self._contests[change.ref, field] = _Contest(before.corrections + 1 if before else 1, now)
+                previous = self._contests.get((change.ref, field))
+                self._contests[change.ref, field] = _Contest(previous.corrections + 1 if previous else 1, now)
 
     def remaining(self, change: Change, now: float) -> float:
         """
@@ -61,31 +65,32 @@ class SelfHeals:
     def explain(self, change: Change, live: Iterable[Manifest]) -> str:
         """Return which field of an object is set back by which manager, and how to stop that."""
         field = max(_fields(change), key=lambda field: self._corrections(change.ref, field))
-        found = self._contests[change.ref, field]
-        difference = next((each for each in change.differences if each.path == field), None)
+        contest = self._contests[change.ref, field]
+        difference = next((item for item in change.differences if item.path == field), None)
         if difference is None:
             return (
-                f"{change.ref}: was deleted again after {found.corrections} times of creating it; the next attempt "
-                f"waits {found.delay:.0f} s; stop what deletes it, or remove it from Git"
+                f"{change.ref}: was deleted again after {contest.corrections} times of creating it; the next attempt "
+                f"waits {contest.delay:.0f} s; stop what deletes it, or remove it from Git"
             )
-        owner = next((each for each in difference.owners if each.manager), FieldOwner("another field manager"))
+        owner = next((item for item in difference.owners if item.manager), FieldOwner("another field manager"))
         return (
             f"{change.ref}: another controller writes the same fields: {owner.manager} set {field} back after "
-            f"{found.corrections} corrections; the next one waits {found.delay:.0f} s; {_fix(change, difference, live)}"
+            f"{contest.corrections} corrections; the next one waits {contest.delay:.0f} s; "
+            f"{_fix(change, difference, live)}"
         )
 
     def _due(self, ref: ObjectRef, field: str, now: float) -> float:
-        found = self._contests.get((ref, field))
-        return now if found is None or found.is_over(now) else found.last + found.delay
+        contest = self._contests.get((ref, field))
+        return now if contest is None or contest.is_over(now) else contest.last + contest.delay
 
     def _corrections(self, ref: ObjectRef, field: str) -> int:
-        found = self._contests.get((ref, field))
-        return found.corrections if found is not None else 0
+        contest = self._contests.get((ref, field))
+        return contest.corrections if contest is not None else 0
 
 
 def _fields(change: Change) -> tuple[str, ...]:
     """Return the fields that a step corrects; empty text is the object itself."""
-    return tuple(each.path for each in change.differences if each.kind in DRIFT) or ("",)
+    return tuple(difference.path for difference in change.differences if difference.kind in DRIFT) or ("",)
 
 
 def _fix(change: Change, difference: FieldDifference, live: Iterable[Manifest]) -> str:
@@ -100,10 +105,12 @@ def _fix(change: Change, difference: FieldDifference, live: Iterable[Manifest]) 
 def _autoscaler(ref: ObjectRef, live: Iterable[Manifest]) -> ObjectRef | None:
     """Return the autoscaler among these objects that scales a workload."""
     for manifest in live:
-        found, target = ref_of(manifest), at(manifest, "spec", "scaleTargetRef")
-        if found.namespace == ref.namespace and isinstance(target, dict):
+        scaler = ref_of(manifest)
+        target = at(manifest, "spec", "scaleTargetRef")
+        if scaler.namespace == ref.namespace and isinstance(target, dict):
             # KEDA leaves kind and group out for a Deployment
-            kind, group = target.get("kind", "Deployment"), group_of(str(target.get("apiVersion", "apps/v1")))
+            kind = target.get("kind", "Deployment")
+            group = group_of(str(target.get("apiVersion", "apps/v1")))
             if (group, kind, target.get("name")) == (ref.group, ref.kind, ref.name):
-                return found
+                return scaler
     return None

@@ -53,7 +53,8 @@ def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:
 
 def _problems(manifest: Manifest) -> Iterator[str]:
     metadata = metadata_of(manifest)
-    name, namespace = metadata.get("name"), metadata.get("namespace")
+    name = metadata.get("name")
+    namespace = metadata.get("namespace")
     # The name becomes a part of the URL that is written to.
     if not isinstance(name, str) or name in ("", ".", "..") or any(char in name for char in "/%\\"):
         yield "metadata.name is invalid; write a name without / and %"

@@ -31,13 +31,15 @@ def follow(document: Any, field: str) -> tuple[Path, bool]:
     A name may hold dots, which are not escaped in a path: the longest name that the document has is meant.
     """
     path: list[str | int] = []
-    value, rest = document, field
+    value = document
+    rest = field
     while rest:
         step, length = _member(value, rest) if isinstance(value, dict) else _item(value, rest)
         if step is None:
             return tuple(path), False
         path.append(step)
-        value, rest = value[step], rest[length:]
+        value = value[step]
+        rest = rest[length:]
     return tuple(path), True
 
 
@@ -52,8 +54,8 @@ def _member(value: dict[str, Any], rest: str) -> tuple[str | None, int]:
         for name in value
         if rest.startswith(f".{name}") and (len(rest) == len(name) + 1 or rest[len(name) + 1] in ".[")
     )
-    found = max(names, key=len, default=None)
-    return found, len(found) + 1 if found is not None else 0
+    member = max(names, key=len, default=None)
+    return member, len(member) + 1 if member is not None else 0
 
 
 def _item(value: Any, rest: str) -> tuple[int | None, int]:

@@ -26,7 +26,8 @@ def is_temporary(manifest: Manifest) -> bool:
 
 def finish_of(manifest: Manifest) -> Finish | None:
     """Return how a temporary object ended, None while it runs and for any other object."""
-    ttl, status = _ttl(manifest), at(manifest, "status", default={})
+    ttl = _ttl(manifest)
+    status = at(manifest, "status", default={})
     if ttl is None:
         return None
     for type in (*_SUCCEEDED, "Failed"):
@@ -37,5 +38,5 @@ def finish_of(manifest: Manifest) -> Finish | None:
 
 
 def _ttl(manifest: Manifest) -> float | None:
-    found: Any = at(manifest, "spec", "ttlSecondsAfterFinished")
-    return found if isinstance(found, int) else None
+    seconds: Any = at(manifest, "spec", "ttlSecondsAfterFinished")
+    return seconds if isinstance(seconds, int) else None

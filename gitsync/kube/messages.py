@@ -14,29 +14,32 @@ _STRUCT = re.compile(r"(?:&|\[\])?[a-z][a-z0-9]*\.[A-Z]\w*\{")
 
 def readable(message: str) -> str:
     """Return a message without Go structs: ``expected string, got 1; quote the value``."""
-    message = _TYPED.sub(lambda found: f"must be a string, not {found['value']}: quote the value", message)
-    message = _OTHER.sub(lambda found: found["value"], message)
+    message = _TYPED.sub(lambda match: f"must be a string, not {match['value']}: quote the value", message)
+    message = _OTHER.sub(lambda match: match["value"], message)
     message = _without_long_values(message)
-    while (found := _STRUCT.search(message)) is not None:
-        end = _closing(message, found.end())
-        message = f"{message[: found.start()]}(…){message[end:]}"
+    while (struct := _STRUCT.search(message)) is not None:
+        end = _closing(message, struct.end())
+        message = f"{message[: struct.start()]}(…){message[end:]}"
     return message
 
 
 def _without_long_values(message: str) -> str:
     """Return a message without the long values of field errors: what is wrong follows them and would be cut off."""
-    parts, start = [], 0
-    for found in _VALUE.finditer(message):
-        end = _closing(message, found.end())
-        if found.end() > start and end - found.end() > _SHOWN:
-            parts.append(message[start : found.end() - 1] + "(…)")
+    parts = []
+    start = 0
+    for value in _VALUE.finditer(message):
+        end = _closing(message, value.end())
+        if value.end() > start and end - value.end() > _SHOWN:
+            parts.append(message[start : value.end() - 1] + "(…)")
             start = end
     return "".join(parts) + message[start:]
 
 
 def _closing(text: str, start: int) -> int:
     """Return the index after the brace that closes the one before ``start``; braces in quoted texts do not count."""
-    depth, is_quoted, index = 1, False, start
+    depth = 1
+    is_quoted = False
+    index = start
     while index < len(text) and depth:
         char = text[index]
         if char == "\\" and is_quoted:

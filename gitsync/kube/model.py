@@ -25,8 +25,8 @@ class Rule(NamedTuple):
 
     def as_schema(self) -> dict[str, str]:
         """Return the rule as ``x-kubernetes-validations`` has it."""
-        found = {"rule": self.rule, "message": self.message}
-        return found | ({"fieldPath": f".{self.field}"} if self.field else {})
+        validation = {"rule": self.rule, "message": self.message}
+        return validation | ({"fieldPath": f".{self.field}"} if self.field else {})
 
 
 class Ruled(Section):
@@ -51,7 +51,7 @@ class Ruled(Section):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        found: dict[str, Any] = handler.resolve_ref_schema(handler(schema))
+        schema_of_model: dict[str, Any] = handler.resolve_ref_schema(handler(schema))
         if cls.RULES:
-            found["x-kubernetes-validations"] = [rule.as_schema() for rule in cls.RULES]
-        return found
+            schema_of_model["x-kubernetes-validations"] = [rule.as_schema() for rule in cls.RULES]
+        return schema_of_model

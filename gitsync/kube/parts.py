@@ -21,16 +21,24 @@ class Part(NamedTuple):
         return GroupKind(self.group, self.kind)
 
 
-_POD, _SERVICE, _CLAIM = Part("", "v1", "Pod"), Part("", "v1", "Service"), Part("", "v1", "PersistentVolumeClaim")
-_DEPLOYMENT, _STATEFUL_SET = Part("apps", "v1", "Deployment"), Part("apps", "v1", "StatefulSet")
-_REPLICA_SET, _JOB = Part("apps", "v1", "ReplicaSet"), Part("batch", "v1", "Job")
+_POD = Part("", "v1", "Pod")
+_SERVICE = Part("", "v1", "Service")
+_CLAIM = Part("", "v1", "PersistentVolumeClaim")
+_DEPLOYMENT = Part("apps", "v1", "Deployment")
+_STATEFUL_SET = Part("apps", "v1", "StatefulSet")
+_REPLICA_SET = Part("apps", "v1", "ReplicaSet")
+_JOB = Part("batch", "v1", "Job")
 _HPA = Part("autoscaling", "v2", "HorizontalPodAutoscaler")
 _ROUTE = Part("gateway.networking.k8s.io", "v1", "HTTPRoute")
 _INGRESS = Part("networking.k8s.io", "v1", "Ingress")
 _SCALED_OBJECT = Part("keda.sh", "v1alpha1", "ScaledObject")
 _GROUPS = Part("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet")
-_AGENTS, _ARK, _KAITO = ("agents.gitsync.dev", "v1alpha1"), ("ark.mckinsey.com", "v1alpha1"), ("kaito.sh", "v1beta1")
-_SANDBOXES, _RAY, _KNATIVE = ("agents.x-k8s.io", "v1beta1"), ("ray.io", "v1"), ("serving.knative.dev", "v1")
+_AGENTS = ("agents.gitsync.dev", "v1alpha1")
+_ARK = ("ark.mckinsey.com", "v1alpha1")
+_KAITO = ("kaito.sh", "v1beta1")
+_SANDBOXES = ("agents.x-k8s.io", "v1beta1")
+_RAY = ("ray.io", "v1")
+_KNATIVE = ("serving.knative.dev", "v1")
 _KNATIVE_SERVICE = Part(*_KNATIVE, "Service")
 _KNATIVE_INGRESS = Part("networking.internal.knative.dev", "v1alpha1", "Ingress")
 _KNATIVE_SCALING = Part("autoscaling.internal.knative.dev", "v1alpha1", "PodAutoscaler")
@@ -124,11 +132,11 @@ PART_KINDS: Final = frozenset(part.of for parts in PARTS.values() for part in pa
 
 def all_parts(kinds: Iterable[GroupKind]) -> frozenset[Part]:
     """Return the parts of these kinds, and the parts of parts."""
-    found: set[Part] = set()
+    parts: set[Part] = set()
     pending = [part for kind in kinds for part in PARTS.get(kind, ())]
     while pending:
         part = pending.pop()
-        if part not in found:
-            found.add(part)
+        if part not in parts:
+            parts.add(part)
             pending += PARTS.get(part.of, ())
-    return frozenset(found)
+    return frozenset(parts)

@@ -139,7 +139,8 @@ def duration(text: str) -> int:
     sign, rest = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if rest == "0":
         return 0
-    total, end = 0, 0
+    total = 0
+    end = 0
     for match in _DURATION.finditer(rest):
         if match.start() != end:
             break

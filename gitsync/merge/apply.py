@@ -115,11 +115,11 @@ def apply(
         return Applied(live, managers)
 
     owners = _reconciled(schema, managers, writer.types)
-    before = owners.get(manager)
-    owners[manager] = Owned(fields, writer.api_version, before.time if before else None)
-    if before is not None:
+    held = owners.get(manager)
+    owners[manager] = Owned(fields, writer.api_version, held.time if held else None)
+    if held is not None:
         # metadata.name, part of every apply, keeps metadata when its last label or annotation is removed.
-        merged = _pruned(schema, merged, before.fields.root, fieldset.union(stated.root, _all_fields(owners)))
+        merged = _pruned(schema, merged, held.fields.root, fieldset.union(stated.root, _all_fields(owners)))
     conflicts = _take(owners, manager, compare(schema, live, merged).less(writer.ignored))
     if conflicts and not force:
         return Conflicts(tuple(sorted(conflicts, key=lambda conflict: (conflict.manager, conflict.field))))
@@ -144,8 +144,8 @@ def update(live: Any, written: Any, schema: Schema, managers: Managers, writer: 
     _take(owners, None, change)
     taken = (change.modified | change.added) - writer.never
     if taken:
-        before = owners.get(writer.manager)
-        fields = taken if before is None else before.fields | taken
+        held = owners.get(writer.manager)
+        fields = taken if held is None else held.fields | taken
         owners[writer.manager] = Owned(fields, writer.api_version, writer.time)
     return managers if owners == managers else owners
 
@@ -171,11 +171,11 @@ def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparis
         theirs = owned.fields.root
         taken = fieldset.intersection(theirs, touched)
         conflicts += [FieldConflict(manager, path) for path in FieldSet(taken)]
-        left = fieldset.difference(fieldset.difference(theirs, taken), change.removed.root)
-        if not left:
+        remaining = fieldset.difference(fieldset.difference(theirs, taken), change.removed.root)
+        if not remaining:
             del owners[manager]
-        elif left is not theirs:
-            owners[manager] = Owned(FieldSet(left), owned.api_version, owned.time)
+        elif remaining is not theirs:
+            owners[manager] = Owned(FieldSet(remaining), owned.api_version, owned.time)
     return conflicts
 
 

@@ -42,12 +42,12 @@ class _Differences:
         self.removed: Node = {}
 
 
-def compare(schema: Schema, before: Any, after: Any) -> Comparison:
+def compare(schema: Schema, old: Any, new: Any) -> Comparison:
     """Return what changed between two values of one type."""
-    found = _Differences()
-    if before is not after:
-        _compare(schema, before, after, (), found)
-    return Comparison(FieldSet(found.added), FieldSet(found.modified), FieldSet(found.removed))
+    differences = _Differences()
+    if old is not new:
+        _compare(schema, old, new, (), differences)
+    return Comparison(FieldSet(differences.added), FieldSet(differences.modified), FieldSet(differences.removed))
 
 
 def _insert(root: Node, path: tuple[str, ...]) -> None:
@@ -67,28 +67,29 @@ def _insert(root: Node, path: tuple[str, ...]) -> None:
             node[last] = MEMBER
 
 
-def _compare(schema: Schema, before: Any, after: Any, path: tuple[str, ...], found: _Differences) -> None:
+def _compare(schema: Schema, old: Any, new: Any, path: tuple[str, ...], differences: _Differences) -> None:
     """Record the differences at a path; ``_ABSENT`` on one side means the other was added or removed."""
-    if before is after:
+    if old is new:
         return
-    ours, theirs = _shape(schema, before), _shape(schema, after)
+    ours = _shape(schema, old)
+    theirs = _shape(schema, new)
     if ours and theirs and ours != theirs:
         # The type changed: what was below is gone, what is below now is new, and the path holds another value.
-        for shape, left, right in ((ours, before, _ABSENT), (theirs, _ABSENT, after)):
-            _compare_below(schema, shape, left, right, path, found)
-        _insert(found.modified, path)
+        for shape, old_side, new_side in ((ours, old, _ABSENT), (theirs, _ABSENT, new)):
+            _compare_below(schema, shape, old_side, new_side, path, differences)
+        _insert(differences.modified, path)
         return
     shape = ours or theirs
-    if shape and (shape == "scalar" or not (_filled(before) or _filled(after))):
+    if shape and (shape == "scalar" or not (_filled(old) or _filled(new))):
         shape = ""
     if shape:
-        _compare_below(schema, shape, before, after, path, found)
-    if before is _ABSENT:
-        _insert(found.added, path)
-    elif after is _ABSENT:
-        _insert(found.removed, path)
-    elif not shape and not same(before, after):
-        _insert(found.modified, path)
+        _compare_below(schema, shape, old, new, path, differences)
+    if old is _ABSENT:
+        _insert(differences.added, path)
+    elif new is _ABSENT:
+        _insert(differences.removed, path)
+    elif not shape and not same(old, new):
+        _insert(differences.modified, path)
 
 
 def _shape(schema: Schema, value: Any) -> str:
@@ -107,58 +108,58 @@ def _filled(value: Any) -> bool:
 
 
 def _compare_below(
-    schema: Schema, shape: str, before: Any, after: Any, path: tuple[str, ...], found: _Differences
+    schema: Schema, shape: str, old: Any, new: Any, path: tuple[str, ...], differences: _Differences
 ) -> None:
     if shape == "map":
-        _compare_maps(schema, before, after, path, found)
+        _compare_maps(schema, old, new, path, differences)
     elif shape == "list":
-        _compare_lists(schema, before, after, path, found)
+        _compare_lists(schema, old, new, path, differences)
 
 
-def _compare_maps(schema: Schema, before: Any, after: Any, path: tuple[str, ...], found: _Differences) -> None:
-    ours = before if type(before) is dict else {}
-    theirs = after if type(after) is dict else {}
+def _compare_maps(schema: Schema, old: Any, new: Any, path: tuple[str, ...], differences: _Differences) -> None:
+    ours = old if type(old) is dict else {}
+    theirs = new if type(new) is dict else {}
     for name, value in ours.items():
         other = theirs.get(name, _ABSENT)
         if other is value or (type(value) is str and value == other):
             continue
         below = schema.fields[name]
         if below is not None:
-            _compare(below, value, other, (*path, f"f:{name}"), found)
+            _compare(below, value, other, (*path, f"f:{name}"), differences)
     for name, value in theirs.items():
         if name not in ours:
             below = schema.fields[name]
             if below is not None:
-                _compare(below, _ABSENT, value, (*path, f"f:{name}"), found)
+                _compare(below, _ABSENT, value, (*path, f"f:{name}"), differences)
 
 
-def _compare_lists(schema: Schema, before: Any, after: Any, path: tuple[str, ...], found: _Differences) -> None:
+def _compare_lists(schema: Schema, old: Any, new: Any, path: tuple[str, ...], differences: _Differences) -> None:
     items = schema.items or DEDUCED
-    ours = _grouped(schema, before if type(before) is list else [])
-    theirs = _grouped(schema, after if type(after) is list else [])
+    ours = _grouped(schema, old if type(old) is list else [])
+    theirs = _grouped(schema, new if type(new) is list else [])
     for element, mine in ours.items():
         yours = theirs.get(element, [])
         where = (*path, element)
         if len(mine) <= 1 and len(yours) <= 1:
-            _compare(items, mine[0], yours[0] if yours else _ABSENT, where, found)
+            _compare(items, mine[0], yours[0] if yours else _ABSENT, where, differences)
         elif len(mine) >= 2 and len(yours) >= 2:
             if not same(mine, yours):
-                _insert(found.modified, where)
+                _insert(differences.modified, where)
         elif len(mine) >= 2:
             if yours:
-                _compare(items, _ABSENT, yours[0], where, found)
-            _insert(found.removed, where)
+                _compare(items, _ABSENT, yours[0], where, differences)
+            _insert(differences.removed, where)
         else:
-            _compare(items, mine[0], _ABSENT, where, found)
-            _insert(found.added, where)
+            _compare(items, mine[0], _ABSENT, where, differences)
+            _insert(differences.added, where)
     for element, yours in theirs.items():
         if element in ours:
             continue
         where = (*path, element)
         if len(yours) == 1:
-            _compare(items, _ABSENT, yours[0], where, found)
+            _compare(items, _ABSENT, yours[0], where, differences)
         else:
-            _insert(found.added, where)
+            _insert(differences.added, where)
 
 
 def _grouped(schema: Schema, values: list[Any]) -> dict[str, list[Any]]:

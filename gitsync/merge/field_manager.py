@@ -57,8 +57,8 @@ def apply_object(
     result = apply(bare, applied, schema, managers, writer, force=force)
     if isinstance(result, Conflicts) and write.manager == _KUBECTL:
         allowed = _client_side_applied(bare, schema, writer.api_version)
-        left = tuple(conflict for conflict in result.conflicts if conflict.path not in allowed)
-        result = Conflicts(left) if left else apply(bare, applied, schema, managers, writer, force=True)
+        remaining = tuple(conflict for conflict in result.conflicts if conflict.path not in allowed)
+        result = Conflicts(remaining) if remaining else apply(bare, applied, schema, managers, writer, force=True)
     if isinstance(result, Conflicts):
         return result
     merged = result.object
@@ -82,9 +82,9 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
     if not write.subresource and entries is not None:
         managers = {} if managed.is_reset(entries) else _decoded_or(entries, managers)
     if managers or live is None or not uid_of(live):
-        before = bare if live is not None else _empty(schema, new)
+        live_or_empty = bare if live is not None else _empty(schema, new)
         try:
-            managers = update(before, new, schema, managers, _writer(written, "Update", write, managers))
+            managers = update(live_or_empty, new, schema, managers, _writer(written, "Update", write, managers))
         except TypedError:  # as UpdateNoErrors of apimachinery/pkg/util/managedfields does
             return with_managers(new, {})
         managers = managed.capped(managers)
@@ -146,13 +146,13 @@ def _writer(manifest: Manifest, operation: Literal["Apply", "Update"], write: Wr
 
 def _types(kind: str, versions: Iterable[str]) -> dict[str, Schema]:
     """Return the schemas of a built-in kind in other versions; those of a custom kind count as one."""
-    found = {}
+    schemas = {}
     for api_version in versions:
         group, _, version = api_version.rpartition("/")
         schema = builtin().for_kind(group, version, kind)
         if schema is not None:
-            found[api_version] = schema
-    return found
+            schemas[api_version] = schema
+    return schemas
 
 
 def _client_side_applied(live: Manifest, schema: Schema, api_version: str) -> FieldSet:

@@ -149,32 +149,32 @@ def _difference_below(a: Node, b: Node) -> Node:
         ours = a.get(element)
         if ours is None:
             continue
-        left: Node | None
+        rest: Node | None
         if element == SELF:
-            left = None
+            rest = None
         elif not ours:
-            left = None if is_member(theirs) else ours
+            rest = None if is_member(theirs) else ours
         elif not theirs:
-            left = _without_self(ours)
+            rest = _without_self(ours)
         else:
-            left = _none_if_void(_difference_below(ours, theirs), ours)
-        if left is not ours:
+            rest = _none_if_void(_difference_below(ours, theirs), ours)
+        if rest is not ours:
             if out is None:
                 out = dict(a)
-            if left is None:
+            if rest is None:
                 del out[element]
             else:
-                out[element] = left
+                out[element] = rest
     return a if out is None else out
 
 
-def _none_if_void(left: Node, before: Node) -> Node | None:
+def _none_if_void(rest: Node, whole: Node) -> Node | None:
     """Return None where nothing is left; a member with nothing below it is written as an empty node."""
-    if left is before:
-        return before
-    if not left:
+    if rest is whole:
+        return whole
+    if not rest:
         return None
-    return MEMBER if len(left) == 1 and SELF in left else left
+    return MEMBER if len(rest) == 1 and SELF in rest else rest
 
 
 def _without_self(node: Node) -> Node:
@@ -221,19 +221,19 @@ def recursive_difference(a: Node, b: Node) -> Node:
         if ours is None or element == SELF:
             continue
         if is_member(theirs):
-            left = None
+            rest = None
         elif not ours:
             continue
         else:
-            left = _none_if_void(recursive_difference(ours, theirs), ours)
-            if left is ours:
+            rest = _none_if_void(recursive_difference(ours, theirs), ours)
+            if rest is ours:
                 continue
         if out is None:
             out = dict(a)
-        if left is None:
+        if rest is None:
             del out[element]
         else:
-            out[element] = left
+            out[element] = rest
     return a if out is None else out
 
 
@@ -340,7 +340,8 @@ def human(path: Path) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _human(element: str) -> str:
-    kind, text = element[0], element[2:]
+    kind = element[0]
+    text = element[2:]
     if kind == "f":
         return f".{text}"
     if kind == "i":

@@ -37,7 +37,7 @@ def json_patch(value: Any, operations: Any) -> Any:
 
     Raise JsonPatchFormatError where the patch is not a list of maps, JsonPatchError where an operation fails.
     """
-    if not isinstance(operations, list) or any(not isinstance(each, dict) for each in operations):
+    if not isinstance(operations, list) or any(not isinstance(item, dict) for item in operations):
         raise JsonPatchFormatError("a JSON patch is a list of operations")
     if len(operations) > MAX_OPERATIONS:
         raise JsonPatchFormatError(
@@ -80,8 +80,8 @@ def _remove(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
 def _move(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
     source = _path(operation, "from")
     moved = _at(value, source)
-    left = _taken(value, source)
-    return _changed(left, _path(operation, "path"), lambda parent, key: _put(parent, key, moved)), 0
+    remainder = _taken(value, source)
+    return _changed(remainder, _path(operation, "path"), lambda parent, key: _put(parent, key, moved)), 0
 
 
 def _copy(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
@@ -91,8 +91,8 @@ def _copy(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
 
 
 def _test(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
-    found = value if operation.get("path") == "" else _at_or_null(value, _path(operation, "path"))
-    if not same(found, operation.get("value")):
+    value_at_path = value if operation.get("path") == "" else _at_or_null(value, _path(operation, "path"))
+    if not same(value_at_path, operation.get("value")):
         raise JsonPatchError(f"testing value {operation.get('path')} failed")
     return value, 0
 
@@ -110,10 +110,10 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], tuple[Any, int]]]] 
 def _path(operation: dict[str, Any], member: str) -> list[str]:
     """Return the parts of a JSON pointer; the text before the first slash is ignored."""
     pointer = operation.get(member)
-    found = parts(pointer) if isinstance(pointer, str) else ()
-    if not found:
+    names = parts(pointer) if isinstance(pointer, str) else ()
+    if not names:
         raise JsonPatchError(f"operation {operation.get('op')} has no {member} below the document")
-    return list(found)
+    return list(names)
 
 
 def _at(value: Any, path: list[str]) -> Any:

@@ -47,22 +47,22 @@ def _merge_maps(schema: Schema, ours: dict[str, Any] | None, live: Any, applied:
     fields = schema.fields
     out = None
     for name, value in applied.items():
-        before = ours.get(name, _ABSENT)
-        if before is value:
+        live_value = ours.get(name, _ABSENT)
+        if live_value is value:
             continue
-        if before is _ABSENT:
-            after = value
+        if live_value is _ABSENT:
+            merged = value
         else:
             kind = type(value)
-            if kind is str and before == value:
+            if kind is str and live_value == value:
                 continue
             below = fields[name]
-            after = merge(below, before, value) if below is not None else value
-            if after is before:
+            merged = merge(below, live_value, value) if below is not None else value
+            if merged is live_value:
                 continue
         if out is None:
             out = dict(ours)
-        out[name] = after
+        out[name] = merged
     return ours if out is None else out
 
 
@@ -73,9 +73,9 @@ def _merge_lists(schema: Schema, live: list[Any], applied: list[Any]) -> list[An
     out: list[Any] = []
     for element, position in _order(ours, theirs):
         if element in theirs_by:
-            before = ours_by.get(element, _ABSENT)
-            after = theirs_by[element]
-            out.append(after if before is _ABSENT else merge(items, before, after))
+            live_item = ours_by.get(element, _ABSENT)
+            applied_item = theirs_by[element]
+            out.append(applied_item if live_item is _ABSENT else merge(items, live_item, applied_item))
         else:
             out.append(live[position])
     unchanged = len(out) == len(live) and all(map(operator.is_, out, live))
@@ -100,38 +100,39 @@ def _order(ours: list[str], theirs: list[str]) -> list[tuple[str, int]]:
     """
     if ours == theirs:
         return [(element, i) for i, element in enumerate(ours)]
-    in_ours, in_theirs = set(ours), set(theirs)
+    in_ours = set(ours)
+    in_theirs = set(theirs)
     shared = [element for element in theirs if element in in_ours]
     awaited = 0
     merged: set[str] = set()
     out: list[tuple[str, int]] = []
-    left = right = 0
-    while left < len(ours) or right < len(theirs):
-        if left < len(ours) and right < len(theirs):
-            element = ours[left]
-            if element == theirs[right]:
+    our_position = their_position = 0
+    while our_position < len(ours) or their_position < len(theirs):
+        if our_position < len(ours) and their_position < len(theirs):
+            element = ours[our_position]
+            if element == theirs[their_position]:
                 merged.add(element)
-                out.append((element, left))
-                left += 1
-                right += 1
+                out.append((element, our_position))
+                our_position += 1
+                their_position += 1
                 awaited += 1
                 continue
             if element in in_theirs and awaited < len(shared) and shared[awaited] != element:
-                left += 1  # it comes later, where theirs has it
+                our_position += 1  # it comes later, where theirs has it
                 continue
-        if left < len(ours):
-            element = ours[left]
+        if our_position < len(ours):
+            element = ours[our_position]
             if element not in in_theirs:
-                out.append((element, left))
-                left += 1
+                out.append((element, our_position))
+                our_position += 1
                 continue
             if element in merged:
-                left += 1
-        if right < len(theirs):
-            element = theirs[right]
+                our_position += 1
+        if their_position < len(theirs):
+            element = theirs[their_position]
             merged.add(element)
             out.append((element, -1))
-            right += 1
+            their_position += 1
             if awaited < len(shared) and shared[awaited] == element:
                 awaited += 1
     return out

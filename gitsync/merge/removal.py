@@ -33,14 +33,14 @@ def remove(schema: Schema, value: Any, gone: Node) -> Any:
         if schema.list_type == "atomic":
             return None
         items = schema.items or DEDUCED
-        left = []
+        kept_items = []
         for item in value:
             node = gone.get(element_of(schema, item))
             if node is None:
-                left.append(item)
+                kept_items.append(item)
             elif not is_member(node):
-                left.append(remove(items, item, node))
-        return left or None
+                kept_items.append(remove(items, item, node))
+        return kept_items or None
     return value
 
 

@@ -198,9 +198,9 @@ class Schemas:
             return self._for_kind[key]
         except KeyError:
             name = self._name_of(key)
-            found = self.named(name) if name else None
-            self._for_kind[key] = found
-            return found
+            schema = self.named(name) if name else None
+            self._for_kind[key] = schema
+            return schema
 
     def named(self, name: str) -> Schema:
         """Return a named schema, such as ``io.k8s.api.core.v1.PodSpec``; raise KeyError when it is unknown."""
@@ -238,12 +238,12 @@ class Schemas:
         preserve = merged.get(_PRESERVE) is True or (preserve and not name)  # a named type declares it itself
         # Members beside a reference make a type of their own; a bare reference is the type it names.
         identity = (id(merged) if merged is self.raw.get(name) else id(raw), preserve)
-        found = self._compiled.get(identity) or building.get(identity)
-        if found is None:
+        compiled = self._compiled.get(identity) or building.get(identity)
+        if compiled is None:
             self._kept_alive.append(raw)  # an id stays ours as long as its object lives
-            found = building[identity] = Schema(name)
-            self._fill(found, merged, preserve, building)
-        return found
+            compiled = building[identity] = Schema(name)
+            self._fill(compiled, merged, preserve, building)
+        return compiled
 
     def _resolve(self, raw: Any) -> tuple[str, Mapping[str, Any]]:
         """
@@ -362,7 +362,8 @@ def kind_schema(schemas: Schemas, manifest: Manifest) -> Schema | None:
     built-in kinds differ little from the one that replaced them.
     """
     api_version = str(manifest.get("apiVersion") or "")
-    group, kind = group_of(api_version), str(manifest.get("kind") or "")
+    group = group_of(api_version)
+    kind = str(manifest.get("kind") or "")
     for version in (api_version.rpartition("/")[2], *_STABLE_VERSIONS):
         schema = schemas.for_kind(group, version, kind)
         if schema is not None:

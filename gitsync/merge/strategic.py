@@ -116,8 +116,8 @@ def _set_orders(
 
 def _ordered(ours: Any, theirs: Any, order: Any, schema: Schema) -> list[Any] | None:
     """Return a list merged with its patch, in the order given; None where neither is there."""
-    for given in (order, *(value for value in (ours, theirs) if value is not None)):
-        if not isinstance(given, list):
+    for items in (order, *(value for value in (ours, theirs) if value is not None)):
+        if not isinstance(items, list):
             raise StrategicError("invalid patch format of setElementOrder list", 400)
     key = schema.merge_key
     _check_order(theirs or [], order, key)
@@ -177,11 +177,11 @@ def _merge_list(original: list[Any], patch: list[Any], schema: Schema, deletes: 
     original, patch = _special_items(original, patch, key)
     merged = list(original)
     for item in patch:
-        found = _find(merged, key, _key_of(item, key))
-        if found < 0:
+        position = _find(merged, key, _key_of(item, key))
+        if position < 0:
             merged.append(_without_directives(item)[0])
         else:
-            merged[found] = _merge_map(merged[found], item, schema.items or DEDUCED)
+            merged[position] = _merge_map(merged[position], item, schema.items or DEDUCED)
     return _in_order(merged, patch, original, key)
 
 
@@ -212,19 +212,20 @@ def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) 
     named.sort(key=lambda item: _position(order, item, key))
     others.sort(key=lambda item: _position(server, item, key))
     out = []
-    left = right = 0
-    while left < len(others) or right < len(named):
-        if left < len(others) and right < len(named):
-            mine, yours = _position(server, others[left], key), _position(server, named[right], key)
+    other_position = named_position = 0
+    while other_position < len(others) or named_position < len(named):
+        if other_position < len(others) and named_position < len(named):
+            mine = _position(server, others[other_position], key)
+            yours = _position(server, named[named_position], key)
             take_left = 0 <= mine < yours
         else:
-            take_left = left < len(others)
+            take_left = other_position < len(others)
         if take_left:
-            out.append(others[left])
-            left += 1
+            out.append(others[other_position])
+            other_position += 1
         else:
-            out.append(named[right])
-            right += 1
+            out.append(named[named_position])
+            named_position += 1
     return out
 
 
@@ -250,11 +251,11 @@ def _key_of(item: Any, key: str) -> Any:
 
 def _distinct(items: list[Any]) -> list[Any]:
     out: list[Any] = []
-    seen = set()
+    marks = set()
     for item in items:
         mark = (type(item) is bool, item)
-        if mark not in seen:
-            seen.add(mark)
+        if mark not in marks:
+            marks.add(mark)
             out.append(item)
     return out
 

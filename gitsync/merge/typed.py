@@ -74,7 +74,8 @@ def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:
 
 
 def _collect_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> Node | None:
-    fields, declared = schema.fields, schema.declared
+    fields = schema.fields
+    declared = schema.declared
     out: Node = {}
     for name, child in value.items():
         below = fields[name]
@@ -184,7 +185,7 @@ def misfits(schema: Schema, value: Any, path: tuple[str, ...] = (), *, duplicate
 def _list_misfits(schema: Schema, value: list[Any], path: tuple[str, ...], duplicates: bool) -> Iterator[str]:
     where = f"{human(path)}: " if path else ""
     items = schema.items or DEDUCED
-    seen = set()
+    elements = set()
     for index, item in enumerate(value):
         if schema.list_type == "atomic":
             element = f"i:{index}"
@@ -194,9 +195,9 @@ def _list_misfits(schema: Schema, value: list[Any], path: tuple[str, ...], dupli
                 yield f"{where}element {index}: {problem}"
                 return
             element = element_of(schema, item)
-            if element in seen and not duplicates:
+            if element in elements and not duplicates:
                 yield f"{where}duplicate entries for key {human((element,))}"
-            seen.add(element)
+            elements.add(element)
         yield from misfits(items, item, (*path, element), duplicates=duplicates)
 
 

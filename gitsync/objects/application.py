@@ -419,7 +419,8 @@ class Application:
 
         It is stored in the status, so its input keeps the names that earlier versions used.
         """
-        source, destination = self.source, self.destination
+        source = self.source
+        destination = self.destination
         return content_hash(
             [
                 {
@@ -456,7 +457,8 @@ def parse_application(manifest: Manifest) -> Application:
     safe to use is for the source to check.
     """
     meta = metadata_of(manifest)
-    name, namespace = str(meta.get("name", "")), str(meta.get("namespace", ""))
+    name = str(meta.get("name", ""))
+    namespace = str(meta.get("namespace", ""))
     if len(name) > _NAME_LIMIT:
         raise InvalidInput(
             f"metadata.name has {len(name)} characters; the label of its objects takes {_NAME_LIMIT}",

@@ -99,43 +99,50 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """
-    One step of a plan.
-
-    ``desired`` is what will be applied (None for a prune), ``live`` what was seen (None when absent). ``rule`` names
-    the risk rule that decided and ``reason`` says why in plain words. Steps run by ``stage``, then ``wave``.
-    ``follows`` is the generated object (same name with another hash suffix) that a created one replaces; then
-    ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
-    changes anything; ``inferred``: that it does is inferred from how the API server stored the value before.
-    ``problem`` is why the API server would refuse it, and such a step must not be tried.
-    ``managed_fields`` are written before the apply, None where every field has its right owner. ``removed`` are the
-    JSON Pointers of fields in ``live`` that others added and that are removed, which are among the differences, or of
-    our marks where the object is released. ``unobserved`` is why the live object is unknown, and such a step does
-    nothing. ``finished`` is how an object ended that its TTL has deleted, and is not created again.
-    ``always_asks``: it needs approval whatever the Application says. ``options`` are those of the desired object, of
-    the live one for a prune.
-    """
+    """One step of a plan. Steps run by ``stage``, then ``wave``."""
 
     ref: ObjectRef
     action: Action
     risk: Risk = Risk.SAFE
     rule: str = ""
+    """The name of the risk rule that decided the class."""
     reason: str = ""
+    """Why the step has its class, and what is special about it, for users."""
     stage: int = 0
     wave: int = 0
     desired: Manifest | None = None
+    """What will be applied, None for a delete and a release."""
     live: Manifest | None = None
+    """What was observed, None where the object is absent."""
     differences: tuple[FieldDifference, ...] = ()
     certain: bool = True
+    """False where only a dry-run apply can tell whether the step changes anything."""
     inferred: bool = False
+    """Whether it is inferred, from how the API server stored the value before, that the step changes something."""
     problem: str = ""
+    """Why the API server would reject the step, which must not be tried then."""
     follows: ObjectRef | None = None
+    """
+    The generated object (same name with another hash suffix) that a created one replaces.
+
+    ``differences`` are against that one then.
+    """
     managed_fields: tuple[Mapping[str, Any], ...] | None = None
+    """The ``managedFields`` to write before the apply, None where every field has its right owner."""
     removed: tuple[str, ...] = ()
+    """
+    JSON Pointers into ``live`` of fields that others added and the step removes, which are among the differences.
+
+    Of a release, the marks of ours that are removed.
+    """
     always_asks: bool = False
+    """Whether the step needs approval whatever the Application says."""
     options: Options = DEFAULT
+    """Those of the desired object, of the live one for a delete."""
     unobserved: str = ""
+    """Why the live object is unknown; such a step does nothing."""
     finished: HealthStatus | None = None
+    """How the object ended that its TTL has deleted, and that is not created again."""
 
     @property
     def is_write(self) -> bool:
@@ -145,35 +152,41 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """
-    What a sync would do: every object, also the unchanged ones, in execution order.
-
-    ``digest`` is over commit, steps, risk rules, desired content, and of the live objects the uid and the content
-    that an update changes or a deletion loses: an approval of it lapses when any of these changes. ``refusals`` are
-    reasons, one line each, for which nothing of it may run. ``authors`` are names and e-mail addresses of authors and
-    committers of its commits; they are read only where a policy does not count their approvals. ``replaces`` is the
-    applied commit where the revision was rewritten and does not contain it any more.
-    """
+    """What a sync would do: every object, also the unchanged ones, in execution order."""
 
     application: str
     revision: str
     changes: tuple[Change, ...]
     digest: str
+    """
+    What an approval is bound to: it lapses when any input changes.
+
+    The inputs are commit, steps, risk rules, desired content, and of the live objects the uid and the content that an
+    update changes or a deletion loses.
+    """
     risk: Risk
+    """The class of the highest step."""
     explanation: str = ""
     refusals: tuple[str, ...] = ()
+    """Why nothing of the plan may run, one line each."""
     authors: frozenset[str] = frozenset()
+    """
+    Names and e-mail addresses of authors and committers of its commits.
+
+    They are read only where a policy does not count their approvals.
+    """
     replaces: str = ""
+    """The applied commit where the revision was rewritten and does not contain it any more."""
     writes: tuple[Change, ...] = field(init=False, repr=False, compare=False)
     """The steps that change the cluster."""
 
     @property
     def unobserved(self) -> Mapping[ObjectRef, str]:
         """The objects whose live state is unknown, with the reason."""
-        return {each.ref: each.unobserved for each in self.changes if each.unobserved}
+        return {step.ref: step.unobserved for step in self.changes if step.unobserved}
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "writes", tuple(each for each in self.changes if each.action is not Action.NOTHING))
+        object.__setattr__(self, "writes", tuple(step for step in self.changes if step.is_write))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from typing import Any
 
 from gitsync.errors import one_line
 
-READY, SOURCE_READY, RENDERED = "Ready", "SourceReady", "Rendered"
+READY = "Ready"
+SOURCE_READY = "SourceReady"
+RENDERED = "Rendered"
 GROUP_UNAVAILABLE = "GroupUnavailable"
 """The reason of Ready where all is as declared, but for objects whose API group is unavailable."""
 
@@ -36,8 +38,8 @@ def not_ready_message(status: Mapping[str, Any]) -> str:
 
 def failed_input(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first of SourceReady and Rendered that is ``False``, empty where neither is."""
-    found = (find_condition(status, type) for type in (SOURCE_READY, RENDERED))
-    return next((item for item in found if item.get("status") == "False"), {})
+    inputs = (find_condition(status, type) for type in (SOURCE_READY, RENDERED))
+    return next((item for item in inputs if item.get("status") == "False"), {})
 
 
 def main_message(status: Mapping[str, Any]) -> str:
@@ -62,8 +64,8 @@ def set_conditions(
     """
     result = {str(condition["type"]): dict(condition) for condition in existing}
     for condition in conditions:
-        before = result.get(condition.type)
-        since = before["lastTransitionTime"] if before and before.get("status") == condition.status else now
+        previous = result.get(condition.type)
+        since = previous["lastTransitionTime"] if previous and previous.get("status") == condition.status else now
         result[condition.type] = {
             "type": condition.type,
             "status": condition.status,

@@ -68,14 +68,14 @@ def check_spec(
     try:
         model.model_validate(members)
     except ValidationError as error:
-        for found in error.errors(include_url=False):
-            if found["type"] == "extra_forbidden" or not is_open(found["input"]):
-                raise _invalid_field(found, model, location, object) from error
+        for field_error in error.errors(include_url=False):
+            if field_error["type"] == "extra_forbidden" or not is_open(field_error["input"]):
+                raise _invalid_field(field_error, model, location, object) from error
 
 
-def _invalid_field(found: ErrorDetails, model: type[Spec], location: str, object: str) -> InvalidInput:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
-    message, hint = _explanation(found, model)
+def _invalid_field(field_error: ErrorDetails, model: type[Spec], location: str, object: str) -> InvalidInput:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field_error["loc"])
+    message, hint = _explanation(field_error, model)
     return InvalidInput(message, location=f"{location}{path}".removeprefix("."), object=object, hint=hint)
 
 
@@ -90,11 +90,11 @@ class Seconds:
         """Return the seconds of a duration within the range; the error names the range."""
         match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
         hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-        found = float(hours * 3600 + minutes * 60 + seconds)
-        if match is None or not self.minimum <= found <= self.maximum:
+        total = float(hours * 3600 + minutes * 60 + seconds)
+        if match is None or not self.minimum <= total <= self.maximum:
             accepted = f"between {duration(self.minimum)} and {duration(self.maximum)}"
             raise _invalid(f"{_display(text)} is not a duration {accepted}", "write it as 30s, 3m or 1h30m")
-        return found
+        return total
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(self.parse, handler(source))
@@ -166,7 +166,9 @@ _TYPES: Mapping[str, tuple[str, str]] = {
 
 def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
     """Return what is wrong with a field, and how to fix it."""
-    kind, value, context = error["type"], _display(error["input"]), error.get("ctx", {})
+    kind = error["type"]
+    value = _display(error["input"])
+    context = error.get("ctx", {})
     if kind in _TYPES:
         expected, hint = _TYPES[kind]
         return f"{value} is not {expected}", hint

@@ -15,7 +15,8 @@ _SCHEME = re.compile(r"(?:https?|ssh|file)://", re.IGNORECASE)
 _USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@")
 _GITHUB = re.compile(r"github\.com[/:]", re.IGNORECASE)
 _AZURE = "_git/"
-_REPOSITORY, _FILE = r"(?P<repository>[^/?]+/[^/?]+)", r"/(?P<path>[^?]+\.(?:yaml|yml|json))$"
+_REPOSITORY = r"(?P<repository>[^/?]+/[^/?]+)"
+_FILE = r"/(?P<path>[^?]+\.(?:yaml|yml|json))$"
 _NAMED = r"(?P<revision>refs/(?:tags|heads)/[^/?]+|[^/?]+)"
 _RAW = (
     rf"(?P<host>https://)raw\.githubusercontent\.com/{_REPOSITORY}/{_NAMED}{_FILE}",
@@ -52,11 +53,11 @@ def without_user(url: str) -> str:
 def parse_remote_file(text: str) -> RemoteReference | None:
     """Return the file of a Git repository that a URL names as its host serves it raw, None for any other URL."""
     for pattern in _RAW if len(text) <= _LONGEST else ():
-        if found := re.match(pattern, text, re.IGNORECASE):
-            if {"", ".", ".."}.intersection(found["path"].split("/")):
+        if url := re.match(pattern, text, re.IGNORECASE):
+            if {"", ".", ".."}.intersection(url["path"].split("/")):
                 return None
-            host = "https://github.com/" if found["host"].lower() == "https://" else found["host"].lower()
-            return RemoteReference(host + found["repository"], found["revision"], found["path"], is_file=True)
+            host = "https://github.com/" if url["host"].lower() == "https://" else url["host"].lower()
+            return RemoteReference(host + url["repository"], url["revision"], url["path"], is_file=True)
     return None
 
 
@@ -68,16 +69,19 @@ def parse_remote(text: str) -> RemoteReference | None:
     address = re.sub(r"^git::", "", address, flags=re.IGNORECASE)
     scheme, rest = _split(_SCHEME, address)
     user, rest = _split(_USER, rest)
-    is_github, is_short = bool(_GITHUB.match(rest)), not scheme
+    is_github = bool(_GITHUB.match(rest))
+    is_short = not scheme
     if is_short and not user and not is_github:
         return None
     if scheme.lower() == "file://":
-        host, rest = scheme, user + rest
+        host = scheme
+        rest = user + rest
     else:
-        found = re.match(r"[^/:]*[/:]" if is_short else r"[^/]*/", rest)
-        if found is None:
+        host_match = re.match(r"[^/:]*[/:]" if is_short else r"[^/]*/", rest)
+        if host_match is None:
             return None
-        host, rest = f"{scheme.lower()}{user}{found.group()}", rest[found.end() :]
+        host = f"{scheme.lower()}{user}{host_match.group()}"
+        rest = rest[host_match.end() :]
     if is_github:
         host = f"{user}github.com:" if user or scheme.lower() == "ssh://" else "https://github.com/"
     repository, path = _divide(rest, is_whole=host == "file://")
@@ -93,8 +97,8 @@ def parse_remote(text: str) -> RemoteReference | None:
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, str]:
     """Return what a pattern matches at the start of a text, and the rest."""
-    found = pattern.match(text)
-    return (found.group(), text[found.end() :]) if found else ("", text)
+    prefix = pattern.match(text)
+    return (prefix.group(), text[prefix.end() :]) if prefix else ("", text)
 
 
 def _divide(text: str, *, is_whole: bool) -> tuple[str, str]:

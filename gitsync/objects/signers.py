@@ -31,7 +31,7 @@ class Signer(Spec):
 
     def unsigned(self, paths: Iterable[str]) -> frozenset[str]:
         """Return those of some files whose changes these keys may not sign."""
-        return frozenset(path for path in paths if not any(matches(path, one) for one in self.paths))
+        return frozenset(path for path in paths if not any(matches(path, pattern) for pattern in self.paths))
 
 
 Trust: TypeAlias = tuple[tuple[Signer, ...], ...]

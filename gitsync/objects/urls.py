@@ -45,7 +45,9 @@ def repository_key(url: str) -> str:
     if parts is None or parts.scheme.lower() not in _PORTS:
         return url
     user, at, _ = parts.netloc.rpartition("@")
-    host, scheme, path = (parts.hostname or "").rstrip("."), parts.scheme.lower(), parts.path.rstrip("/")
+    host = (parts.hostname or "").rstrip(".")
+    scheme = parts.scheme.lower()
+    path = parts.path.rstrip("/")
     if host in _IGNORE_SUFFIX:
         path = path.removesuffix(".git")
     return _joined(scheme, host, parts.port, path).replace("://", f"://{user}{at}", 1)
@@ -58,18 +60,21 @@ def matches_url(pattern: str, url: str) -> bool:
     ``*`` in the host matches no ``/``. A URL without a normal form matches no pattern.
     """
     try:
-        found = normalized_url(url)
+        normalized = normalized_url(url)
     except ValueError:
         return False
     short = None if "://" in pattern else _SHORT_PATTERN.fullmatch(pattern)
     full = _PATTERN.fullmatch(f"ssh://{short['host']}/{short['path']}" if short else pattern)
     if full is None:
-        return matches(found, pattern)
-    scheme, host, port, path = full["scheme"].lower(), full["host"].lower(), full["port"] or "", full["path"]
+        return matches(normalized, pattern)
+    scheme = full["scheme"].lower()
+    host = full["host"].lower()
+    port = full["port"] or ""
+    path = full["path"]
     if path is None and host.endswith("*"):
         path = "*"
     authority = f"{scheme}://{host}" + (f":{port}" if port and port != str(_PORTS.get(scheme)) else "")
-    start, _, rest = found.partition("://")
+    start, _, rest = normalized.partition("://")
     server, _, name = rest.partition("/")
     tail = (path or "").removeprefix("/").rstrip("/").removesuffix(".git")
     return matches(f"{start}://{server}", authority) and matches(name, tail)

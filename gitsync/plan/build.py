@@ -74,7 +74,7 @@ class PlanInput:
     app: Application
     desired: Mapping[ObjectRef, Manifest]
     options: Mapping[ObjectRef, Options]
-    seen: ClusterState
+    cluster: ClusterState
     inventory: Inventory
     schema_of: SchemaOf
     expected: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class PlanInput:
         return Undeclared(self.app.sync.undeclared_fields, self.expected)
 
 
-def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) -> Plan:
+def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -> Plan:
     """
     Return what a sync of this revision would do with every declared and every held object.
 
@@ -94,14 +94,18 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     reused, so planning a second time costs next to nothing. Nothing outside the inventory is pruned. Raise
     InvalidInput when an annotation or a path to ignore is not valid.
     """
-    app, desired, seen = given.app, given.desired, given.seen
+    app = inputs.app
+    desired = inputs.desired
+    cluster = inputs.cluster
     for rule in app.sync.ignore:
         for expression in rule.jq_paths:
             jq.parse(expression)
     known = {change.ref: change for change in previous.changes} if previous else {}
     steps: list[Change] = []
     fresh: list[Change] = []
-    live_of, dry_runs, options = seen.live.get, seen.dry_runs, given.options
+    live_of = cluster.live.get
+    dry_runs = cluster.dry_runs
+    options = inputs.options
     for ref, manifest in desired.items():
         again = known.get(ref)
         if (
@@ -109,14 +113,15 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
             or (dry_runs and ref in dry_runs)
             or not _is_unchanged(again, manifest, live_of(ref), options[ref])
         ):
-            fresh += _steps(given, ref, _last_declared(again, manifest))
+            fresh += _steps(inputs, ref, _last_declared(again, manifest))
         else:
             steps.append(again)
-    fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
-    fresh += _unobserved_changes(seen.unobserved, desired)
-    before, scope = predecessors(fresh), Scope(app, desired, seen.live)
+    fresh += prune_changes(app, desired, cluster.live, inputs.inventory, cluster.claims)
+    fresh += _unobserved_changes(cluster.unobserved, desired)
+    before = predecessors(fresh)
+    scope = Scope(app, desired, cluster.live)
     if before:
-        fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
+        fresh = [paired(step, before.get(family(step.ref)), inputs.schema_of) for step in fresh]
         fresh = [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
     else:
         fresh = [classify(step, app.risk.rules, None, scope) for step in fresh]
@@ -130,21 +135,21 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
         app.key,
         revision,
         ordered,
-        digest(app.key, f"{revision} replaces {given.replaces}" if given.replaces else revision, writes),
+        digest(app.key, f"{revision} replaces {inputs.replaces}" if inputs.replaces else revision, writes),
         plan_risk(writes, app.risk.max_deletes),
         explain(ordered),
-        _ownership_conflicts(app, ordered, seen.claims),
-        replaces=given.replaces,
+        _ownership_conflicts(app, ordered, cluster.claims),
+        replaces=inputs.replaces,
     )
 
 
-def step_alone(given: PlanInput, ref: ObjectRef) -> Change | None:
+def step_alone(inputs: PlanInput, ref: ObjectRef) -> Change | None:
     """
     Return the step of one declared object where it does nothing whatever the others do, else None.
 
     Only the live object of this one is read.
     """
-    for step in _steps(given, ref):
+    for step in _steps(inputs, ref):
         return None if step.is_write or step.options.hooks else classify(step)
     return None
 
@@ -286,18 +291,19 @@ def _last_declared(before: Change | None, manifest: Manifest) -> Manifest | None
     return before.desired
 
 
-def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> Iterable[Change]:
+def _steps(inputs: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> Iterable[Change]:
     """
     Yield the steps for one declared object: one, or one for each phase of a hook.
 
     ``last`` is what was declared before, while the object was as declared.
     """
-    seen, manifest = given.seen, given.desired[ref]
-    options = given.options[ref]
-    live = seen.live.get(ref)
+    cluster = inputs.cluster
+    manifest = inputs.desired[ref]
+    options = inputs.options[ref]
+    live = cluster.live.get(ref)
     if options.hooks:
         for phase in options.hooks:
-            rests = _skip_reason(given.app, phase, ref, given.desired)
+            rests = _skip_reason(inputs.app, phase, ref, inputs.desired)
             yield Change(
                 ref,
                 Action.NOTHING if rests else Action.HOOK,
@@ -321,19 +327,19 @@ def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> It
     )
     if options.reconcile is Reconcile.NEVER:
         yield replace(step, reason="its annotation disables reconciling")
-    elif ref in seen.unobserved:
-        yield replace(step, reason=_UNOBSERVED, unobserved=seen.unobserved[ref])
-    elif ref in seen.finished:
-        yield replace(step, reason=seen.finished[ref].message, finished=seen.finished[ref])
+    elif ref in cluster.unobserved:
+        yield replace(step, reason=_UNOBSERVED, unobserved=cluster.unobserved[ref])
+    elif ref in cluster.finished:
+        yield replace(step, reason=cluster.finished[ref].message, finished=cluster.finished[ref])
     elif live is None:
-        answer = seen.dry_runs.get(ref)
+        answer = cluster.dry_runs.get(ref)
         yield replace(step, action=Action.CREATE, problem=str(answer) if isinstance(answer, GitsyncError) else "")
     elif options.reconcile is Reconcile.ONCE:
         yield replace(step, reason="exists, and its annotation allows creating it only")
     elif metadata_of(live).get("deletionTimestamp"):
         yield replace(step, action=Action.CREATE, reason="recreated once the object that is being deleted is gone")
     else:
-        yield _update(given, step, live, last)
+        yield _update(inputs, step, live, last)
 
 
 def _unobserved_changes(unobserved: Mapping[ObjectRef, str], desired: Collection[ObjectRef]) -> list[Change]:
@@ -367,17 +373,20 @@ def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef
     return Deletion.KEEP not in (options_of(namespace).delete, options_of(namespace).prune)
 
 
-def _update(given: PlanInput, step: Change, live: Manifest, last: Manifest | None) -> Change:
+def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | None) -> Change:
     """Return the step for an object that exists."""
-    desired = given.desired[step.ref]
-    app, seen, options, schema = given.app, given.seen, step.options, given.schema_of(desired)
-    answer = seen.dry_runs.get(step.ref)
+    desired = inputs.desired[step.ref]
+    app = inputs.app
+    cluster = inputs.cluster
+    options = step.options
+    schema = inputs.schema_of(desired)
+    answer = cluster.dry_runs.get(step.ref)
     if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
         found = find_drift(desired, live, schema).differences
         return replace(step, action=Action.REPLACE, differences=found, reason=f"{fields} cannot be changed in place")
     exceptions = IgnoredFields(app.sync.ignore, options.ignore)
     sent, left = without_ignored_fields(exceptions, desired, live, schema)
-    moved = transfer(live, str(desired.get("apiVersion")), schema, seen.appliers, left)
+    moved = transfer(live, str(desired.get("apiVersion")), schema, cluster.appliers, left)
     if isinstance(answer, dict) and moved is None:
         drift = compare_objects(answer, live, schema, app.field_manager)
     elif moved is None:
@@ -387,9 +396,9 @@ def _update(given: PlanInput, step: Change, live: Manifest, last: Manifest | Non
         drift = _drift_after(moved, sent, live, schema, app.field_manager)
     ignored = without_ignored(exceptions, sent, live, schema, drift)
     drift = ignored.drift
-    adopts = step.ref not in given.inventory and not is_owned(app, live)
+    adopts = step.ref not in inputs.inventory and not is_owned(app, live)
     is_stable = moved is None and not adopts  # both writes name the resourceVersion, so only one fits a sync
-    removed = given.undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
+    removed = inputs.undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
     found = (*drift.differences, *removed, *ignored_differences(desired, live, schema, left))
     if found:
         step = replace(step, differences=found, removed=tuple(item.pointer for item in removed))
@@ -417,7 +426,8 @@ def _is_certain(drift: Drift, adopts: bool, moved: Transfer | None, removed: Col
 
 def _drift_after(moved: Transfer, desired: Manifest, live: Manifest, schema: Schema | None, manager: str) -> Drift:
     """Return the drift once ownership is transferred, with the managers that own each field now."""
-    drift, owners = find_drift(desired, moved.of(live), schema, manager), owners_of(live, manager)
+    drift = find_drift(desired, moved.of(live), schema, manager)
+    owners = owners_of(live, manager)
     differences = zip(drift.differences, drift.paths, strict=True)
     named = (replace(found, owners=owners.of(path) if found.owners else ()) for found, path in differences)
     return replace(drift, differences=tuple(named))

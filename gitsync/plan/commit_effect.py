@@ -13,20 +13,22 @@ from gitsync.plan.mask import mask_change
 from gitsync.plan.risk.table import classify
 
 
-def commit_effect(before: Iterable[Manifest], after: Iterable[Manifest], schema_of: SchemaOf) -> tuple[Change, ...]:
+def commit_effect(
+    declared_before: Iterable[Manifest], declared_after: Iterable[Manifest], schema_of: SchemaOf
+) -> tuple[Change, ...]:
     """
     Return the steps from the objects of one commit to those of another, the riskiest first, Secret values masked.
 
     A generated object and the one that it follows are one step.
     """
-    old, new = ({ref_of(item): item for item in side} for side in (before, after))
+    old, new = ({ref_of(item): item for item in side} for side in (declared_before, declared_after))
     steps = [Change(ref, Action.PRUNE, live=old[ref]) for ref in old.keys() - new.keys()]
     for ref, desired in new.items():
         if ref not in old:
             steps.append(Change(ref, Action.CREATE, desired=desired))
         elif desired != old[ref]:
-            found = compare_objects(desired, old[ref], schema_of(desired)).differences
-            steps.append(Change(ref, Action.UPDATE, desired=desired, live=old[ref], differences=found))
+            differences = compare_objects(desired, old[ref], schema_of(desired)).differences
+            steps.append(Change(ref, Action.UPDATE, desired=desired, live=old[ref], differences=differences))
     known = predecessors(steps)
     steps = [paired(step, known.get(family(step.ref)), schema_of) for step in steps]
     judged = [classify(step, (), known.get(family(step.ref))) for step in steps]

@@ -211,7 +211,8 @@ class _Comparer:
     def map(self, schema: Schema, desired: dict[str, Any], live: dict[str, Any], path: Path, pointer: str) -> None:
         """Compare two maps member by member; a member that only live has counts where we are its only owner."""
         for name, value in desired.items():
-            here, there = (*path, f"f:{name}"), f"{pointer}/{json_pointer.escape(name)}"
+            here = (*path, f"f:{name}")
+            there = f"{pointer}/{json_pointer.escape(name)}"
             below = schema.fields[name] or DEDUCED
             if live.get(name) is not None:
                 self.value(below, value, live[name], here, there)
@@ -238,7 +239,8 @@ class _Comparer:
 
     def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
         """Compare two keyed lists or sets item by item, and the order of the items that both have."""
-        want, have = indexed(schema, desired), indexed(schema, live)
+        want = indexed(schema, desired)
+        have = indexed(schema, live)
         if want is None or have is None:
             if not same_value(schema, desired, live):
                 self.record(Difference.CHANGED, path, pointer, desired, live)
@@ -255,7 +257,8 @@ class _Comparer:
             if element in have and element not in want:
                 index, value = have[element]
                 self.removed_by_apply(schema.items or DEDUCED, value, (*path, element), f"{pointer}/{index}")
-        order, live_order = [e for e in want if e in have], [e for e in have if e in want]
+        order = [e for e in want if e in have]
+        live_order = [e for e in have if e in want]
         if order != live_order:
             self.record(Difference.ORDER, path, pointer, [_key(e) for e in order], [_key(e) for e in live_order])
 
@@ -263,7 +266,8 @@ class _Comparer:
         """Record what applying removes of a member that Git no longer declares: what no other manager owns."""
         if is_empty(schema, live):
             return
-        ours, others = node_at(self.owners.ours, path), node_at(self.owners.others, path)
+        ours = node_at(self.owners.ours, path)
+        others = node_at(self.owners.others, path)
         if self.include_unowned or (others is None and ours is not None and _is_all_ours(ours, live)):
             self.record(Difference.EXTRA, path, pointer, ABSENT, live)
             return

@@ -35,7 +35,8 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
         return True
     if type(desired) is dict and type(live) is dict:
         if schema.name == f"{_CORE}LimitRangeItem":
-            desired, live = default_limits(desired), default_limits(live)
+            desired = default_limits(desired)
+            live = default_limits(live)
         return _same_maps(schema, desired, live)
     if type(desired) is list and type(live) is list:
         return _same_lists(schema.items or DEDUCED, desired, live)
@@ -76,12 +77,12 @@ def _same_lists(items: Schema, desired: list[Any], live: list[Any]) -> bool:
         return True
     if items.name not in _UNORDERED:
         return False
-    left = list(live)
+    unmatched = list(live)
     for want in desired:
-        match = next((index for index, have in enumerate(left) if same_value(items, want, have)), None)
+        match = next((index for index, have in enumerate(unmatched) if same_value(items, want, have)), None)
         if match is None:
             return False
-        del left[match]
+        del unmatched[match]
     return True
 
 

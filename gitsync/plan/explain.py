@@ -46,11 +46,16 @@ def explain_atomic_lists(differences: Iterable[FieldDifference]) -> str:
 
     An atomic list has one owner for all its items: Git cannot declare some and leave others to other managers.
     """
-    return "; ".join(_lost_items(each) for each in differences if each.kind is Difference.CHANGED and _has_added(each))
+    return "; ".join(
+        _lost_items(difference)
+        for difference in differences
+        if difference.kind is Difference.CHANGED and _has_added(difference)
+    )
 
 
 def _has_added(difference: FieldDifference) -> bool:
-    desired, live = difference.desired, difference.live
+    desired = difference.desired
+    live = difference.live
     if not isinstance(desired, list) or not isinstance(live, list):
         return False
     return len(live) > len(desired) and all(item in live for item in desired)

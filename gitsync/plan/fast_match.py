@@ -25,7 +25,9 @@ def matches_exactly(schema: Schema, desired: Manifest, live: Manifest, applied: 
     for name, value in desired.items():
         if name in ("apiVersion", "kind"):
             continue
-        there, node, below = live.get(name), applied.get(f"f:{name}"), schema.fields[name]
+        there = live.get(name)
+        node = applied.get(f"f:{name}")
+        below = schema.fields[name]
         if name == "metadata":
             value = {key: member for key, member in value.items() if key not in _NOT_OWNED}
             if not value and node is None:
@@ -48,7 +50,8 @@ def _value(schema: Schema, desired: Any, live: Any, node: Node) -> bool:
 
 
 def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: Node) -> bool:
-    fields, owned = schema.fields, len(node)
+    fields = schema.fields
+    owned = len(node)
     for name, value in desired.items():
         below = node.get(f"f:{name}")
         if below is None:

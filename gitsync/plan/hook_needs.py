@@ -35,9 +35,9 @@ def needs_first(steps: Sequence[Change]) -> list[Change]:
     needed: set[ObjectRef] = set()
     while waiting:
         step = waiting.pop()
-        found = {ref for ref in needs_of(step.desired or {}, step.ref, creates.values()) if ref in creates} - needed
-        needed |= found
-        waiting += [creates[ref] for ref in found]
+        refs = {ref for ref in needs_of(step.desired or {}, step.ref, creates.values()) if ref in creates} - needed
+        needed |= refs
+        waiting += [creates[ref] for ref in refs]
     return [_moved(step) if step.ref in needed else step for step in steps]
 
 
@@ -70,7 +70,7 @@ def needs_of(manifest: Manifest, ref: ObjectRef, others: Iterable[Change]) -> It
 def _of_pods(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield kind and name of the namespaced objects that a pod spec refers to."""
     yield "ServiceAccount", spec.get("serviceAccountName") or spec.get("serviceAccount")
-    yield from (("Secret", each.get("name")) for each in _maps(spec.get("imagePullSecrets")))
+    yield from (("Secret", secret.get("name")) for secret in _maps(spec.get("imagePullSecrets")))
     for volume in _maps(spec.get("volumes")):
         yield from ((kind, at(volume, member, field)) for member, field, kind in (*_VOLUMES, _CLAIM))
         for source in _maps(at(volume, "projected", "sources")):

@@ -22,10 +22,10 @@ def element(schema: Schema, item: Any) -> str | None:
 
 def indexed(schema: Schema, items: list[Any]) -> dict[str, tuple[int, Any]] | None:
     """Return position and value of the items by their element, None where they are not distinct or have none."""
-    found: dict[str, tuple[int, Any]] = {}
+    items_by_element: dict[str, tuple[int, Any]] = {}
     for index, item in enumerate(items):
         name = element(schema, item)
-        if name is None or name in found:
+        if name is None or name in items_by_element:
             return None
-        found[name] = (index, item)
-    return found
+        items_by_element[name] = (index, item)
+    return items_by_element

@@ -48,7 +48,8 @@ def desired_objects(
     manifest object gives the same result object.
     """
     objects: dict[ObjectRef, Manifest] = {}
-    known, now = before or {}, {}
+    known = before or {}
+    now = {}
     for manifest in _unpacked(manifests, 0):
         one = known.get(id(manifest))
         if one is None or one.is_namespaced is not is_namespaced(one.of):

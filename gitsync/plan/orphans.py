@@ -28,12 +28,14 @@ def orphans(live: Iterable[Manifest], held: Mapping[str, Inventory]) -> tuple[Or
     A mark names its object, so one that was copied (a Deployment hands its annotations on to ReplicaSets) does not
     count; nor does an object that is on its way out.
     """
-    found = []
+    unheld = []
     for manifest in live:
-        owner, ref, metadata = owner_of(manifest), ref_of(manifest), metadata_of(manifest)
+        owner = owner_of(manifest)
+        ref = ref_of(manifest)
+        metadata = metadata_of(manifest)
         inventory = held.get(owner)
         if not owner or metadata.get("deletionTimestamp") or (inventory is not None and ref in inventory):
             continue
         why = "its Application is gone" if inventory is None else "its Application does not hold it"
-        found.append(Orphan(ref, owner, str(metadata.get("creationTimestamp", "")), why))
-    return tuple(sorted(found, key=lambda orphan: (orphan.application, orphan.ref)))
+        unheld.append(Orphan(ref, owner, str(metadata.get("creationTimestamp", "")), why))
+    return tuple(sorted(unheld, key=lambda orphan: (orphan.application, orphan.ref)))

@@ -61,8 +61,8 @@ class Transfer:
     def reason(self) -> str:
         """What the transfer does, for the plan."""
         taken = f"takes over the fields applied by {', '.join(self.taken_from)}" if self.taken_from else ""
-        given = f"leaves {', '.join(self.released)} to other managers" if self.released else ""
-        return "; ".join(filter(None, (taken, given)))
+        released = f"leaves {', '.join(self.released)} to other managers" if self.released else ""
+        return "; ".join(filter(None, (taken, released)))
 
     def of(self, live: Manifest) -> Manifest:
         """Return the live object as it is after the transfer."""

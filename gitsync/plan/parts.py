@@ -42,13 +42,14 @@ def needs_by_step(plan: Plan) -> Mapping[ObjectRef, tuple[Need, ...]]:
 
 def closure(selected: Iterable[ObjectRef], needs: Mapping[ObjectRef, tuple[Need, ...]]) -> frozenset[ObjectRef]:
     """Return the objects with everything that their steps depend on."""
-    found, waiting = set[ObjectRef](), [ref for ref in selected if ref in needs]
+    refs = set[ObjectRef]()
+    waiting = [ref for ref in selected if ref in needs]
     while waiting:
         ref = waiting.pop()
-        if ref not in found:
-            found.add(ref)
+        if ref not in refs:
+            refs.add(ref)
             waiting += [need.ref for need in needs[ref]]
-    return frozenset(found)
+    return frozenset(refs)
 
 
 def part_of(plan: Plan, steps: Iterable[str], max_deletes: int) -> Plan:
@@ -80,7 +81,8 @@ def _is_earlier(other: Change, step: Change) -> bool:
 
 
 def _needs_of_delete(step: Change, writes: Iterable[Change]) -> Iterator[Need]:
-    of, ref = step.ref.of, step.ref
+    of = step.ref.of
+    ref = step.ref
     for other in writes:
         if other.live is not None and ref in set(needs_of(other.live, other.ref, ())):
             yield Need(other.ref, "refers to it until then")

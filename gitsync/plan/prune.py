@@ -36,7 +36,8 @@ def prune_changes(
     """
     steps = []
     for ref in sorted(ref for ref in inventory.entries.keys() - desired if ref in live):
-        options, claimant = options_of(live[ref]), claims.get(ref)
+        options = options_of(live[ref])
+        claimant = claims.get(ref)
         if not claimant and _is_released(app, ref, live[ref], inventory.entries[ref].uid, options):
             steps.append(_release(app, ref, live[ref], options))
             continue
@@ -73,7 +74,7 @@ def _release(app: Application, ref: ObjectRef, live: Manifest, options: Options)
         live=live,
         options=options,
         managed_fields=without_manager(live, app.field_manager),
-        removed=tuple(f"/metadata/{where}/{escape(mark)}" for where, mark, found in marks if mark in found),
+        removed=tuple(f"/metadata/{where}/{escape(mark)}" for where, mark, entries in marks if mark in entries),
     )
 
 

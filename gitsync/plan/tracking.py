@@ -40,7 +40,7 @@ def is_owned(app: Application, live: Manifest) -> bool:
 def controller_of(live: Manifest) -> str:
     """Return the uid of the object that controls a live one, empty where none does."""
     references = metadata_of(live).get("ownerReferences") or ()
-    return next((str(one.get("uid")) for one in references if one.get("controller")), "")
+    return next((str(reference.get("uid")) for reference in references if reference.get("controller")), "")
 
 
 def owner_of(live: Manifest) -> str:

@@ -44,10 +44,10 @@ class Undeclared:
     setting: str = "Report"
     expected: tuple[str, ...] = ()
 
-    def judged(self, found: FieldDifference) -> FieldDifference:
+    def judged(self, difference: FieldDifference) -> FieldDifference:
         """Return a foreign field as ignored where the setting or the operator's policy says so."""
-        is_ignored = self.setting == "Ignore" or (found.owners and all(map(self._is_expected, found.owners)))
-        return replace(found, kind=Difference.IGNORED) if is_ignored else found
+        is_ignored = self.setting == "Ignore" or (difference.owners and all(map(self._is_expected, difference.owners)))
+        return replace(difference, kind=Difference.IGNORED) if is_ignored else difference
 
     def removed(
         self, desired: Manifest, live: Manifest, schema: Schema | None, ignored: IgnoredFields
@@ -60,18 +60,19 @@ class Undeclared:
         """
         if self.setting != "Remove":
             return ()
-        found = [item for item in undeclared_fields(desired, live, schema) if self._is_removable(item[0])]
+        removable = [item for item in undeclared_fields(desired, live, schema) if self._is_removable(item[0])]
         return tuple(
             replace(item, kind=Difference.EXTRA, desired=ABSENT)
-            for item, path in found
+            for item, path in removable
             if not covers(ignored, desired, live, item, path)
         )
 
-    def _is_removable(self, found: FieldDifference) -> bool:
-        if found.kind is not Difference.FOREIGN or found.pointer.startswith(_KEPT):
+    def _is_removable(self, difference: FieldDifference) -> bool:
+        if difference.kind is not Difference.FOREIGN or difference.pointer.startswith(_KEPT):
             return False
         return not any(
-            owner.subresource or owner.manager in _CONTROL_PLANE or self._is_expected(owner) for owner in found.owners
+            owner.subresource or owner.manager in _CONTROL_PLANE or self._is_expected(owner)
+            for owner in difference.owners
         )
 
     def _is_expected(self, owner: FieldOwner) -> bool:
@@ -83,10 +84,10 @@ REPORT: Final = Undeclared()
 
 def undeclared(desired: Manifest, live: Manifest, schema: Schema | None) -> tuple[FieldDifference, ...]:
     """Return the fields of a live object that Git does not declare and we do not own: shown to users, not drift."""
-    return tuple(found for found, _ in undeclared_fields(desired, live, schema))
+    return tuple(difference for difference, _ in undeclared_fields(desired, live, schema))
 
 
 def removal_reason(removed: Iterable[FieldDifference]) -> str:
     """Return why a step removes fields, empty where it removes none."""
-    managers = sorted({owner.manager for found in removed for owner in found.owners})
+    managers = sorted({owner.manager for difference in removed for owner in difference.owners})
     return f"removes fields that {', '.join(managers)} added and Git does not declare" if managers else ""

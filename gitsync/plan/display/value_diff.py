@@ -55,7 +55,8 @@ def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[Ne
     Empty unless both are mappings or both lists, and small enough to read. Items of lists are matched by similarity,
     so one inserted in front does not show all others as changed. Defaults of the API server are not changes.
     """
-    live, desired = _container(live), _container(desired)
+    live = _container(live)
+    desired = _container(desired)
     if type(live) is not type(desired) or not isinstance(live, dict | list):
         return ()
     if max(_size(live), _size(desired)) > _LARGEST:
@@ -66,12 +67,15 @@ def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[Ne
 
 def inner_lines(live: Any, desired: Any) -> tuple[TextLine, ...]:
     """Return the lines of a text that differ, with some around them; empty for a text of one line."""
-    before, after = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
-    if max(len(before), len(after)) < 2:
+    live_lines, desired_lines = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
+    if max(len(live_lines), len(desired_lines)) < 2:
         return ()
-    if len(before) + len(after) > _LARGEST:
-        return (TextLine("-", f"{len(before)} lines"), TextLine("+", f"{len(after)} lines: too many to compare here"))
-    return tuple(_lines(before, after))
+    if len(live_lines) + len(desired_lines) > _LARGEST:
+        return (
+            TextLine("-", f"{len(live_lines)} lines"),
+            TextLine("+", f"{len(desired_lines)} lines: too many to compare here"),
+        )
+    return tuple(_lines(live_lines, desired_lines))
 
 
 def _container(value: Any) -> Any:
@@ -87,12 +91,12 @@ def _container(value: Any) -> Any:
 def _schema_at(live: Manifest, pointer: str) -> Schema:
     """Return the built-in schema of the field at a JSON Pointer; an empty one for custom resources."""
     api_version = str(live.get("apiVersion") or "")
-    found = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
+    schema = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
     for name in json_pointer.parts(pointer):
-        if found is None:
+        if schema is None:
             break
-        found = found.items if found.is_list else found.fields[name]
-    return found or DEDUCED
+        schema = schema.items if schema.is_list else schema.fields[name]
+    return schema or DEDUCED
 
 
 def _without_defaults(schema: Schema, value: Any) -> Any:
@@ -109,7 +113,8 @@ def _without_defaults(schema: Schema, value: Any) -> Any:
 
 def _size(value: Any) -> int:
     """Return the number of scalars in a value, up to the limit."""
-    waiting, size = [value], 0
+    waiting = [value]
+    size = 0
     while waiting and size <= _LARGEST:
         item = waiting.pop()
         size += 1
@@ -120,8 +125,8 @@ def _size(value: Any) -> int:
 def _changes(live: Any, desired: Any) -> Iterator[NestedChange]:
     from deepdiff import DeepDiff  # late: it takes longer to load than most diffs to show
 
-    found = DeepDiff(live, desired, view="tree", threshold_to_diff_deeper=0)
-    for kind, levels in found.items():
+    tree = DeepDiff(live, desired, view="tree", threshold_to_diff_deeper=0)
+    for kind, levels in tree.items():
         for level in levels:
             yield NestedChange(
                 path=_path(level.path(output_format="list")),
@@ -134,18 +139,18 @@ def _path(parts: list[Any]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
-def _lines(before: list[str], after: list[str]) -> Iterator[TextLine]:
+def _lines(live: list[str], desired: list[str]) -> Iterator[TextLine]:
     last = 0
-    for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
+    for group in difflib.SequenceMatcher(None, live, desired, autojunk=False).get_grouped_opcodes(_CONTEXT):
         yield from _skipped(group[0][1] - last)
         for tag, start, end, from_, to in group:
             if tag == "equal":
-                yield from (TextLine(" ", text) for text in before[start:end])
+                yield from (TextLine(" ", text) for text in live[start:end])
             else:
-                yield from (TextLine("-", text) for text in before[start:end])
-                yield from (TextLine("+", text) for text in after[from_:to])
+                yield from (TextLine("-", text) for text in live[start:end])
+                yield from (TextLine("+", text) for text in desired[from_:to])
         last = group[-1][2]
-    yield from _skipped(len(before) - last)
+    yield from _skipped(len(live) - last)
 
 
 def _skipped(count: int) -> Iterator[TextLine]:

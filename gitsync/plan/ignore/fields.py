@@ -46,7 +46,8 @@ def without_ignored_fields(
     matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
     if not (matching or ignored.pointers):
         return desired, ()
-    cover, known = _Cover(matching, ignored.pointers, desired, live), schema or DEDUCED
+    cover = _Cover(matching, ignored.pointers, desired, live)
+    known = schema or DEDUCED
     paths = [path for keys in cover.named if (path := _path_of(known, desired, keys)) is not None]
     if cover.roots:
         declared = FieldSet(declared_fields(desired, known) or {}).leaves()
@@ -58,16 +59,16 @@ def without_ignored_fields(
 
 
 def ignored_differences(
-    desired: Manifest, live: Manifest, schema: Schema | None, left: Collection[Path]
+    desired: Manifest, live: Manifest, schema: Schema | None, ignored_paths: Collection[Path]
 ) -> tuple[FieldDifference, ...]:
     """Return the differences of the fields that are left to others, which are shown but never applied."""
-    if not left:
+    if not ignored_paths:
         return ()
     drift = find_drift(desired, live, schema)
     return tuple(
         replace(difference, kind=Difference.IGNORED)
         for difference, path in zip(drift.differences, drift.paths, strict=True)
-        if difference.kind in DRIFT and any(path[: len(above)] == above for above in left)
+        if difference.kind in DRIFT and any(path[: len(above)] == above for above in ignored_paths)
     )
 
 
@@ -76,14 +77,16 @@ def _path_of(schema: Schema, value: Any, keys: Keys) -> Path | None:
     path: list[str] = []
     for depth, key in enumerate(keys):
         if isinstance(value, dict) and key in value and not schema.map_atomic:
-            schema, value = schema.fields[key] or DEDUCED, value[key]
+            schema = schema.fields[key] or DEDUCED
+            value = value[key]
             path.append(f"f:{key}")
         elif isinstance(value, list) and schema.list_type != "atomic" and key.isdecimal() and int(key) < len(value):
             item = value[int(key)]
             element = element_of(schema, item)
             if element is None or (keys[depth + 1 : depth + 2] and keys[depth + 1] in schema.keys):
                 return None
-            schema, value = schema.items or DEDUCED, item
+            schema = schema.items or DEDUCED
+            value = item
             path.append(element)
         else:
             return None
@@ -106,7 +109,8 @@ def without_ignored(
     if drift.in_sync or not (matching or ignored.pointers):
         return Ignored(drift, desired)
     covers = _Cover(matching, ignored.pointers, desired, live)
-    known, result = schema or DEDUCED, desired
+    known = schema or DEDUCED
+    result = desired
     differences = []
     for difference, path in zip(drift.differences, drift.paths, strict=True):
         if difference.kind in DRIFT and covers(difference, path):
@@ -160,7 +164,8 @@ def _less(value: Any, paths: Iterable[Keys]) -> Any:
 
 
 def _drop(value: Any, path: Keys) -> Any:
-    key, rest = path[0], path[1:]
+    key = path[0]
+    rest = path[1:]
     if isinstance(value, dict) and key in value:
         if not rest:
             return {name: member for name, member in value.items() if name != key}
@@ -175,7 +180,8 @@ def _put(schema: Schema, value: Any, path: Path, new: Any) -> Any:
     """Return a value with the field at a path of elements replaced, added, or (``ABSENT``) removed."""
     if not path:
         return new
-    element, rest = path[0], path[1:]
+    element = path[0]
+    rest = path[1:]
     if element.startswith("f:"):
         name = element[2:]
         members = value if isinstance(value, dict) else {}

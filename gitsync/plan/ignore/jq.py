@@ -17,7 +17,7 @@ import orjson
 
 from gitsync.errors import InvalidInput
 
-Steps = tuple["Step", ...]
+Steps = tuple["PathStep", ...]
 Concrete = tuple[str | int, ...]
 """A path in one value: member names and list indices."""
 
@@ -41,11 +41,11 @@ _LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step: a member or an index, every item (``each``), or a condition on the value reached so far."""
+class PathStep:
+    """One step: a member or an index, every item, or a condition on the value reached so far."""
 
     key: str | int | None = None
-    each: bool = False
+    every_item: bool = False
     condition: tuple[Steps, str, Any] | None = None
 
 
@@ -70,7 +70,7 @@ def parse(expression: str) -> Steps:
 
 
 def _parse(text: str, position: int, whole: str) -> tuple[Steps, int]:
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     while True:
         match = _TOKEN.match(text, position)
         if match is None:
@@ -82,26 +82,27 @@ def _parse(text: str, position: int, whole: str) -> tuple[Steps, int]:
             if comparison is None:
                 raise _refusal(whole)
             position = comparison.end()
-            steps.append(Step(condition=(inner, comparison["operator"], orjson.loads(comparison["literal"]))))
+            steps.append(PathStep(condition=(inner, comparison["operator"], orjson.loads(comparison["literal"]))))
         elif match["each"]:
-            steps.append(Step(each=True))
+            steps.append(PathStep(every_item=True))
         elif match["index"]:
-            steps.append(Step(key=int(match["index"])))
+            steps.append(PathStep(key=int(match["index"])))
         elif match["key"] or match["quoted"]:
-            steps.append(Step(key=str(orjson.loads(match["key"] or match["quoted"]))))
+            steps.append(PathStep(key=str(orjson.loads(match["key"] or match["quoted"]))))
         elif match["name"]:
-            steps.append(Step(key=match["name"]))
+            steps.append(PathStep(key=match["name"]))
 
 
 def _follow(steps: Steps, value: Any, path: Concrete) -> Iterator[Concrete]:
     if not steps:
         yield path
         return
-    step, rest = steps[0], steps[1:]
+    step = steps[0]
+    rest = steps[1:]
     if step.condition is not None:
         if _holds(step.condition, value):
             yield from _follow(rest, value, path)
-    elif step.each:
+    elif step.every_item:
         if isinstance(value, list):
             for index, item in enumerate(value):
                 yield from _follow(rest, item, (*path, index))
@@ -119,7 +120,7 @@ def _follow(steps: Steps, value: Any, path: Concrete) -> Iterator[Concrete]:
 def _holds(condition: tuple[Steps, str, Any], value: Any) -> bool:
     steps, operator, literal = condition
     reached = [_at(value, path) for path in _follow(steps, value, ())]
-    return any((found == literal) is (operator == "==") for found in reached)
+    return any((operand == literal) is (operator == "==") for operand in reached)
 
 
 def _at(value: Any, path: Concrete) -> Any:

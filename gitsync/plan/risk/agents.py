@@ -13,8 +13,9 @@ from gitsync.plan.risk.privileges import secret_refs
 
 def tool_unapproved(change: Change) -> str | None:
     """Match an agent that may now call a tool without approval: it left requireApproval and is still allowed."""
-    for name, before, after in _both(change):
-        old, new = _tools(before), _tools(after)
+    for name, live, desired in _both(change):
+        old = _tools(live)
+        new = _tools(desired)
         for tool in sorted(old.keys() & new.keys()):
             freed = set(old[tool].get("requireApproval") or ()) - set(new[tool].get("requireApproval") or ())
             freed &= set(new[tool].get("allow") or freed)
@@ -25,37 +26,39 @@ def tool_unapproved(change: Change) -> str | None:
 
 def model_moved(change: Change) -> str | None:
     """Match another model provider or endpoint of an agent, also one where there was none."""
-    for name, before, after in _both(change):
+    for name, live, desired in _both(change):
         for field in ("provider", "endpoint"):
-            old, new = at(before, "model", field), at(after, "model", field)
+            old = at(live, "model", field)
+            new = at(desired, "model", field)
             if old != new:
                 return f"{name}{field}"
-        if _destinations(after) - _destinations(before):
+        if _destinations(desired) - _destinations(live):
             return f"{name}fallbacks"
     return None
 
 
 def network_opened(change: Change) -> str | None:
     """Match an agent whose managed network policy is removed or allows more."""
-    for name, before, after in _both(change):
-        policy = at(before, "network", "policy", default="Managed")
-        if policy == "Managed" and at(after, "network", "policy", default="Managed") != "Managed":
-            return f"{name}Managed to {at(after, 'network', 'policy')}"
+    for name, live, desired in _both(change):
+        policy = at(live, "network", "policy", default="Managed")
+        if policy == "Managed" and at(desired, "network", "policy", default="Managed") != "Managed":
+            return f"{name}Managed to {at(desired, 'network', 'policy')}"
         for direction in ("ingressFrom", "egressTo"):
-            known = at(before, "network", direction, default=[]) or []
-            if any(peer not in known for peer in at(after, "network", direction, default=[]) or []):
+            known = at(live, "network", direction, default=[]) or []
+            if any(peer not in known for peer in at(desired, "network", direction, default=[]) or []):
                 return f"{name}{direction}"
     return None
 
 
 def security_loosened(change: Change) -> str | None:
     """Match an agent that leaves the restricted security profile, or mounts its token."""
-    for name, before, after in _both(change):
+    for name, live, desired in _both(change):
         profile = ("runtime", "securityContext", "profile")
-        old, new = at(before, *profile, default="Restricted"), at(after, *profile, default="Restricted")
+        old = at(live, *profile, default="Restricted")
+        new = at(desired, *profile, default="Restricted")
         if old == "Restricted" and new != "Restricted":
             return f"{name}{old} to {new}"
-        if _mounts_token(after) and not _mounts_token(before):
+        if _mounts_token(desired) and not _mounts_token(live):
             return f"{name}service account token"
     return None
 
@@ -67,8 +70,8 @@ def _mounts_token(spec: Any) -> bool:
 
 def credentials_moved(change: Change) -> str | None:
     """Match an agent that reads its credentials from a Secret it did not use before."""
-    for name, before, after in _both(change):
-        added = sorted(secret_refs(after) - secret_refs(before))
+    for name, live, desired in _both(change):
+        added = sorted(secret_refs(desired) - secret_refs(live))
         if added:
             return f"{name}{added[0]}"
     return None
@@ -76,8 +79,9 @@ def credentials_moved(change: Change) -> str | None:
 
 def volumes_deletable(change: Change) -> str | None:
     """Match a volume that will now be deleted with its agent, and a removed one that is deleted at once."""
-    for name, before, after in _both(change):
-        old, new = _volumes(before), _volumes(after)
+    for name, live, desired in _both(change):
+        old = _volumes(live)
+        new = _volumes(desired)
         removed = sorted(volume for volume in old.keys() - new.keys() if old[volume].get("onDelete") == "Delete")
         if removed:
             return f"{name}{removed[0]}"
@@ -89,7 +93,7 @@ def volumes_deletable(change: Change) -> str | None:
 
 def prompt_changed(change: Change) -> str | None:
     """Match a new or changed prompt, in an agent or in a ConfigMap that holds prompts."""
-    if any(at(before, "prompt") != at(after, "prompt") for _, before, after in _both(change)):
+    if any(at(live, "prompt") != at(desired, "prompt") for _, live, desired in _both(change)):
         return ""
     if change.ref.kind != "ConfigMap" or change.ref.group != "" or change.desired is None:
         return None
@@ -105,24 +109,26 @@ def prompt_changed(change: Change) -> str | None:
 
 def model_changed(change: Change) -> str | None:
     """Match any other change of the model."""
-    return "" if any(at(before, "model") != at(after, "model") for _, before, after in _both(change)) else None
+    return "" if any(at(live, "model") != at(desired, "model") for _, live, desired in _both(change)) else None
 
 
 def tools_changed(change: Change) -> str | None:
     """Match any other change of the tools."""
-    return "" if any(at(before, "tools") != at(after, "tools") for _, before, after in _both(change)) else None
+    return "" if any(at(live, "tools") != at(desired, "tools") for _, live, desired in _both(change)) else None
 
 
 def _both(change: Change) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield (label, spec before, spec after) of every agent that a step changes, also those inside a system."""
     if change.ref.group != AGENTS_GROUP or change.live is None or change.desired is None:
         return
-    before, after = change.live.get("spec") or {}, change.desired.get("spec") or {}
+    live = change.live.get("spec") or {}
+    desired = change.desired.get("spec") or {}
     if change.ref.kind == "Agent":
-        yield "", before, after
+        yield "", live, desired
         return
-    yield "defaults: ", before.get("defaults") or {}, after.get("defaults") or {}
-    old, new = _members(before), _members(after)
+    yield "defaults: ", live.get("defaults") or {}, desired.get("defaults") or {}
+    old = _members(live)
+    new = _members(desired)
     for name in sorted(old.keys() & new.keys()):
         yield f"{name}: ", old[name], new[name]
 

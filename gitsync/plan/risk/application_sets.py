@@ -37,8 +37,9 @@ def widened(live: Manifest, desired: Manifest) -> str:
     approved = annotations_of(desired).get(APPROVE_DELETIONS)
     if approved is not None and approved != annotations_of(live).get(APPROVE_DELETIONS):
         return _APPROVAL
-    before, after = at(live, "spec", "generators"), at(desired, "spec", "generators")
-    gives_rights = before != after and _has_open_rights(at(desired, "spec", "template", "spec"))
+    live_generators = at(live, "spec", "generators")
+    desired_generators = at(desired, "spec", "generators")
+    gives_rights = live_generators != desired_generators and _has_open_rights(at(desired, "spec", "template", "spec"))
     return _GENERATORS if gives_rights or _sources(desired) - _sources(live) else ""
 
 
@@ -46,11 +47,11 @@ def _sources(manifest: Manifest) -> set[_Source]:
     """Return whose commits choose parameters, and the Secret that is sent to that server."""
     return {
         (
-            str(one.get("repoURL")),
-            str(one.get("revision") or "main"),
-            str(at(one, "credentials", "secretRef", "name", default="")),
+            str(generator.get("repoURL")),
+            str(generator.get("revision") or "main"),
+            str(at(generator, "credentials", "secretRef", "name", default="")),
         )
-        for one in git_generators(at(manifest, "spec", "generators"))
+        for generator in git_generators(at(manifest, "spec", "generators"))
     }
 
 

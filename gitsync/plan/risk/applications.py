@@ -60,8 +60,8 @@ def wider_than_parent(change: Change, parent: Application) -> str | None:
         return None
     if metadata_of(change.desired).get("finalizers"):
         return "metadata.finalizers"
-    if change.ref.of == APPLICATION_SET and (found := application_sets.wider_than_parent(change.desired, parent)):
-        return found
+    if change.ref.of == APPLICATION_SET and (field := application_sets.wider_than_parent(change.desired, parent)):
+        return field
     return _first_wider(parent, change.desired)
 
 
@@ -84,8 +84,8 @@ def widened(change: Change) -> str | None:
         return f"metadata.annotations[{REQUESTED_SYNC}]"
     if "/spec/suspend" in drift:
         return "spec.suspend"
-    if change.ref.of == APPLICATION_SET and (found := application_sets.widened(change.live, change.desired)):
-        return found
+    if change.ref.of == APPLICATION_SET and (field := application_sets.widened(change.live, change.desired)):
+        return field
     try:
         return _first_wider(_parsed(change.live), change.desired)
     except InvalidInput:

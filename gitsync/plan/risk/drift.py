@@ -33,8 +33,8 @@ def drift_risk(change: Change, foreign: Iterable[FieldDifference] = ()) -> Drift
     The declared object counts as the one before and the live one as the one after. ``change`` must be drift, not an
     effect of a new commit.
     """
-    found = [item for item in (_declared(change), added_risk(foreign)) if item is not None]
-    return max(found, key=lambda item: item.risk.level, default=None)
+    risks = [item for item in (_declared(change), added_risk(foreign)) if item is not None]
+    return max(risks, key=lambda item: item.risk.level, default=None)
 
 
 def _declared(change: Change) -> DriftRisk | None:

@@ -45,15 +45,15 @@ class LiveSettings:
     @cached_property
     def by_family(self) -> Mapping[tuple[GroupKind, str], Sequence[frozenset[Setting]]]:
         """The settings of each object, by kind and by name without hash."""
-        found = defaultdict[tuple[GroupKind, str], list[frozenset[Setting]]](list)
+        settings = defaultdict[tuple[GroupKind, str], list[frozenset[Setting]]](list)
         for ref, manifest in self._live.items():
-            found[ref.of, _family(ref.name)].append(_settings(manifest))
-        return dict(found)
+            settings[ref.of, _family(ref.name)].append(_settings(manifest))
+        return dict(settings)
 
     @cached_property
     def known(self) -> frozenset[Setting]:
         """All settings."""
-        return frozenset[Setting]().union(*(found for family in self.by_family.values() for found in family))
+        return frozenset[Setting]().union(*(settings for family in self.by_family.values() for settings in family))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -72,9 +72,9 @@ def endpoint_introduced(change: Change, live: LiveSettings) -> str | None:
     settings = _settings(change.desired)
     if not settings:
         return None
-    for found in live.by_family.get((change.ref.of, _family(change.ref.name)), ()):
-        if settings - found:
-            return _first_name(settings - found)
+    for live_settings in live.by_family.get((change.ref.of, _family(change.ref.name)), ()):
+        if settings - live_settings:
+            return _first_name(settings - live_settings)
     return _first_name({setting for setting in settings - live.known if setting[0] in live.names})
 
 

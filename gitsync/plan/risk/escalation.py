@@ -68,7 +68,8 @@ def changes_account(change: Change) -> str | None:
     """Match pods that run as another ServiceAccount than before, or that now mount its token."""
     if change.live is None or change.desired is None:
         return None
-    old, new = pod_spec(change.live), pod_spec(change.desired)
+    old = pod_spec(change.live)
+    new = pod_spec(change.desired)
     if _service_account(new) not in ("", _service_account(old)):
         return _service_account(new)
     if new.get("automountServiceAccountToken") is True and old.get("automountServiceAccountToken") is False:

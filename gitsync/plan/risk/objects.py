@@ -153,14 +153,17 @@ def opens_network(change: Change) -> str | None:
     """Match a NetworkPolicy that allows what it did not, or no longer covers a direction."""
     if change.ref.of != GroupKind("networking.k8s.io", "NetworkPolicy") or not change.live or not change.desired:
         return None
-    before, after = change.live.get("spec") or {}, change.desired.get("spec") or {}
-    if before.get("podSelector") != after.get("podSelector"):
+    live_spec = change.live.get("spec") or {}
+    desired_spec = change.desired.get("spec") or {}
+    if live_spec.get("podSelector") != desired_spec.get("podSelector"):
         return "podSelector"
     for direction in ("ingress", "egress"):
-        known = before.get(direction) or []
-        if any(rule not in known for rule in after.get(direction) or []):
+        allowed = live_spec.get(direction) or []
+        if any(rule not in allowed for rule in desired_spec.get(direction) or []):
             return direction
-    dropped = set(before.get("policyTypes") or ()) - set(after.get("policyTypes") or before.get("policyTypes") or ())
+    dropped = set(live_spec.get("policyTypes") or ()) - set(
+        desired_spec.get("policyTypes") or live_spec.get("policyTypes") or ()
+    )
     return _some(frozenset(dropped))
 
 
@@ -170,10 +173,11 @@ def loosens_namespace(change: Change) -> str | None:
         return None
     if not change.live:
         return "privileged" if labels_of(change.desired).get(_POD_SECURITY) == "privileged" else None
-    before, after = labels_of(change.live).get(_POD_SECURITY), labels_of(change.desired).get(_POD_SECURITY)
-    if _POD_SECURITY_LEVELS.get(str(after), 0) >= _POD_SECURITY_LEVELS.get(str(before), 0):
+    live_level = labels_of(change.live).get(_POD_SECURITY)
+    desired_level = labels_of(change.desired).get(_POD_SECURITY)
+    if _POD_SECURITY_LEVELS.get(str(desired_level), 0) >= _POD_SECURITY_LEVELS.get(str(live_level), 0):
         return None
-    return f"{before} to {after or 'none'}"
+    return f"{live_level} to {desired_level or 'none'}"
 
 
 def metadata_only(change: Change) -> str | None:
@@ -252,15 +256,15 @@ def _replicas(manifest: Manifest) -> Any:
 
 def _new_images(change: Change) -> frozenset[str]:
     def images(manifest: Manifest | None) -> frozenset[str]:
-        found = {str(container["image"]) for container in containers(pod_spec(manifest)) if container.get("image")}
-        own = at(manifest, "spec", "runtime", "image")
-        return frozenset(found | {str(own)} if own else found)
+        pod_images = {str(container["image"]) for container in containers(pod_spec(manifest)) if container.get("image")}
+        agent_image = at(manifest, "spec", "runtime", "image")
+        return frozenset(pod_images | {str(agent_image)} if agent_image else pod_images)
 
     return images(change.desired) - images(change.live)
 
 
-def _some(found: frozenset[str]) -> str | None:
-    if not found:
+def _some(names: frozenset[str]) -> str | None:
+    if not names:
         return None
-    first, *rest = sorted(found)
+    first, *rest = sorted(names)
     return f"{first} and {len(rest)} more" if rest else first

@@ -31,49 +31,52 @@ def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def privileges(spec: dict[str, Any]) -> frozenset[str]:
     """Return the privileges of a pod outside its sandbox, as descriptions."""
-    found = {name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name) is True}
-    found |= {
+    descriptions = {name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name) is True}
+    descriptions |= {
         f"hostPath {at(volume, 'hostPath', 'path')}" for volume in _items(spec.get("volumes")) if "hostPath" in volume
     }
     if at(spec, "securityContext", "runAsUser") == 0:
-        found.add("root in the pod")
+        descriptions.add("root in the pod")
     for container in containers(spec):
-        name, context = container.get("name"), container.get("securityContext") or {}
-        found |= {
+        name = container.get("name")
+        context = container.get("securityContext") or {}
+        descriptions |= {
             f"{key} in container {name}"
             for key in ("privileged", "allowPrivilegeEscalation")
             if context.get(key) is True
         }
         if context.get("procMount") == "Unmasked" or at(context, "windowsOptions", "hostProcess") is True:
-            found.add(f"the host's processes in container {name}")
+            descriptions.add(f"the host's processes in container {name}")
         if any(port.get("hostPort") for port in _items(container.get("ports"))):
-            found.add(f"hostPort in container {name}")
+            descriptions.add(f"hostPort in container {name}")
         if context.get("runAsUser") == 0:
-            found.add(f"root in container {name}")
-        found |= {
+            descriptions.add(f"root in container {name}")
+        descriptions |= {
             f"capability {capability} in container {name}"
             for capability in at(context, "capabilities", "add", default=[]) or []
         }
-    return frozenset(found)
+    return frozenset(descriptions)
 
 
 def protections(spec: dict[str, Any]) -> frozenset[str]:
     """Return the security restrictions that a pod declares, as descriptions."""
-    found = _restrictions(spec.get("securityContext") or {}, "the pod")
+    descriptions = _restrictions(spec.get("securityContext") or {}, "the pod")
     for container in containers(spec):
-        found |= _restrictions(container.get("securityContext") or {}, f"container {container.get('name')}")
-    return frozenset(found)
+        descriptions |= _restrictions(container.get("securityContext") or {}, f"container {container.get('name')}")
+    return frozenset(descriptions)
 
 
 def _restrictions(context: dict[str, Any], location: str) -> set[str]:
-    found = {f"{key} of {location}" for key in ("runAsNonRoot", "readOnlyRootFilesystem") if context.get(key) is True}
+    descriptions = {
+        f"{key} of {location}" for key in ("runAsNonRoot", "readOnlyRootFilesystem") if context.get(key) is True
+    }
     if context.get("allowPrivilegeEscalation") is False:
-        found.add(f"allowPrivilegeEscalation: false of {location}")
+        descriptions.add(f"allowPrivilegeEscalation: false of {location}")
     if "ALL" in (at(context, "capabilities", "drop", default=[]) or []):
-        found.add(f"dropped capabilities of {location}")
+        descriptions.add(f"dropped capabilities of {location}")
     if at(context, "seccompProfile", "type", default="Unconfined") != "Unconfined":
-        found.add(f"seccompProfile of {location}")
-    return found
+        descriptions.add(f"seccompProfile of {location}")
+    return descriptions
 
 
 def permissions(role: Manifest | None) -> frozenset[tuple[str, str, str, str]]:
@@ -89,14 +92,14 @@ def permissions(role: Manifest | None) -> frozenset[tuple[str, str, str, str]]:
 
 
 def widened(
-    before: frozenset[tuple[str, str, str, str]], after: frozenset[tuple[str, str, str, str]]
+    granted: frozenset[tuple[str, str, str, str]], wanted: frozenset[tuple[str, str, str, str]]
 ) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the grants of ``after`` that no grant of ``before`` covers."""
+    """Return the grants in ``wanted`` that nothing in ``granted`` covers."""
     return tuple(
         sorted(
             grant
-            for grant in after - before
-            if not any(all(had in ("*", has) for had, has in zip(old, grant, strict=True)) for old in before)
+            for grant in wanted - granted
+            if not any(all(had in ("*", has) for had, has in zip(old, grant, strict=True)) for old in granted)
         )
     )
 
@@ -118,14 +121,14 @@ def subjects(binding: Manifest | None) -> frozenset[tuple[str, str, str, str, st
 
 def secret_refs(value: Any) -> frozenset[str]:
     """Return the names of all Secrets that a value refers to."""
-    found: set[str] = set()
+    names: set[str] = set()
     for key, member in _members(value):
         if key in ("secretKeyRef", "secretRef", "caSecretKeyRef") and isinstance(member, dict):
-            found.add(str(member.get("name")))
+            names.add(str(member.get("name")))
         elif key == "secretName" and isinstance(member, str):
-            found.add(member)
-        found |= secret_refs(member)
-    return frozenset(found)
+            names.add(member)
+        names |= secret_refs(member)
+    return frozenset(names)
 
 
 def _members(value: Any) -> Iterable[tuple[str, Any]]:

@@ -159,16 +159,19 @@ def classify(
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
-    rule, found = _first_match(change, scope)
+    rule, place = _first_match(change, scope)
     if change.action is Action.CREATE and predecessor is not None:
-        other, seen = _first_match(replace(change, action=Action.UPDATE, live=predecessor), scope)
+        other, other_place = _first_match(replace(change, action=Action.UPDATE, live=predecessor), scope)
         if other.risk.level > rule.risk.level:
-            rule, found = other, seen
-    reason = f"{rule.reason}: {found}" if found else rule.reason
-    risk, name = rule.risk, rule.name
+            rule = other
+            place = other_place
+    reason = f"{rule.reason}: {place}" if place else rule.reason
+    risk = rule.risk
+    name = rule.name
     for index, user_rule in enumerate(user_rules):
         if user_rule.risk.level > risk.level and _matches(user_rule.match, change):
-            risk, name = user_rule.risk, f"spec.risk.rules[{index}]"
+            risk = user_rule.risk
+            name = f"spec.risk.rules[{index}]"
             reason = f"{reason}; raised by {name}"
     if change.reason:
         reason = f"{change.reason}; {reason}"
@@ -178,9 +181,9 @@ def classify(
 def _first_match(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
     if scope is not None and change.action is not Action.RELEASE:
         for row in SCOPED_RULES:
-            if (found := row.finds(change, scope)) is not None:
-                return row, found
-    return next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
+            if (place := row.finds(change, scope)) is not None:
+                return row, place
+    return next((rule, place) for rule in RULES if (place := rule.finds(change)) is not None)
 
 
 def plan_risk(changes: Iterable[Change], max_deletes: int) -> Risk:
