@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object, update_object
+from gitsync.merge.schema import builtin
 from gitsync.merge.strategic import strategic_merge
 from gitsync.objects.manifest import Manifest
 
 ROUNDS = 2_000
 START = (
-    "import time; t = time.perf_counter(); from gitsync.merge.builtin import builtin; {} print(time.perf_counter() - t)"
+    "import time; t = time.perf_counter(); from gitsync.merge.schema import builtin; {} print(time.perf_counter() - t)"
 )
 USE = "builtin().for_kind('apps', 'v1', 'Deployment');"
 

@@ -7,9 +7,8 @@ import gc
 import time
 from typing import Any
 
-from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object
-from gitsync.merge.schema import kind_schema
+from gitsync.merge.schema import builtin, kind_schema
 from gitsync.objects.application import parse_application
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER

@@ -25,7 +25,7 @@ from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.policy_files import PolicySet
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
 from gitsync.integrations.traces import TraceExporter

@@ -12,8 +12,7 @@ from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.wait import blocking_reason
 from gitsync.errors import Conflict
-from gitsync.kube.crd import defined_kind
-from gitsync.kube.kinds import CRD, NAMESPACE
+from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of

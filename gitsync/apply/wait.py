@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gitsync.apply.types import ApplyRequest
-from gitsync.kube.crd import defined_kind, is_established, served_versions
-from gitsync.kube.kinds import CRD
+from gitsync.kube.kinds import CRD, defined_kind, is_established, served_versions
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest

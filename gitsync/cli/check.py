@@ -8,8 +8,7 @@ from gitsync.cli.rendering.build_options import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import Problem, check_manifests, validate
 from gitsync.kube.field_path import follow
-from gitsync.merge.builtin import builtin, schema_from_crd
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import Schema, builtin, schema_from_crd
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.manifest import Manifest, at, group_of
 from gitsync.objects.ref import ref_of

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.cli.output import say
 from gitsync.errors import one_line
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
-from gitsync.plan.display.value_diff import changes_in, inner_lines
+from gitsync.plan.display import changes_in, inner_lines
 from gitsync.plan.mask import difference_record, json_value
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import Traces, place

@@ -8,8 +8,7 @@ from typing import Any
 
 from gitsync.cluster.client import Client
 from gitsync.errors import Rejected
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import Schemas
+from gitsync.merge.schema import Schemas, builtin
 
 
 class ClusterSchemas:

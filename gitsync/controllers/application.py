@@ -11,8 +11,7 @@ from gitsync.controllers.leases import is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.controllers.repositories import RepositoryIndex
 from gitsync.errors import ClusterUnavailable
-from gitsync.kube.crd import defined_kind
-from gitsync.kube.kinds import CRD
+from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
     API_VERSION,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gitsync.crds import definitions, is_current
 from gitsync.errors import ClusterUnavailable, Rejected
-from gitsync.kube.crd import defined_kind
+from gitsync.kube.kinds import defined_kind
 from gitsync.objects.keys import FIELD_MANAGER, VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import GroupKind, ref_of

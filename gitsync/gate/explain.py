@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gitsync.gate.approvals import approvers
-from gitsync.gate.policy import Policy, application_violations
-from gitsync.gate.policy_files import combine
-from gitsync.gate.policy_set import PolicySet
-from gitsync.gate.servers import server_violations
+from gitsync.gate.policy import Policy, application_violations, server_violations
+from gitsync.gate.policy_files import PolicySet, combine
 from gitsync.objects.application import Application, Window
 from gitsync.objects.change import Risk
 from gitsync.objects.parsing import duration

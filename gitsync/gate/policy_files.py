@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
+from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy
 from gitsync.gate.requirements import Require
 from gitsync.objects.application import Application, Window
@@ -157,3 +158,16 @@ def policy_named(policies: Sequence[Policy], key: str) -> Policy:
     return replace(
         policy_of_key, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in policy_of_key.namespaces)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """
+    Policies in the order in which the first that names an Application is its own, and rules for manifests.
+
+    ``prometheus`` is the URL of the server that the operator configured, which policies allow or not.
+    """
+
+    policies: tuple[Policy, ...] = ()
+    rules: tuple[ManifestRule, ...] = ()
+    prometheus: str = ""

@@ -15,10 +15,9 @@ import orjson
 from gitsync.errors import InvalidInput
 from gitsync.merge import managed
 from gitsync.merge.apply import NOTHING, Conflicts, Manager, Managers, Writer, apply, update
-from gitsync.merge.builtin import builtin
 from gitsync.merge.comparison import compare
 from gitsync.merge.fieldset import FieldSet
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import Schema, builtin
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of

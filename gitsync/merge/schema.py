@@ -7,9 +7,11 @@ is all three). Lists are atomic, sets, or maps by keys; maps are granular or ato
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from gitsync.kube import openapi
 from gitsync.objects.manifest import Manifest, group_of
 
 REFERENCE: Final = "#/components/schemas/"
@@ -369,3 +371,14 @@ def kind_schema(schemas: Schemas, manifest: Manifest) -> Schema | None:
         if schema is not None:
             return schema
     return None
+
+
+@functools.cache
+def builtin() -> Schemas:
+    """Return the built-in schemas, read once and compiled as they are used."""
+    return Schemas(openapi.schemas())
+
+
+def schema_from_crd(schema: Mapping[str, Any]) -> Schema:
+    """Compile the ``openAPIV3Schema`` of one version of a CRD, with the built-in metadata."""
+    return builtin().from_crd(schema)

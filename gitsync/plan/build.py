@@ -18,12 +18,12 @@ from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
 from gitsync.objects.options import DEFAULT, Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan import jq_paths
 from gitsync.plan.drift import Drift, compare_objects, find_drift, stores_as_declared
 from gitsync.plan.explain import explain, explain_atomic_lists
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.hook_needs import needs_first
-from gitsync.plan.ignore import jq
-from gitsync.plan.ignore.fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
+from gitsync.plan.ignored_fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.normalize import declared
 from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage, in_order, prune_stage, sort_key, stage_of
@@ -99,7 +99,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
     cluster = inputs.cluster
     for rule in app.sync.ignore:
         for expression in rule.jq_paths:
-            jq.parse(expression)
+            jq_paths.parse(expression)
     known = {change.ref: change for change in previous.changes} if previous else {}
     steps: list[Change] = []
     fresh: list[Change] = []

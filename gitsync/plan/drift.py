@@ -19,10 +19,8 @@ from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of
-from gitsync.plan.equality import is_empty, same_value
-from gitsync.plan.fast_match import matches_exactly
+from gitsync.plan.equality import indexed, is_empty, matches_exactly, same_value
 from gitsync.plan.field_owners import Owners, applied_fields, node_at, owners_of
-from gitsync.plan.list_keys import indexed
 
 Path = tuple[str, ...]
 
@@ -74,15 +72,6 @@ def find_drift(
     if _is_exact(desired, live, schema, applied):
         return IN_SYNC
     return _compared(_Comparer(owners_of(live, manager), is_stored=is_stored), applied, desired, live, schema)
-
-
-def find_three_way_drift(desired: Manifest, live: Manifest, schema: Schema | None) -> Drift:
-    """As ``find_drift``; what was applied before is read from the annotation that ``kubectl apply`` leaves."""
-    applied = last_applied_fields(live, schema or DEDUCED)
-    if _is_exact(desired, live, schema, applied):
-        return IN_SYNC
-    owners = replace(owners_of(live, FIELD_MANAGER), ours=applied or MEMBER, others=MEMBER)
-    return _compared(_Comparer(owners), applied, desired, live, schema)
 
 
 def _is_exact(desired: Manifest, live: Manifest, schema: Schema | None, applied: Node | None) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gitsync.kube.crd import defined_kind
-from gitsync.kube.kinds import CRD, NAMESPACE
+from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind
 from gitsync.objects.change import Action, Change
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gitsync.kube.crd import defined_kind
-from gitsync.kube.kinds import CRD, NAMESPACE
+from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.explain import explain

@@ -12,7 +12,7 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.patterns import matches
 from gitsync.plan.drift import undeclared_fields
-from gitsync.plan.ignore.fields import IgnoredFields, covers
+from gitsync.plan.ignored_fields import IgnoredFields, covers
 
 _CONTROL_PLANE: Final = frozenset(
     {

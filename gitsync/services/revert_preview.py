@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gitsync.errors import GitsyncError
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import Schema, builtin
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Risk
 from gitsync.objects.manifest import Manifest, group_of

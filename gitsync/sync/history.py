@@ -14,7 +14,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.display.content import whole_object
+from gitsync.plan.display import whole_object
 from gitsync.plan.mask import difference_record, mask_change, to_record
 from gitsync.ports import Records
 from gitsync.sync.cache import Operation

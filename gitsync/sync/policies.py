@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policies_for, policy_for, policy_named
-from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.policy_files import PolicySet, policies_for, policy_for, policy_named
 from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application, owner_of_marks
 from gitsync.objects.change import Plan

@@ -8,10 +8,8 @@ from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import check_rules
-from gitsync.gate.policy import Policy, application_violations, violations
-from gitsync.gate.policy_files import policies_for
-from gitsync.gate.policy_set import PolicySet
-from gitsync.gate.servers import query_violation, server_violations
+from gitsync.gate.policy import Policy, application_violations, query_violation, server_violations, violations
+from gitsync.gate.policy_files import PolicySet, policies_for
 from gitsync.gate.validation import check_manifests, validate
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan

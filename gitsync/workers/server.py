@@ -18,8 +18,7 @@ import orjson
 
 import gitsync.render.yaml.composer  # noqa: F401  # a build loads it late, where the limits would count it
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
-from gitsync.objects.mounted_tree import MountedTree
-from gitsync.objects.tree import Tree
+from gitsync.objects.tree import MountedTree, Tree
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace

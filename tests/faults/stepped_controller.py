@@ -8,7 +8,7 @@ from typing import Any
 
 from gitsync.cluster.cache import InformerCache
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.policy_files import PolicySet
 from gitsync.ports import Renderer
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords

@@ -16,9 +16,8 @@ from gitsync.gate.cel_rules import check_rules, parse_rules
 from gitsync.gate.policy_files import parse_policy
 from gitsync.gate.validation import check_manifests, validate
 from gitsync.kube import cel
-from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object
-from gitsync.merge.schema import kind_schema
+from gitsync.merge.schema import builtin, kind_schema
 from gitsync.merge.typed import TypedError
 from gitsync.objects.application import GitSource
 from gitsync.objects.manifest import Manifest

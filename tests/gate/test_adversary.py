@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitsync.gate.decide import decide
-from gitsync.gate.policy_files import parse_policy, policy_for
-from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.policy_files import PolicySet, parse_policy, policy_for
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Decision
 from gitsync.objects.manifest import at

@@ -11,8 +11,7 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.explain import explain
 from gitsync.gate.policy import Policy, application_violations
-from gitsync.gate.policy_files import parse_policy, policies_for, policy_for
-from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.policy_files import PolicySet, parse_policy, policies_for, policy_for
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Decision, Plan, Review, Risk
 from gitsync.objects.ref import ObjectRef

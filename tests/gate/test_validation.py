@@ -7,7 +7,7 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
 from gitsync.gate.validation import Problem, check_manifests, validate
-from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import builtin
 
 CANARY = "%%CANARY-7f3a9c%%"
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from gitsync.merge.apply import with_named_fields
 from gitsync.merge.comparison import compare
 from gitsync.merge.fieldset import FieldSet
-from gitsync.merge.removal import with_named_fields
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import field_set
 from tests.merge.sample_schema import ROOT, VALUES

@@ -11,11 +11,10 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.kube.openapi import resources
 from gitsync.merge.apply import Conflicts
-from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object, update_object, with_managers
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.managed import decode
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import Schema, builtin
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, metadata_of
 from tests.conformance_data import conformance_dir

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from gitsync.merge.apply import with_named_fields
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.overlay import merge
-from gitsync.merge.removal import with_named_fields
 from gitsync.merge.schema import DEDUCED
 from gitsync.merge.typed import TypedError, field_set
 from tests.merge.sample_schema import ROOT, VALUES

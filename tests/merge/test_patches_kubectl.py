@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import builtin
 from gitsync.merge.json_patch import JsonPatchError, json_patch
+from gitsync.merge.schema import builtin
 from gitsync.merge.strategic import StrategicError, strategic_merge
 from gitsync.merge.values import merge_patch
 

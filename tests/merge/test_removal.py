@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from gitsync.merge.apply import reconciled, remove, with_named_fields
 from gitsync.merge.fieldset import FieldSet
-from gitsync.merge.removal import reconciled, remove, with_named_fields
 from gitsync.merge.typed import field_set
 from tests.merge.sample_schema import ROOT, VALUES
 

@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from gitsync.kube.openapi import kubernetes_version, openapi_schemas, resources
-from gitsync.merge.builtin import builtin, schema_from_crd
-from gitsync.merge.schema import DEDUCED, Schema, Schemas
+from gitsync.merge.schema import DEDUCED, Schema, Schemas, builtin, schema_from_crd
 
 DEPLOYMENT = builtin().for_kind("apps", "v1", "Deployment")
 

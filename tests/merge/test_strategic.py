@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import Schemas
+from gitsync.merge.schema import Schemas, builtin
 from gitsync.merge.strategic import StrategicError, strategic_merge
 
 DEPLOYMENT = builtin().for_kind("apps", "v1", "Deployment")

@@ -13,15 +13,15 @@ from typing import Any
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import REFERENCE, Schema, Schemas, kind_schema
+from gitsync.merge.schema import REFERENCE, Schema, Schemas, builtin, kind_schema
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import DRIFT
 from gitsync.objects.manifest import Manifest, group_of
-from gitsync.plan.drift import Drift, compare_objects, find_drift, find_three_way_drift
+from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.drift import Path as Elements
-from gitsync.plan.ignore.fields import IgnoredFields, without_ignored
+from gitsync.plan.ignored_fields import IgnoredFields, without_ignored
 from gitsync.plan.normalize import declared
+from tests.plan.factories import three_way_drift
 
 Found = tuple[bool, frozenset[str]]
 
@@ -78,7 +78,7 @@ def drift_of(case: dict[str, Any]) -> Drift:
     method, manager = options.get("method", "three-way"), options.get("manager", "")
     dry_run = options.get("dry_run")
     if method == "three-way":
-        drift = find_three_way_drift(desired, live, schema)
+        drift = three_way_drift(desired, live, schema)
     elif method == "managed-fields" or dry_run is None:
         drift = find_drift(desired, live, schema, manager)
     else:

@@ -6,16 +6,16 @@ import copy
 from typing import Any
 
 from gitsync.errors import GitsyncError
-from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object
-from gitsync.merge.schema import Schema, kind_schema
+from gitsync.merge.schema import DEDUCED, Schema, builtin, kind_schema
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import ABSENT, Plan
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.build import ClusterState, PlanInput, build_plan
+from gitsync.plan.drift import Drift, find_drift, last_applied_fields
 from gitsync.plan.normalize import desired_objects, without_nulls
 from gitsync.plan.options import options_of
 
@@ -77,6 +77,13 @@ def applied(manifest: Manifest, live: Manifest | None = None, manager: str = FIE
     identity = {"uid": f"uid-{manifest['metadata']['name']}", "resourceVersion": "1"}
     result["metadata"] = identity | result["metadata"] | meta
     return result
+
+
+def three_way_drift(desired: Manifest, live: Manifest, schema: Schema | None) -> Drift:
+    """Return the drift of an object of ``kubectl apply``, whose annotation names the fields that it applied."""
+    fields = last_applied_fields(live, schema or DEDUCED)
+    entries = [] if fields is None else [{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]
+    return find_drift(desired, {**live, "metadata": {**metadata_of(live), "managedFields": entries}}, schema)
 
 
 def live_of(app: Application, *manifests: Manifest) -> dict[ObjectRef, Manifest]:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
-from gitsync.plan.drift import compare_objects, find_drift, find_three_way_drift
-from gitsync.plan.fast_match import matches_exactly
+from gitsync.plan.drift import compare_objects, find_drift
+from gitsync.plan.equality import matches_exactly
 from gitsync.plan.field_owners import applied_fields
 from gitsync.plan.undeclared import undeclared
-from tests.plan.factories import CONTAINER, SERVICE, applied, config, deployment, edited, schema_of
+from tests.plan.factories import CONTAINER, SERVICE, applied, config, deployment, edited, schema_of, three_way_drift
 
 
 def found(desired, live, **options):
@@ -21,7 +21,7 @@ def found(desired, live, **options):
 
 
 def found_three_way(live):
-    drift = find_three_way_drift(config(), live, schema_of(config()))
+    drift = three_way_drift(config(), live, schema_of(config()))
     return [(each.kind, each.path) for each in drift.differences]
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import DEDUCED, Schema, Schemas, kind_schema
-from gitsync.plan.equality import same_value
-from gitsync.plan.list_keys import element, indexed
+from gitsync.merge.schema import DEDUCED, Schema, Schemas, builtin, kind_schema
+from gitsync.plan.equality import element, indexed, same_value
 
 CORE = "io.k8s.api.core.v1"
 

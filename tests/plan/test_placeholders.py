@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.placeholders import without_placeholders
+from gitsync.plan.normalize import without_placeholders
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 CERTIFICATE = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()

@@ -12,8 +12,7 @@ from typing import Any
 from gitsync.errors import GitsyncError
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policy_named
-from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.policy_files import PolicySet, policy_named
 from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import (

@@ -12,7 +12,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import check_manifests, validate
-from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import builtin
 from gitsync.objects.record import Commit
 from gitsync.ports import Snapshot
 from gitsync.source.snapshot import GitTree

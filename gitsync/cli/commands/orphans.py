@@ -15,7 +15,7 @@ from gitsync.errors import Rejected
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import APPLICATION_LABEL
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
-from gitsync.plan.orphans import orphans as find
+from gitsync.plan.tracking import orphans as find
 
 _COLUMNS = ("object", "application", "why", "created")
 _NAMED = 3

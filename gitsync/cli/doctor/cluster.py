@@ -11,7 +11,7 @@ from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.crds import INSTALL_HINT
 from gitsync.crds import definitions, is_current
 from gitsync.errors import Rejected
-from gitsync.kube.crd import defined_kind
+from gitsync.kube.kinds import defined_kind
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of

@@ -14,7 +14,7 @@ from gitsync.errors import Rejected
 from gitsync.objects.keys import AGENTS_GROUP, API_VERSION, APPLICATION_LABEL, VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ref_of
-from gitsync.plan.display.value_diff import inner_lines
+from gitsync.plan.display import inner_lines
 from gitsync.plan.tracking import owner_of
 
 _COLUMNS = ("revision", "created", "state", "changed", "evaluation", "commit", "author", "message")

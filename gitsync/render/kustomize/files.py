@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.mounted_tree import MountedTree
-from gitsync.objects.tree import Entry, Tree
+from gitsync.objects.tree import Entry, MountedTree, Tree
 from gitsync.render.build_cache import BuildCache
 
 _MAX_LINKS: Final = 40

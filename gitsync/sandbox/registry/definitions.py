@@ -10,8 +10,7 @@ import functools
 from typing import Any
 
 from gitsync.kube.openapi import Subresource
-from gitsync.merge.builtin import schema_from_crd
-from gitsync.merge.schema import DEDUCED
+from gitsync.merge.schema import DEDUCED, schema_from_crd
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import crd
 from gitsync.sandbox.cluster import Cluster

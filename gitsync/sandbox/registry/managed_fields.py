@@ -7,10 +7,9 @@ from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.merge.apply import Conflicts, FieldConflict, Manager
-from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object, update_object
 from gitsync.merge.fieldset import FieldSet
-from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.schema import DEDUCED, Schema, builtin
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors

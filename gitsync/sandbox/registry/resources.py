@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gitsync.kube.openapi import ResourceType, Subresource
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.schema import DEDUCED, Schema, builtin
 from gitsync.objects.manifest import Manifest
 
 if TYPE_CHECKING:  # the package of the controllers imports this module

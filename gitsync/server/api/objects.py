@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Step, SyncRecord
 from gitsync.objects.ref import ref_of
-from gitsync.plan.display.content import declared_content
+from gitsync.plan.display import declared_content
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.api.lists import field_model, object_members
 from gitsync.server.api.models import (

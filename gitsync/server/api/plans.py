@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, HTTPException
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import ABSENT, Change
 from gitsync.objects.record import AuditRecord, Commit
-from gitsync.plan.display.content import whole_object
+from gitsync.plan.display import whole_object
 from gitsync.plan.mask import to_record
 from gitsync.plan.parts import Need, needs_by_step
 from gitsync.ports import ApplicationView

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import Schema, builtin
 from gitsync.objects.change import Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from gitsync.errors import GitsyncError
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan.display.content import declared_content
+from gitsync.plan.display import declared_content
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gitsync.objects.change import ABSENT, Change
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Step
-from gitsync.plan.display.content import whole_object
+from gitsync.plan.display import whole_object
 from gitsync.server.formatting import visible
 
 _PAGE, _LEAST = 60_000, 1500

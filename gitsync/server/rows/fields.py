@@ -10,7 +10,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
-from gitsync.plan.display.value_diff import NestedChange, changes_in, inner_changes
+from gitsync.plan.display import NestedChange, changes_in, inner_changes
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.step_source import BUILD_STEP
 from gitsync.server.formatting import value, visible

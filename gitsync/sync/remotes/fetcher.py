@@ -9,9 +9,8 @@ from typing import TypeVar
 from gitsync.errors import InvalidInput, Refused, RemoteNeeded, SourceUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import GitSource
-from gitsync.objects.mounted_tree import MountedTree
 from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
-from gitsync.objects.tree import Tree
+from gitsync.objects.tree import MountedTree, Tree
 from gitsync.objects.urls import matches_url
 from gitsync.ports import Credentials, RemoteBase, Source
 

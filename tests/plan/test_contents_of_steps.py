@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.errors import Rejected
 from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, Risk
-from gitsync.plan.display.content import whole_object
+from gitsync.plan.display import whole_object
 from gitsync.plan.mask import MASK
 from gitsync.plan.risk.drift import drift_risk
 from tests.plan.factories import application, applied, config, deployment, live_of, plan_of, ref

@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import Difference
 from gitsync.plan.drift import find_drift
-from gitsync.plan.ignore.fields import IgnoredFields, without_ignored
+from gitsync.plan.ignored_fields import IgnoredFields, without_ignored
 from tests.plan.factories import CONTAINER, applied, config, deployment, edited, schema_of
 
 REPLICAS = ("spec", "replicas")

@@ -18,11 +18,11 @@ from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan import jq_paths
 from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
+from gitsync.plan.equality import element as element_of
 from gitsync.plan.equality import same_value
 from gitsync.plan.field_owners import node_at, owners_of
-from gitsync.plan.ignore import jq
-from gitsync.plan.list_keys import element as element_of
 
 Keys = tuple[str, ...]
 
@@ -139,7 +139,7 @@ class _Cover:
         for rule in rules:
             for expression in rule.jq_paths:
                 for side in (desired, live):
-                    named += [tuple(str(key) for key in path) for path in jq.paths(expression, side)]
+                    named += [tuple(str(key) for key in path) for path in jq_paths.paths(expression, side)]
         self.named = [path for path in named if path]
         managers = {manager for rule in rules for manager in rule.managers}
         self.roots = [root for owner, root in owners_of(live, "").entries if owner.manager in managers]

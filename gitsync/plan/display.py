@@ -10,11 +10,12 @@ from typing import Any
 import orjson
 
 from gitsync.kube import json_pointer
-from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.objects.change import ABSENT, Difference, FieldDifference
-from gitsync.objects.manifest import Manifest, group_of
+from gitsync.merge.schema import DEDUCED, Schema, builtin
+from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference
+from gitsync.objects.keys import LAST_APPLIED
+from gitsync.objects.manifest import Manifest, annotations_of, group_of, metadata_of
 from gitsync.plan.equality import is_default
+from gitsync.plan.mask import mask
 
 _LIMIT = 40
 _LARGEST = 2000
@@ -156,3 +157,29 @@ def _lines(live: list[str], desired: list[str]) -> Iterator[TextLine]:
 def _skipped(count: int) -> Iterator[TextLine]:
     if count > 0:
         yield TextLine("…", f"{count} equal {'line' if count == 1 else 'lines'}")
+
+
+_SERVER_METADATA = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink")
+
+
+def whole_object(change: Change) -> FieldDifference | None:
+    """
+    Return the object as one difference where a step creates, runs or deletes it, Secret values masked.
+
+    None where its fields tell what changes: for updates, and for generated objects that follow another one.
+    """
+    if change.action is Action.PRUNE and change.live is not None:
+        return FieldDifference("", "", Difference.EXTRA, live=declared_content(change.live))
+    is_new = change.action in (Action.CREATE, Action.HOOK) and change.follows is None
+    if is_new and change.desired is not None:
+        return FieldDifference("", "", Difference.GONE, desired=declared_content(change.desired))
+    return None
+
+
+def declared_content(manifest: Manifest) -> Manifest:
+    """Return an object without its status and what only the API server sets, Secret values masked."""
+    shown = {key: value for key, value in mask(manifest).items() if key != "status"}
+    metadata: dict[str, Any] = {k: v for k, v in metadata_of(shown).items() if k not in _SERVER_METADATA}
+    if LAST_APPLIED in annotations_of(shown):
+        metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != LAST_APPLIED}
+    return {**shown, "metadata": metadata}

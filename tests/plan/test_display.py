@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
-from gitsync.plan.display.value_diff import changes_in, inner_changes, inner_lines
+from gitsync.plan.display import changes_in, inner_changes, inner_lines
 
 
 def rule(port: int, *names: str) -> dict[str, Any]:

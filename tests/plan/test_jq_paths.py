@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.plan.ignore.jq import paths
+from gitsync.plan.jq_paths import paths
 
 POD = {
     "metadata": {"annotations": {"a.b/c": "x"}},

@@ -8,7 +8,7 @@ from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan.orphans import orphans
+from gitsync.plan.tracking import orphans
 
 A = ObjectRef("", "ConfigMap", "shop", "a")
 

@@ -1,1 +1,0 @@
-"""Differences and objects as people see them: nested values, and the content of whole objects."""

@@ -1,1 +1,0 @@
-"""Differences that rules leave to others, and the paths that name them."""
