@@ -30,13 +30,13 @@ from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
 from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
-from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.applicationsets.reconciler import SetReconciler
 from gitsync.operator.applicationsets.sources import SetSources
 from gitsync.operator.applicationsets.writer import SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler
-from gitsync.operator.defects import ReportingReconciler
 from gitsync.operator.facts import FactsReader
+from gitsync.operator.observations import RolloutAnalysis
+from gitsync.operator.reporting import ReportingReconciler
 from gitsync.operator.systems import SystemReconciler
 from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import (

@@ -15,7 +15,7 @@ import yaml
 
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
-from gitsync.applicationsets.model.application_set import ApplicationSetSpec
+from gitsync.applicationsets.model import ApplicationSetSpec
 from gitsync.gate.policy_files import PolicySpec
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.parsing import Spec, duration

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.applicationsets.expand import Expansion, Generated
-from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.applicationsets.model import ApplicationSet
 from gitsync.objects.keys import PINNED_FROM, SUSPEND_MANAGER, TEMPLATE_HASH
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of, uid_of
 from gitsync.plan.tracking import controller_of
@@ -50,7 +50,8 @@ def changes(given: ApplicationSet, expansion: Expansion, live: Mapping[str, Mani
 
     An Application that is not the set's is never changed. Deletions above the limits wait; nothing else does.
     """
-    policy, desired = given.spec.sync_policy.applications_sync, expansion.applications
+    policy = given.spec.sync_policy.applications_sync
+    desired = expansion.applications
     owned = {name: one for name, one in live.items() if given.uid and controller_of(one) == given.uid}
     leaving = {name for name, one in owned.items() if metadata_of(one).get("deletionTimestamp")}
     present = {name: one for name, one in owned.items() if name not in leaving}
@@ -120,7 +121,8 @@ def _is_suspended_or_resumed(live: Manifest) -> bool:
 
 
 def _without(spec: Manifest, path: tuple[str, ...]) -> Manifest:
-    name, rest = path[0], path[1:]
+    name = path[0]
+    rest = path[1:]
     if name not in spec:
         return spec
     if not rest:

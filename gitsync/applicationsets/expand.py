@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.applicationsets.generators import Element, TreeOf, elements
-from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.applicationsets.model import ApplicationSet
 from gitsync.applicationsets.texts import fill
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
@@ -82,7 +82,8 @@ def _application(given: ApplicationSet, element: Element) -> Manifest:
 
 
 def _owned(given: ApplicationSet, filled: Manifest) -> Manifest:
-    metadata, ref = filled["metadata"], given.ref
+    metadata = filled["metadata"]
+    ref = given.ref
     owner = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "name": ref.name, "uid": given.uid}
     marks = {**metadata["annotations"], **({MANAGED_BY: given.owner} if given.owner else {})}
     marked = {

@@ -8,12 +8,13 @@ from typing import Any
 
 from gitsync.applicationsets.changes import Changes, HeldDeletions
 from gitsync.applicationsets.expand import Expansion
-from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.applicationsets.model import ApplicationSet
 from gitsync.errors import GitsyncError, SourceUnavailable, TransientError
 from gitsync.objects.conditions import SOURCE_READY, Condition, set_conditions
 from gitsync.objects.ref import ObjectRef
 
-RECONCILING, STALLED = "Reconciling", "Stalled"
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
 _FETCH_FAILED = "FetchFailed"
 _NAMED = 10
 """Applications that a message names."""
@@ -41,7 +42,9 @@ class Pass:
 
 def set_status(done: Pass, before: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status after a pass; one that found nothing new gives an equal status, whatever the time."""
-    given, expansion, found = done.given, done.expansion, done.changes
+    given = done.given
+    expansion = done.expansion
+    found = done.changes
     rows = list(_rows(done))
     held = _held(found.held, before, now) if found.held else None
     states = [row["state"] for row in rows]
@@ -66,7 +69,8 @@ def failed_status(
 ) -> dict[str, Any]:
     """Return the status where the elements are not known: the Applications stay as they are."""
     is_passing = isinstance(error, TransientError)
-    reason, message = "SourceUnavailable" if is_passing else "InvalidInput", _without_subject(str(error), ref)
+    reason = "SourceUnavailable" if is_passing else "InvalidInput"
+    message = _without_subject(str(error), ref)
     conditions = (
         *([Condition(SOURCE_READY, "False", _FETCH_FAILED, message)] if isinstance(error, SourceUnavailable) else []),
         Condition("Ready", "False", reason, message),
@@ -101,7 +105,9 @@ def _held(held: HeldDeletions, before: Mapping[str, Any], now: str) -> dict[str,
 
 def _rows(done: Pass) -> Iterator[dict[str, str]]:
     """Yield each Application that elements yield, in their order, and then those that no element yields."""
-    expansion, found, failures = done.expansion, done.changes, done.failures
+    expansion = done.expansion
+    found = done.changes
+    failures = done.failures
     for name, one in expansion.applications.items():
         row = {"name": name, "element": one.element}
         if name in failures:
@@ -137,7 +143,9 @@ def _source_condition(sources: Mapping[str, GitsyncError | None]) -> tuple[Condi
 
 def _conditions(done: Pass, held: Mapping[str, Any] | None) -> tuple[Condition, ...]:
     """Return the conditions; of several problems the one that a person has to solve first."""
-    given, found, failures = done.given, done.changes, done.failures
+    given = done.given
+    found = done.changes
+    failures = done.failures
     if found.taken:
         names = ", ".join(found.taken[:_NAMED])
         message = f"Applications exist that are not the set's: {names}; rename or delete them"

@@ -11,8 +11,8 @@ from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Owner
-from gitsync.operator.defects import OwnerReconciler
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
+from gitsync.operator.reporting import OwnerReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica

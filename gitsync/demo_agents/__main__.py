@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-_PROGRAMS = {"agent": "agent_server", "model": "model_server", "tickets": "tickets"}
+_PROGRAMS = {"agent": "agent_server", "model": "local_model", "tickets": "tickets"}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in _PROGRAMS:

@@ -20,11 +20,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from gitsync.demo_agents.conversation import converse
-from gitsync.demo_agents.serving import serve
-from gitsync.demo_agents.settings import Settings, load_settings
+from gitsync.demo_agents.settings import Settings, load_settings, serve
 
 
-class Agent(AgentExecutor):
+class AnsweringExecutor(AgentExecutor):
     """Answer messages, and count those in flight so that a drain can wait for them."""
 
     def __init__(self, settings: Settings) -> None:
@@ -63,7 +62,7 @@ class Agent(AgentExecutor):
 
 def application(settings: Settings) -> Starlette:
     """Return the routes of an agent."""
-    agent = Agent(settings)
+    agent = AnsweringExecutor(settings)
     card = ParseDict(_known(settings.card), AgentCard(), ignore_unknown_fields=True)
     handler = DefaultRequestHandler(agent, InMemoryTaskStore(), card)
 

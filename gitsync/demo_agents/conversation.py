@@ -11,9 +11,9 @@ import httpx
 import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from prometheus_client import Counter, Histogram
 
-from gitsync.demo_agents.metrics import CHAT, EXECUTE_TOOL, TOOL_CALLS, observe_duration, observe_tokens
-from gitsync.demo_agents.settings import Settings, Tool
+from gitsync.demo_agents.settings import McpServer, Settings
 
 _MAX_ROUNDS = 5
 _TIMEOUT = 30.0
@@ -34,7 +34,8 @@ async def converse(settings: Settings, question: str) -> tuple[str, list[dict[st
                 return str(message["content"]), called
             messages.append(message)
             for call in calls:
-                name, arguments = call["function"]["name"].partition("__")[2], call["function"]["arguments"]
+                name = call["function"]["name"].partition("__")[2]
+                arguments = call["function"]["arguments"]
                 called.append({"name": name, "arguments": json.loads(arguments)})
                 text = await _call(settings, sessions, call["function"])
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
@@ -56,12 +57,12 @@ async def _complete(settings: Settings, messages: list[Message], tools: list[dic
     return message
 
 
-async def _open(tool: Tool, closing: AsyncExitStack) -> Any:
+async def _open(tool: McpServer, closing: AsyncExitStack) -> Any:
     client = await closing.enter_async_context(httpx2.AsyncClient(headers=dict(tool.headers), timeout=_TIMEOUT))
     return await closing.enter_async_context(Client(streamable_http_client(tool.url, http_client=client)))
 
 
-async def _functions(tool: Tool, session: Any) -> list[dict[str, Any]]:
+async def _functions(tool: McpServer, session: Any) -> list[dict[str, Any]]:
     """Return the tools of an MCP server as functions of the model, those that need no approval."""
     listed = await session.list_tools()
     return [
@@ -89,3 +90,36 @@ async def _call(settings: Settings, sessions: dict[str, Any], function: dict[str
     observe_duration(EXECUTE_TOOL, settings.model, time.perf_counter() - began)
     TOOL_CALLS.labels(function["name"], "error" if result.is_error else "ok").inc()
     return "\n".join(part.text for part in result.content if part.type == "text")
+
+
+CHAT = "chat"
+EXECUTE_TOOL = "execute_tool"
+"""Operations: a request to the model, and a call of a tool."""
+
+_OPERATION = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model")
+_PROVIDER = "openai"
+"""The API that the agent speaks, whatever serves it."""
+
+_DURATION = Histogram(
+    "gen_ai_client_operation_duration_seconds",
+    "Time of a request to the model, or of a call of a tool.",
+    _OPERATION,
+    buckets=[0.01 * 2**power for power in range(14)],
+)
+_TOKENS = Histogram(
+    "gen_ai_client_token_usage",
+    "Tokens of a request to the model.",
+    [*_OPERATION, "gen_ai_token_type"],
+    buckets=[4**power for power in range(14)],
+)
+TOOL_CALLS = Counter("agent_tool_calls_total", "Calls of tools by outcome.", ["tool", "outcome"])
+
+
+def observe_duration(operation: str, model: str, seconds: float) -> None:
+    """Count an operation with its time."""
+    _DURATION.labels(operation, _PROVIDER, model).observe(seconds)
+
+
+def observe_tokens(model: str, kind: str, tokens: int) -> None:
+    """Count the tokens of a request to the model; ``kind`` is input or output."""
+    _TOKENS.labels(CHAT, _PROVIDER, model, kind).observe(tokens)

@@ -1,4 +1,4 @@
-"""What an Agent's Pod is configured with: ``agent.json``, the prompt, and the A2A card."""
+"""What a Pod of the demo is configured with, and how it serves."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import uvicorn
+from starlette.types import ASGIApp
+
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class McpServer:
     """An MCP server whose tools the agent may call."""
 
     name: str
@@ -34,7 +37,7 @@ class Settings:
     endpoint: str
     api_key: str
     prompt: str
-    tools: tuple[Tool, ...]
+    tools: tuple[McpServer, ...]
     card: dict[str, Any]
 
 
@@ -56,8 +59,22 @@ def load_settings() -> Settings:
     )
 
 
-def _tool(given: dict[str, Any]) -> Tool:
+def _tool(given: dict[str, Any]) -> McpServer:
     headers = tuple((name, os.path.expandvars(value)) for name, value in given.get("headers", {}).items())
     allow = given.get("allow")
     needs_approval = frozenset(given.get("requireApproval") or ())
-    return Tool(given["name"], given["url"], None if allow is None else tuple(allow), needs_approval, headers)
+    return McpServer(given["name"], given["url"], None if allow is None else tuple(allow), needs_approval, headers)
+
+
+_DRAIN_SECONDS = 20
+
+
+def serve(app: ASGIApp) -> None:
+    """Answer requests until SIGTERM, and finish those in flight."""
+    uvicorn.run(
+        app,
+        host=os.environ.get("POD_IP", "127.0.0.1"),
+        port=int(os.environ.get("PORT", "8080")),
+        log_level=os.environ.get("LOG_LEVEL", "info"),
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import orjson
 
-from gitsync.health.fields import conditions, items, message, text
 from gitsync.health.generic import assess_generic
-from gitsync.health.rules import degraded, healthy, progressing, unknown
+from gitsync.health.rules import conditions_of, degraded, healthy, items, message, progressing, text, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 
@@ -15,6 +14,7 @@ _NO_ADDRESS = "Waiting for {} to assign an address; where the cluster has none, 
 
 def service(live: Manifest) -> HealthStatus:
     """Judge a Service: one that asks for a load balancer waits for its address."""
+    # Services of other types have no status of their own.
     waits = text(live, "spec", "type") == "LoadBalancer" and not items(live, "status", "loadBalancer", "ingress")
     return progressing(_NO_ADDRESS.format("a load balancer controller", "another spec.type")) if waits else healthy()
 
@@ -23,6 +23,7 @@ def ingress(live: Manifest) -> HealthStatus:
     """Judge an Ingress by whether it got an address."""
     if items(live, "status", "loadBalancer", "ingress"):
         return healthy()
+    # An Ingress has no conditions: an address is the only sign that a controller took it.
     wanted = text(live, "spec", "ingressClassName")
     controller = f"the controller of IngressClass {wanted}" if wanted else "an ingress controller"
     return progressing(_NO_ADDRESS.format(controller, "an ingress class that the cluster has"))
@@ -37,15 +38,16 @@ def claim(live: Manifest) -> HealthStatus:
         storage_class = text(live, "spec", "storageClassName")
         source = f"StorageClass {storage_class}" if storage_class else "the default StorageClass"
         return progressing(f"Waiting for a volume of {source}; one that waits for its first consumer needs a pod first")
+    # Lost never ends by itself: the data is gone with the volume.
     return degraded("its PersistentVolume is gone") if phase == "Lost" else unknown()
 
 
 def api_service(live: Manifest) -> HealthStatus:
     """Judge an APIService by whether it is available."""
-    for each in conditions(live):
-        if each.get("type") == "Available":
-            detail = f"{text(each, 'reason')}: {message(each)}"
-            return healthy(detail) if each.get("status") == "True" else progressing(detail)
+    for condition in conditions_of(live):
+        if condition.get("type") == "Available":
+            detail = f"{text(condition, 'reason')}: {message(condition)}"
+            return healthy(detail) if condition.get("status") == "True" else progressing(detail)
     return progressing("Waiting to be processed")
 
 
@@ -53,6 +55,7 @@ _AUTOSCALER_FAILURES = frozenset(
     {
         ("AbleToScale", "FailedGetScale"),
         ("AbleToScale", "FailedUpdateScale"),
+        # Other failures of ScalingActive, such as a missing custom metric, end when the workload has run for a while.
         ("ScalingActive", "FailedGetResourceMetric"),
         ("ScalingActive", "InvalidSelector"),
     }
@@ -61,27 +64,30 @@ _AUTOSCALER_FAILURES = frozenset(
 
 def autoscaler(live: Manifest) -> HealthStatus:
     """Judge a HorizontalPodAutoscaler by its conditions, which ``autoscaling/v1`` keeps in an annotation."""
-    found = conditions(live)
+    conditions = conditions_of(live)
+    # v1 has no status.conditions; the API server converts them into this annotation.
     if live.get("apiVersion") == "autoscaling/v1":
         try:
             kept = orjson.loads(annotations_of(live).get("autoscaling.alpha.kubernetes.io/conditions") or "[]")
         except orjson.JSONDecodeError as error:
             return unknown(f"conditions annotation: {error}")
-        found = items({"conditions": kept}, "conditions")
-    for each in found:
-        if (each.get("type"), each.get("reason")) in _AUTOSCALER_FAILURES:
-            return degraded(message(each))
-        if each.get("type") in ("AbleToScale", "ScalingLimited") and each.get("status") == "True":
-            return healthy(message(each))
+        conditions = items({"conditions": kept}, "conditions")
+    for condition in conditions:
+        if (condition.get("type"), condition.get("reason")) in _AUTOSCALER_FAILURES:
+            return degraded(message(condition))
+        # ScalingLimited True means that a bound of the spec holds, which is what the user wrote.
+        if condition.get("type") in ("AbleToScale", "ScalingLimited") and condition.get("status") == "True":
+            return healthy(message(condition))
     return progressing("Waiting to Autoscale")
 
 
 def disruption_budget(live: Manifest) -> HealthStatus:
     """Judge a PodDisruptionBudget by its conditions; too few pods for it may be on purpose."""
     result = progressing("Waiting for status")
-    for each in conditions(live):
-        detail = f"PodDisruptionBudget has {text(each, 'reason')}"
-        if each.get("status") == "False" and each.get("reason") != "InsufficientPods":
+    for condition in conditions_of(live):
+        detail = f"PodDisruptionBudget has {text(condition, 'reason')}"
+        # A budget is often applied before its Pods, and some workloads are scaled below it on purpose.
+        if condition.get("status") == "False" and condition.get("reason") != "InsufficientPods":
             return degraded(detail)
         result = healthy(detail)
     return result
@@ -91,20 +97,22 @@ def crd(live: Manifest) -> HealthStatus:
     """Judge a CustomResourceDefinition by whether its names and schema are accepted."""
     if metadata_of(live).get("deletionTimestamp"):
         return progressing("CRD is terminating")
-    if not conditions(live):
+    if not conditions_of(live):
         return progressing("Status conditions not found")
-    found = {(text(each, "type"), text(each, "status")): each for each in conditions(live)}
-    if ("Terminating", "True") in found:
-        return progressing(f"CRD is terminating: {message(found['Terminating', 'True'])}")
-    if ("NamesAccepted", "False") in found:
-        return degraded(f"CRD names have not been accepted: {message(found['NamesAccepted', 'False'])}")
-    if ("Established", "True") not in found:
-        pending = found.get(("Established", "False"))
+    by_type = {(text(condition, "type"), text(condition, "status")): condition for condition in conditions_of(live)}
+    if ("Terminating", "True") in by_type:
+        return progressing(f"CRD is terminating: {message(by_type['Terminating', 'True'])}")
+    if ("NamesAccepted", "False") in by_type:
+        return degraded(f"CRD names have not been accepted: {message(by_type['NamesAccepted', 'False'])}")
+    if ("Established", "True") not in by_type:
+        pending = by_type.get(("Established", "False"))
+        # The API server sets Established False with Installing for about five seconds before it serves a new kind.
         if pending is None or pending.get("reason") == "Installing":
             return progressing("CRD is being installed")
         return degraded("CRD is not established")
-    if ("NonStructuralSchema", "True") in found:
-        return degraded(f"Schema violations found: {message(found['NonStructuralSchema', 'True'])}")
+    # The kind is served, yet pruning and defaults do not work on it.
+    if ("NonStructuralSchema", "True") in by_type:
+        return degraded(f"Schema violations by_type: {message(by_type['NonStructuralSchema', 'True'])}")
     return healthy("CRD is healthy")
 
 
@@ -115,5 +123,6 @@ def namespace(live: Manifest) -> HealthStatus:
 
 def exists(live: Manifest) -> HealthStatus:
     """Judge a kind that has no work of its own: it is healthy once it exists, unless its status reports otherwise."""
+    # Some of these kinds get a status from an optional controller, such as policies of Gatekeeper or Istio.
     detail = assess_generic(live) if "status" in live else healthy()
     return healthy() if detail.health is Health.UNKNOWN else detail

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from gitsync.health.fields import condition, conditions, items, number, status_of, text
+from gitsync.health.rules import condition_of, conditions_of, items, number, status_of, text
 from gitsync.kube.kinds import CRD, PERSISTENT_VOLUME_CLAIM, POD, SECRET, SERVICE
 from gitsync.objects.manifest import Manifest, at, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
@@ -23,13 +23,12 @@ SCHEDULE_WINDOW = timedelta(seconds=15)
 
 
 class Status(Enum):
-    """The status of one object or of a set."""
+    """The status of one object."""
 
     IN_PROGRESS = "InProgress"
     FAILED = "Failed"
     CURRENT = "Current"
     TERMINATING = "Terminating"
-    NOT_FOUND = "NotFound"
     UNKNOWN = "Unknown"
 
 
@@ -40,14 +39,6 @@ class Result:
     status: Status
     message: str = ""
     reason: str = ""
-
-    @property
-    def condition(self) -> dict[str, str] | None:
-        """The equivalent standard condition, None where there is none."""
-        kind = {Status.IN_PROGRESS: "Reconciling", Status.FAILED: "Stalled"}.get(self.status)
-        if kind is None:
-            return None
-        return {"type": kind, "status": "True", "reason": self.reason, "message": self.message}
 
 
 def compute(live: Manifest, now: datetime | None = None) -> Result:
@@ -66,36 +57,6 @@ def compute(live: Manifest, now: datetime | None = None) -> Result:
     return rule(live) if rule else _ready(live)
 
 
-def augment(live: Manifest, now: datetime) -> Manifest:
-    """Return the object with the computed condition merged into its conditions by type."""
-    computed = compute(live, now).condition
-    if computed is None:
-        return live
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = conditions(live)
-    before = condition(found, computed["type"])
-    since = before.get("lastTransitionTime", stamp) if before and before.get("status") == "True" else stamp
-    merged = {**(before or {}), **computed, "lastTransitionTime": since, "lastUpdateTime": stamp}
-    kept = [merged if each is before else each for each in found]
-    return {**live, "status": {**status_of(live), "conditions": kept if before else [*kept, merged]}}
-
-
-def aggregate(statuses: Iterable[Status], desired: Status) -> Status:
-    """Return one status for a set of which all should reach ``desired``."""
-    found = set(statuses)
-    for status in (Status.FAILED, Status.UNKNOWN):
-        if status in found:
-            return status
-    return desired if found <= {desired} else Status.IN_PROGRESS
-
-
-def owner_status(own: Status | None, pods: Iterable[Status]) -> Status:
-    """Return the status of a pod owner: one failed pod makes an unfinished owner failed; None could not be computed."""
-    if own is None:
-        return Status.UNKNOWN
-    return Status.FAILED if own is Status.IN_PROGRESS and Status.FAILED in set(pods) else own
-
-
 def _progress(reason: str, message: str) -> Result:
     return Result(Status.IN_PROGRESS, message, reason)
 
@@ -106,25 +67,29 @@ def _current(message: str) -> Result:
 
 def _generic(live: Manifest) -> Result | None:
     """Return the result of generation, deletion and the standard conditions; None when they are inconclusive."""
-    metadata, status = metadata_of(live), status_of(live)
+    metadata = metadata_of(live)
+    status = status_of(live)
     if metadata.get("deletionTimestamp"):
         return Result(Status.TERMINATING, "Resource scheduled for deletion")
-    generation, observed = metadata.get("generation"), status.get("observedGeneration")
+    generation = metadata.get("generation")
+    observed = status.get("observedGeneration")
+    # != and not <: after a restore from a backup the observed generation may be the higher one.
     if isinstance(generation, int) and isinstance(observed, int) and observed != generation:
         return _progress(
             "LatestGenerationNotObserved",
             f"{live.get('kind')} generation is {generation}, but latest observed generation is {observed}",
         )
-    for each in conditions(live):
-        if each.get("status") == "True" and each.get("type") in ("Reconciling", "Stalled"):
-            status_word = Status.IN_PROGRESS if each["type"] == "Reconciling" else Status.FAILED
-            return Result(status_word, text(each, "message"), text(each, "reason"))
+    for condition in conditions_of(live):
+        if condition.get("status") == "True" and condition.get("type") in ("Reconciling", "Stalled"):
+            status_word = Status.IN_PROGRESS if condition["type"] == "Reconciling" else Status.FAILED
+            return Result(status_word, text(condition, "message"), text(condition, "reason"))
     return None
 
 
 def _ready(live: Manifest) -> Result:
     """Judge an object of an unknown kind by its Ready condition."""
-    ready = condition(conditions(live), "Ready")
+    ready = condition_of(conditions_of(live), "Ready")
+    # No Ready condition at all is Current for kstatus: many kinds never set one.
     if ready is not None and ready.get("status") in ("False", "Unknown"):
         return _progress(text(ready, "reason"), text(ready, "message"))
     return _current("Resource is current" if ready is None else "Resource is Ready")
@@ -147,10 +112,13 @@ def _extra_pods(has: int, wants: int) -> Result | None:
 
 
 def _stateful_set(live: Manifest) -> Result:
+    # With OnDelete the controller replaces nothing by itself, so its counts never converge.
     if text(live, "spec", "updateStrategy", "type") == "OnDelete":
         return _current("StatefulSet is using the ondelete update strategy")
-    wants, status = number(live, "spec", "replicas", default=1), status_of(live)
-    has, updated = number(status, "replicas"), number(status, "updatedReplicas")
+    wants = number(live, "spec", "replicas", default=1)
+    status = status_of(live)
+    has = number(status, "replicas")
+    updated = number(status, "updatedReplicas")
     shortage = _first_shortage(
         ((has, wants, "LessReplicas", "Replicas"), (number(status, "readyReplicas"), wants, "LessReady", "Ready"))
     ) or _extra_pods(has, wants)
@@ -161,6 +129,7 @@ def _stateful_set(live: Manifest) -> Result:
         if updated < wants - partition:
             return _progress("PartitionRollout", f"updated: {updated}/{wants - partition}")
         return _current(f"Partition rollout complete. updated: {updated}")
+    # currentReplicas counts Pods of currentRevision, which is the old one until a rolling update has ended.
     shortage = _first_shortage(((number(status, "currentReplicas"), wants, "LessCurrent", "current"),))
     if shortage:
         return shortage
@@ -173,12 +142,15 @@ _NO_DEADLINE = 2**31 - 1
 
 
 def _deployment(live: Manifest) -> Result:
-    found = conditions(live)
-    progressing = condition(found, "Progressing") or {}
+    conditions = conditions_of(live)
+    progressing = condition_of(conditions, "Progressing") or {}
+    # The controller keeps this reason until a later rollout makes progress; the counts do not matter then.
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return Result(Status.FAILED, "Progress deadline exceeded", "ProgressDeadlineExceeded")
-    wants, status = number(live, "spec", "replicas", default=1), status_of(live)
-    has, updated = number(status, "replicas"), number(status, "updatedReplicas")
+    wants = number(live, "spec", "replicas", default=1)
+    status = status_of(live)
+    has = number(status, "replicas")
+    updated = number(status, "updatedReplicas")
     shortage = (
         _first_shortage(((has, wants, "LessReplicas", "Replicas"), (updated, wants, "LessUpdated", "Updated")))
         or _extra_pods(has, wants)
@@ -196,15 +168,17 @@ def _deployment(live: Manifest) -> Result:
     rolled_out = progressing.get("status") == "True" and progressing.get("reason") == "NewReplicaSetAvailable"
     if watched and not rolled_out:
         return _progress("ReplicaSetNotAvailable", "ReplicaSet not Available")
-    if (condition(found, "Available") or {}).get("status") != "True":
+    # Ready Pods count as available only after minReadySeconds.
+    if (condition_of(conditions, "Available") or {}).get("status") != "True":
         return _progress("DeploymentNotAvailable", "Deployment not Available")
     return _current(f"Deployment is available. Replicas: {has}")
 
 
 def _replica_set(live: Manifest) -> Result:
-    if (condition(conditions(live), "ReplicaFailure") or {}).get("status") == "True":
+    if (condition_of(conditions_of(live), "ReplicaFailure") or {}).get("status") == "True":
         return _progress("ReplicaFailure", "Replica Failure condition. Check Pods")
-    wants, status = number(live, "spec", "replicas", default=1), status_of(live)
+    wants = number(live, "spec", "replicas", default=1)
+    status = status_of(live)
     has = number(status, "replicas")
     checks = (
         (number(status, "fullyLabeledReplicas"), wants, "LessLabelled", "Labelled"),
@@ -216,6 +190,7 @@ def _replica_set(live: Manifest) -> Result:
 
 def _daemon_set(live: Manifest) -> Result:
     status = status_of(live)
+    # The three absences below mean that the DaemonSet controller has not written its first status.
     if "generation" not in metadata_of(live):
         return _progress("NoGeneration", "DaemonSet metadata.generation not found")
     if "observedGeneration" not in status:
@@ -238,22 +213,29 @@ def _claim(live: Manifest) -> Result:
 
 
 def _pod(live: Manifest, now: datetime | None) -> Result:
-    phase, found = text(live, "status", "phase"), conditions(live)
+    phase = text(live, "status", "phase")
+    conditions = conditions_of(live)
     if phase == "Succeeded":
         return _current("Pod has completed successfully")
     if phase == "Failed":
+        # kstatus asks whether a controller still works on the object; a failed Pod has ended.
         return _current("Pod has completed, but not successfully")
     if phase == "Running":
-        if (condition(found, "Ready") or {}).get("status") == "True":
+        if (condition_of(conditions, "Ready") or {}).get("status") == "True":
             return _current("Pod is Ready")
-        crashing = [text(each, "name") for each in items(live, "status", "containerStatuses") if _crash_loops(each)]
+        crashing = [
+            text(container, "name")
+            for container in items(live, "status", "containerStatuses")
+            if _crash_loops(container)
+        ]
         if crashing:
             message = f"Containers in CrashLoop state: {','.join(crashing)}"
             return Result(Status.FAILED, message, "ContainerCrashLooping")
         return _progress("PodRunningNotReady", "Pod is running but is not Ready")
     if phase == "Pending":
-        scheduled = condition(found, "PodScheduled") or {}
+        scheduled = condition_of(conditions, "PodScheduled") or {}
         if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
+            # The scheduler reports Unschedulable before it has tried all nodes or an autoscaler has added one.
             if _is_young(live, now):
                 return _progress("PodNotScheduled", "Pod has not been scheduled")
             return Result(Status.FAILED, "Pod could not be scheduled", "PodUnschedulable")
@@ -269,6 +251,7 @@ def _crash_loops(container: dict[str, Any]) -> bool:
 
 def _is_young(live: Manifest, now: datetime | None) -> bool:
     created = text(live, "metadata", "creationTimestamp")
+    # Without a clock the caller wants no grace: it has waited already.
     if now is None or not created:
         return False
     return now - SCHEDULE_WINDOW < datetime.fromisoformat(created.replace("Z", "+00:00"))
@@ -281,37 +264,43 @@ def _disruption_budget(live: Manifest) -> Result:
 def _job(live: Manifest) -> Result:
     status = status_of(live)
     wants = number(live, "spec", "completions", default=number(live, "spec", "parallelism", default=1))
-    succeeded, failed = number(status, "succeeded"), number(status, "failed")
-    for each in conditions(live):
-        if each.get("status") != "True":
+    succeeded = number(status, "succeeded")
+    failed = number(status, "failed")
+    for condition in conditions_of(live):
+        if condition.get("status") != "True":
             continue
-        if each.get("type") == "Complete":
+        if condition.get("type") == "Complete":
             return _current(f"Job Completed. succeeded: {succeeded}/{wants}")
-        if each.get("type") == "Failed":
+        if condition.get("type") == "Failed":
             return Result(Status.FAILED, f"Job Failed. failed: {failed}/{wants}", "JobFailed")
-        if each.get("type") == "Suspended":
+        if condition.get("type") == "Suspended":
             return _current("Job is suspended")
+    # The Job controller sets startTime when it first acts on the Job, also before any Pod runs.
     if not text(status, "startTime"):
         return _progress("JobNotStarted", "Job not started")
+    # A running Job has reached what its spec asks for: it runs.
     return _current(f"Job in progress. success:{succeeded}, active: {number(status, 'active')}, failed: {failed}")
 
 
 def _service(live: Manifest) -> Result:
+    # kstatus waits for the cluster IP only; the address of the load balancer is a matter of assess.
     if text(live, "spec", "type") == "LoadBalancer" and not text(live, "spec", "clusterIP"):
         return _progress("NoIPAssigned", "ClusterIP not set. Service type: LoadBalancer")
     return _current("Service is ready")
 
 
 def _crd(live: Manifest) -> Result:
-    for each in conditions(live):
-        reason = text(each, "reason")
-        refused = each.get("status") == "False"
-        if each.get("type") == "NamesAccepted" and refused:
-            return Result(Status.FAILED, text(each, "message"), reason)
-        if each.get("type") == "Established":
+    for condition in conditions_of(live):
+        reason = text(condition, "reason")
+        # Order matters: NamesAccepted False is final until a conflicting CRD goes, Established only says that it is
+        # not served.
+        refused = condition.get("status") == "False"
+        if condition.get("type") == "NamesAccepted" and refused:
+            return Result(Status.FAILED, text(condition, "message"), reason)
+        if condition.get("type") == "Established":
             if refused and reason != "Installing":
-                return Result(Status.FAILED, text(each, "message"), reason)
-            if each.get("status") == "True":
+                return Result(Status.FAILED, text(condition, "message"), reason)
+            if condition.get("status") == "True":
                 return _current("CRD is established")
     return _progress("Installing", "Install in progress")
 

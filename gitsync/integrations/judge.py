@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 
-from gitsync.agents.evaluation.rubric import INSTRUCTIONS, decision
+from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
 

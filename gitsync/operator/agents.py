@@ -13,22 +13,21 @@ from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import unnamed_hosts
 from gitsync.agents.expansion.revisions import Revision, revision_of, stored_revision
-from gitsync.agents.expansion.volumes import is_stateful
+from gitsync.agents.expansion.volumes import as_created, is_stateful
+from gitsync.agents.expansion.workloads import without_reset
 from gitsync.agents.keys import ABORT, APPROVE, PROMOTE, TRACK_LABEL
 from gitsync.agents.model.agent import Agent, parse_agent
 from gitsync.agents.rollout.advance import Rollout, advance
 from gitsync.agents.rollout.observed import CheckResult, Observed, workload_of
 from gitsync.agents.rollout.state import RolloutState
 from gitsync.agents.rollout.tracks import Track
-from gitsync.agents.status.build import agent_status, guarded_status, held_status, rejected_status, waiting_status
-from gitsync.agents.status.conditions import Situation
+from gitsync.agents.status import Situation, agent_status, guarded_status, held_status, rejected_status, waiting_status
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.change import Decision
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.backups import BackupKeeper, Backups
 from gitsync.operator.child_reconciler import (
     ChildrenCache,
@@ -38,12 +37,10 @@ from gitsync.operator.child_reconciler import (
     Owner,
     ReconciledChildren,
 )
-from gitsync.operator.evaluation import EvaluationReader
-from gitsync.operator.events import EventRecorder
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
-from gitsync.operator.replicas import as_created, without_reset
-from gitsync.operator.traffic import observed_route
+from gitsync.operator.observations import EvaluationReader, RolloutAnalysis, observed_route
+from gitsync.operator.reporting import EventRecorder
 from gitsync.plan.tracking import tracking_id
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
@@ -82,7 +79,9 @@ class AgentReconciler:
         statuses: StatusWriter,
         analysis: RolloutAnalysis,
     ) -> None:
-        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._clock = ports.clock
         self._backups = BackupKeeper(ports.cluster, ports.live)
         self._child_reconciler = child_reconciler
         self._facts = facts
@@ -110,7 +109,8 @@ class AgentReconciler:
         return self._finish(run, self._observed(run), cache, now)
 
     def _begin(self, agent: Agent, manifest: Manifest) -> _Pass:
-        gathered, children = self._facts.read(agent), self._child_reconciler.children(agent.uid, agent.namespace)
+        gathered = self._facts.read(agent)
+        children = self._child_reconciler.children(agent.uid, agent.namespace)
         stored = {one.name: one for child in children.values() if (one := stored_revision(child)) is not None}
         target = revision_of(agent, gathered.facts)
         number = max((one.number for one in stored.values()), default=0) + 1
@@ -156,7 +156,8 @@ class AgentReconciler:
 
     def _observed(self, run: _Pass, before: Observed | None = None) -> Observed:
         """Return what the workloads and checks report now."""
-        agent, marks = run.agent, run.agent.annotations
+        agent = run.agent
+        marks = run.agent.annotations
         live = {
             Track(at(one, "spec", "selector", "matchLabels", TRACK_LABEL)): one
             for ref, one in run.children.items()

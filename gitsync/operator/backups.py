@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gitsync.agents.backup.objects import SNAPSHOTS, backup_objects, claims_of
-from gitsync.agents.backup.state import (
+from gitsync.agents.backup import (
+    SNAPSHOTS,
     BackupResult,
     KnownBackup,
+    backup_objects,
     backup_status,
+    claims_of,
     created_at,
     due,
     expired,
@@ -70,7 +72,8 @@ class BackupKeeper:
     """Plan backups from the local copies; claims and snapshots are followed with the other children."""
 
     def __init__(self, cluster: Cluster, live: LiveCache) -> None:
-        self._cluster, self._live = cluster, live
+        self._cluster = cluster
+        self._live = live
 
     def plan(self, agent: Agent, manifest: Manifest, template: Manifest, now: datetime) -> Backups:
         """Return the backups of an Agent."""

@@ -188,8 +188,10 @@ class ChildrenReconciler:
     def __init__(
         self, ports: Ports, planner: Planner, applier: Applier, policy_of: Callable[[Application], Policy]
     ) -> None:
-        self._cluster, self._live = ports.cluster, ports.live
-        self._records, self._clock = ports.records, ports.clock
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._records = ports.records
+        self._clock = ports.clock
         self._planner = planner
         self._applier = applier
         self._policy_of = policy_of
@@ -213,7 +215,10 @@ class ChildrenReconciler:
 
         A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
         """
-        app, now, began, objects = owner.application, self._clock.now(), self._clock.monotonic(), desired.objects
+        app = owner.application
+        now = self._clock.now()
+        began = self._clock.monotonic()
+        objects = desired.objects
         results = self._take_answered(cache, app.key)
         known = {} if desired.is_partial else self.children(owner.uid, owner.ref.namespace)
         held = {
@@ -264,7 +269,8 @@ class ChildrenReconciler:
         return verdict
 
     def _apply(self, planned: Planned, cache: ChildrenCache, verdict: Verdict) -> tuple[StepResult, ...]:
-        app, observation = planned.app, planned.observation
+        app = planned.app
+        observation = planned.observation
         request = ApplyRequest(
             app,
             planned.plan,
@@ -288,7 +294,8 @@ class ChildrenReconciler:
         return tuple(each.result for each in self._applier.take_answered(application))
 
     def _record(self, planned: Planned, results: tuple[StepResult, ...], now: datetime, took: int) -> None:
-        plan, failed = planned.plan, [result for result in results if result.outcome is Outcome.FAILED]
+        plan = planned.plan
+        failed = [result for result in results if result.outcome is Outcome.FAILED]
         self._records.save(
             SyncRecord(
                 application=planned.app.key,

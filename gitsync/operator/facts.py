@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gitsync.agents.expansion.facts import Channel, Facts
+from gitsync.agents.expansion.facts import Facts, MemberChannel
 from gitsync.agents.expansion.network import named_services
 from gitsync.agents.keys import RESTARTED_AT, SYSTEM_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.system import System, parse_system
 from gitsync.agents.references import Reference, references
-from gitsync.agents.topology import agent_name
+from gitsync.agents.systems.members import agent_name
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, at, content_hash, labels_of, metadata_of, resource_version_of, uid_of
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource, served_options
@@ -149,17 +149,18 @@ def _calls(peer: Manifest, name: str) -> bool:
     return any(at(tool, "agentRef", "name") == name for tool in at(peer, "spec", "tools", default=[]))
 
 
-def _channels(system: System, name: str) -> list[Channel]:
+def _channels(system: System, name: str) -> list[MemberChannel]:
     """Return the channels of a system that one Agent is part of."""
     names = {member.name: agent_name(system, member) for member in system.spec.agents}
     found = []
     for channel in system.spec.channels:
-        senders, receivers = [names[one] for one in channel.from_], [names[one] for one in channel.to]
+        senders = [names[one] for one in channel.from_]
+        receivers = [names[one] for one in channel.to]
         broker = channel.broker.url if channel.broker else ""
         if name not in (*senders, *receivers):
             continue
         found.append(
-            Channel(
+            MemberChannel(
                 channel.name,
                 tuple(senders) if name in receivers and not broker else (),
                 tuple(receivers) if name in senders and not broker else (),

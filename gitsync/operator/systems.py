@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gitsync.agents.expansion.system import entry_service, kept_revision, member_agent, port_of, system_url, topology
 from gitsync.agents.keys import APPROVE, ORDERED_DELETION
 from gitsync.agents.model.system import Member, System, parse_system
-from gitsync.agents.rollout.system import SystemRollout, stored_system_revision, system_rollout
-from gitsync.agents.status.build import rejected_status
-from gitsync.agents.status.system import MemberState, SystemSituation, system_status
-from gitsync.agents.topology import agent_name, check_members, member_spec, waves
+from gitsync.agents.status import rejected_status
+from gitsync.agents.systems.expansion import entry_service, kept_revision, member_agent, port_of, system_url, topology
+from gitsync.agents.systems.members import agent_name, check_members, member_spec, waves
+from gitsync.agents.systems.rollout import MemberSpecs, stored_system_revision, system_rollout
+from gitsync.agents.systems.status import MemberState, SystemSituation, system_status
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
@@ -26,8 +26,8 @@ from gitsync.operator.child_reconciler import (
     Owner,
     ReconciledChildren,
 )
-from gitsync.operator.events import EventRecorder
 from gitsync.operator.kinds import AGENT, own_resource
+from gitsync.operator.reporting import EventRecorder
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
 
@@ -38,14 +38,17 @@ class SystemReconciler:
     """Reconcile MultiAgentSystems, level-based."""
 
     def __init__(self, ports: Ports, child_reconciler: ChildrenReconciler, statuses: StatusWriter) -> None:
-        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._clock = ports.clock
         self._child_reconciler = child_reconciler
         self._statuses = statuses
         self._events = EventRecorder(ports.cluster)
 
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile a system; return the seconds until the next reconcile, None when only an event can change it."""
-        now, before = self._clock.now(), manifest.get("status") or {}
+        now = self._clock.now()
+        before = manifest.get("status") or {}
         try:
             system = parse_system(manifest)
             if not system.is_deleted:
@@ -63,7 +66,8 @@ class SystemReconciler:
     def _reconcile_members(
         self, system: System, manifest: Manifest, cache: ChildrenCache, now: datetime
     ) -> float | None:
-        before, rollout = manifest.get("status") or {}, self._rollout(system, manifest)
+        before = manifest.get("status") or {}
+        rollout = self._rollout(system, manifest)
         system, order = rollout.system, waves(system)
         members = self._members(system)
         wave = _wave(system, order, members)
@@ -99,18 +103,19 @@ class SystemReconciler:
             return _RETRY
         return left if left > 0 and not all(member.is_settled for member in situation.members.values()) else None
 
-    def _rollout(self, system: System, manifest: Manifest) -> SystemRollout:
+    def _rollout(self, system: System, manifest: Manifest) -> MemberSpecs:
         """Return what members are to have: what the spec declares, or what they had before it failed."""
         children = self._child_reconciler.children(system.uid, system.namespace).values()
         stored = [one for child in children if (one := stored_system_revision(child)) is not None]
         return system_rollout(system, manifest.get("status") or {}, stored, self._members(system))
 
     def _desired(
-        self, rollout: SystemRollout, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]
+        self, rollout: MemberSpecs, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]
     ) -> Desired:
         """Return the children; Agents of later waves, and those above the limit of a wave, stay as they are."""
         system = rollout.system
-        ports, kept = self._ports(system), (kept_revision(system, one) for one in rollout.kept)
+        ports = self._ports(system)
+        kept = (kept_revision(system, one) for one in rollout.kept)
         objects = {ref_of(one): one for one in (topology(system, ports), *entry_service(system, ports), *kept)}
         due = {name for wave in order for name in wave}
         unavailable = sum(member.live is not None and not member.is_serving for member in members.values())
@@ -118,8 +123,10 @@ class SystemReconciler:
         for member in system.spec.agents:
             if member.template is None:
                 continue
-            agent, state = member_agent(system, member), members[member.name]
-            live, is_update = state.live, state.is_serving and not state.is_current
+            agent = member_agent(system, member)
+            state = members[member.name]
+            live = state.live
+            is_update = state.is_serving and not state.is_current
             if is_update and unavailable >= system.spec.rollout.max_unavailable_agents:
                 frozen.add(ref_of(agent))
             elif is_update and member.name in due:

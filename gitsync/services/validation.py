@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gitsync.agents.topology import check_object
-from gitsync.applicationsets.parsing import check_set
+from gitsync.agents.systems.members import check_object
+from gitsync.applicationsets.model import check_set
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest

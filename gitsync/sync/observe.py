@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gitsync.errors import ClusterUnavailable, GroupUnavailable
-from gitsync.health.assess import assess
-from gitsync.health.expressions import assess_by
+from gitsync.health.assess import assess, assess_by
 from gitsync.kube.finished import is_temporary
 from gitsync.kube.kinds import CRD
 from gitsync.kube.parts import PARTS, WORKLOADS, all_parts

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitsync.agents.backup.objects import claims_of
-from gitsync.agents.backup.state import (
+from gitsync.agents.backup import (
     BackupResult,
     KnownBackup,
+    claims_of,
     due,
     expired,
     guard_id,
@@ -17,7 +17,7 @@ from gitsync.agents.backup.state import (
     seconds_until_next,
 )
 from gitsync.agents.model.agent import parse_agent
-from gitsync.agents.model.backup import Backup
+from gitsync.agents.model.state import Backup
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from tests.agents.factories import agent, example

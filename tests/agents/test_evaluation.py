@@ -10,8 +10,7 @@ import pytest
 from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.agents.evaluation.cases import failure, parse_cases
 from gitsync.agents.evaluation.promptfoo import imported
-from gitsync.agents.evaluation.rubric import decision, question
-from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge
+from gitsync.agents.evaluation.verdict import CaseResult, Verdict, decision, judge, question
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import InvalidInput
 

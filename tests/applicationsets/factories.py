@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.applicationsets.expand import Expansion, expand
-from gitsync.applicationsets.parsing import parse_application_set
+from gitsync.applicationsets.model import parse_application_set
 from gitsync.objects.manifest import Manifest
 from gitsync.source.folder import FolderTree
 

@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.applicationsets.changes import Changes, changes
 from gitsync.applicationsets.expand import Expansion
-from gitsync.applicationsets.parsing import parse_application_set
+from gitsync.applicationsets.model import parse_application_set
 from gitsync.objects.manifest import Manifest
 from tests.applicationsets.factories import expanded, listed, manifest
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.health.assess import assess
+from gitsync.errors import InvalidInput
+from gitsync.health.assess import assess, assess_by
+from gitsync.objects.application import HealthCheck
 from gitsync.objects.health import Health, worst
 from tests.health.factories import live, said
 
@@ -84,3 +86,39 @@ def test_an_application_inside_another_says_how_its_objects_are(kind, status, he
 )
 def test_a_kind_that_only_holds_settings_is_well_once_it_exists(kind):
     assert assess(live(kind)).health is Health.HEALTHY
+
+
+CHECK = HealthCheck(
+    group="example.com",
+    kind="Widget",
+    healthy="object.status.ready == true",
+    degraded="object.status.failures > 3",
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "health"),
+    [
+        pytest.param({"ready": True, "failures": 0}, Health.HEALTHY, id="current"),
+        pytest.param({"ready": False, "failures": 0}, Health.PROGRESSING, id="neither"),
+        pytest.param({"ready": True, "failures": 4}, Health.DEGRADED, id="failed goes first"),
+        pytest.param({}, Health.PROGRESSING, id="what cannot be evaluated is not true"),
+    ],
+)
+def test_health_is_what_the_expressions_say(status: dict[str, object], health: Health) -> None:
+    assert assess_by(CHECK, {"metadata": {}, "status": status}).health is health
+
+
+def test_a_value_that_is_not_true_is_not_healthy() -> None:
+    check = HealthCheck(group="example.com", kind="Widget", healthy="object.status.ready")
+    assert assess_by(check, {"metadata": {}, "status": {"ready": "yes"}}).health is Health.PROGRESSING
+
+
+def test_an_object_on_its_way_out_is_progressing() -> None:
+    live = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"ready": True, "failures": 0}}
+    assert assess_by(CHECK, live).health is Health.PROGRESSING
+
+
+def test_what_is_no_expression_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="is not valid CEL"):
+        assess_by(HealthCheck(kind="ConfigMap", healthy="object.x =="), {"metadata": {}})

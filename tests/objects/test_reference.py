@@ -11,7 +11,7 @@ import pytest
 
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
-from gitsync.applicationsets.model.application_set import ApplicationSetSpec
+from gitsync.applicationsets.model import ApplicationSetSpec
 from gitsync.crds import application_crd, definitions
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.manifest import Manifest

@@ -14,6 +14,8 @@ import pytest
 
 from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.revisions import revision_of
+from gitsync.agents.expansion.volumes import as_created
+from gitsync.agents.expansion.workloads import without_reset
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.rollout.advance import active_track
 from gitsync.agents.rollout.tracks import Placement, Track
@@ -22,7 +24,6 @@ from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.facts import FactsReader
-from gitsync.operator.replicas import as_created, without_reset
 from gitsync.plan.tracking import controller_of
 from tests.agents.factories import agent, changed, example
 from tests.flow.environment import World

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import re2
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import extend
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
-from gitsync.agents.evaluation.json_schema import check_schema, violation
 from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import Text
 
@@ -108,7 +113,8 @@ def _broken_text(assertion: Assertion, text: str) -> str:
 
 
 def _broken_call(assertion: Assertion, answer: Answer) -> str:
-    wanted, given = assertion.tool_called or assertion.tool_not_called, assertion.arguments or {}
+    wanted = assertion.tool_called or assertion.tool_not_called
+    given = assertion.arguments or {}
     if answer.tools is None:
         return "the agent does not report which tools it called"
     calls = [call for call in answer.tools if call.name == wanted]
@@ -126,3 +132,46 @@ def _has(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         return all(name in found and _has(found[name], value) for name, value in wanted.items())
     return bool(found == wanted)
+
+
+def check_schema(schema: Mapping[str, Any]) -> str:
+    """Return why a mapping is not a JSON Schema, empty where it is one."""
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return f"{_path(error)}{error.message}"
+    return ""
+
+
+def violation(text: str, schema: Mapping[str, Any]) -> str:
+    """Return how a text is not JSON of this schema, empty where it is."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return "the answer is not JSON"
+    try:
+        errors = sorted(_Validator(schema, registry=Registry()).iter_errors(value), key=lambda one: list(one.path))
+    except (Unresolvable, re2.error) as error:
+        return f"the JSON Schema cannot be applied: {error}"
+    return f"the answer breaks its JSON Schema: {_path(errors[0])}{errors[0].message}" if errors else ""
+
+
+def _path(error: ValidationError | SchemaError) -> str:
+    path = error.json_path.removeprefix("$").removeprefix(".")
+    return f"{path}: " if path else ""
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """Replace the keyword, whose own implementation may take exponential time."""
+    if isinstance(value, str) and not re2.search(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    for pattern, below in patterns.items() if isinstance(value, dict) else ():
+        for name in value:
+            if re2.search(pattern, name):
+                yield from validator.descend(value[name], below, path=name, schema_path=pattern)
+
+
+_Validator = extend(Draft202012Validator, {"pattern": _pattern, "patternProperties": _pattern_properties})

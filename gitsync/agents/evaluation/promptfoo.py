@@ -74,7 +74,8 @@ def _input(document: Members, test: Mapping[str, Any]) -> str:
 def _assertions(document: Members, test: Mapping[str, Any], name: str, left_out: list[str]) -> Iterator[Members]:
     """Yield our assertions of a test; add those without a counterpart to the list."""
     for one in [*(at(document, "defaultTest", "assert") or []), *(test.get("assert") or [])]:
-        kind, value = str(one.get("type")), one.get("value")
+        kind = str(one.get("type"))
+        value = one.get("value")
         more = sorted(one.keys() - _IGNORED)
         convert = _KINDS.get(kind)
         if convert is None or more:

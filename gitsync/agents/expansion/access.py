@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import child, compact
 from gitsync.agents.expansion.volumes import is_stateful
 from gitsync.agents.expansion.workloads import track_selector, workload_kind
-from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL
+from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL, child, compact
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.rollout.tracks import Track
 from gitsync.objects.manifest import Manifest
@@ -63,7 +62,8 @@ def traffic_route(agent: Agent, weight: int) -> list[Manifest]:
     canary = agent.spec.update.canary
     if canary is None or not is_routed(agent):
         return []
-    port, gateway = agent.spec.runtime.port, canary.gateway
+    port = agent.spec.runtime.port
+    gateway = canary.gateway
     parent: dict[str, Any] = {"group": "", "kind": "Service", "name": agent.name, "port": port}
     if gateway is not None:
         names = {"name": gateway.name, "namespace": gateway.namespace, "sectionName": gateway.section_name}
@@ -100,7 +100,8 @@ def autoscaler(agent: Agent, target: Track) -> list[Manifest]:
 
 def disruption_budget(agent: Agent) -> list[Manifest]:
     """Return the PodDisruptionBudget; one replica has none, since it would block the drain of a node for ever."""
-    wanted, scaling = agent.spec.availability, agent.spec.autoscaling
+    wanted = agent.spec.availability
+    scaling = agent.spec.autoscaling
     fewest = scaling.min_replicas if scaling else agent.spec.replicas or 1
     if wanted is None or fewest < 2 or agent.spec.suspend:
         return []
@@ -130,7 +131,8 @@ def _canary_name(agent: Agent) -> str:
 
 
 def _service(agent: Agent, name: str, selector: dict[str, str]) -> Manifest:
-    port, metrics = agent.spec.runtime.port, agent.spec.observability.metrics
+    port = agent.spec.runtime.port
+    metrics = agent.spec.observability.metrics
     ports: list[dict[str, Any]] = [{"name": "http", "port": port, "targetPort": "http", "protocol": "TCP"}]
     if metrics is not None and metrics.port != port:
         ports.append({"name": "metrics", "port": metrics.port, "targetPort": "metrics", "protocol": "TCP"})

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gitsync.agents.expansion.containers import security
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import child, compact, service_url
+from gitsync.agents.expansion.pods import security
 from gitsync.agents.expansion.revisions import Revision
-from gitsync.agents.keys import CHECK_LABEL, REVISION_LABEL
+from gitsync.agents.keys import CHECK_LABEL, REVISION_LABEL, child, compact, service_url
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Check
@@ -18,7 +17,8 @@ from gitsync.objects.manifest import Manifest
 EVALUATION: Final = "evaluation"
 """The container and the volume of an evaluation."""
 _JUDGE_KEY = "GITSYNC_JUDGE_KEY"
-_CASES_PATH, _CASES_FILE = "/etc/agent/evaluation", "cases.jsonl"
+_CASES_PATH = "/etc/agent/evaluation"
+_CASES_FILE = "cases.jsonl"
 _REQUEST = (
     'code=$(curl --silent --show-error --output /dev/stderr --write-out "%{http_code}" --max-time "$TIMEOUT"'
     ' --request "$METHOD" "$URL"); [ "$code" = "$EXPECTED" ] || { echo "$METHOD $URL answered $code" >&2; exit 1; }'
@@ -32,7 +32,8 @@ def validation_name(revision: Revision, agent: Agent) -> str:
 
 def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manifest]:
     """Return the Job that runs the checks of the spec against the preview of a revision."""
-    lifecycle, evaluation = agent.spec.lifecycle, agent.spec.evaluation
+    lifecycle = agent.spec.lifecycle
+    evaluation = agent.spec.evaluation
     checks = lifecycle.validate_ if lifecycle else ()
     if not checks and evaluation is None:
         return []
@@ -111,11 +112,14 @@ def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> 
             "TIMEOUT": str(check.timeout_seconds),
         }
         env = [{"name": name, "value": value} for name, value in given.items()]
-        image, command, mounts = facts.images.http, ["sh", "-c", _REQUEST], []
+        image = facts.images.http
+        command = ["sh", "-c", _REQUEST]
+        mounts = []
     else:
         own = revision.template["spec"]["containers"][0]
         env = [*own.get("env", []), {"name": "AGENT_URL", "value": url}]
-        image, command = own["image"], list(check.exec.command) if check.exec else []
+        image = own["image"]
+        command = list(check.exec.command) if check.exec else []
         kept = {one["name"] for one in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in one}
         mounts = [mount for mount in own.get("volumeMounts", []) if mount["name"] in kept]
     return compact(

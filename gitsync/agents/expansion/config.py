@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import child, compact, service_url
 from gitsync.agents.expansion.variables import database_prefix, fallback_key, header_variable
+from gitsync.agents.keys import child, compact, service_url
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.llm import Fallback
 from gitsync.agents.model.tools import Tool
@@ -62,7 +62,8 @@ def card(agent: Agent) -> Manifest:
 
     Source: the AgentCard of A2A 1.0.
     """
-    described, url = agent.spec.expose.card, url_of(agent)
+    described = agent.spec.expose.card
+    url = url_of(agent)
     document = {
         "name": agent.name,
         "description": agent.spec.description,
@@ -131,7 +132,8 @@ def _memory(agent: Agent) -> dict[str, Any]:
     memory = agent.spec.memory
     if memory is None:
         return {}
-    session, knowledge = memory.session, memory.long_term
+    session = memory.session
+    knowledge = memory.long_term
     return compact(
         {
             "session": session

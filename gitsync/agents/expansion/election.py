@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.agents.expansion.metadata import child
+from gitsync.agents.keys import child
 from gitsync.agents.model.agent import Agent
 from gitsync.objects.manifest import Manifest
 
-_LEASE, _DURATION = "AGENT_LEASE", "AGENT_LEASE_DURATION_SECONDS"
-_RENEW, _RETRY = "AGENT_LEASE_RENEW_DEADLINE_SECONDS", "AGENT_LEASE_RETRY_PERIOD_SECONDS"
+_LEASE = "AGENT_LEASE"
+_DURATION = "AGENT_LEASE_DURATION_SECONDS"
+_RENEW = "AGENT_LEASE_RENEW_DEADLINE_SECONDS"
+_RETRY = "AGENT_LEASE_RETRY_PERIOD_SECONDS"
 _VARIABLES = frozenset({_LEASE, _DURATION, _RENEW, _RETRY})
 _RBAC = "rbac.authorization.k8s.io"
 

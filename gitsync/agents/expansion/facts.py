@@ -20,7 +20,7 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class MemberChannel:
     """A channel of a MultiAgentSystem that the Agent is part of: its peers by direction, by name of their Agents."""
 
     name: str
@@ -49,7 +49,7 @@ class Facts:
     ports: Mapping[str, int] = field(default_factory=dict)
     services: Mapping[str, Manifest] = field(default_factory=dict)
     callers: tuple[str, ...] = ()
-    channels: tuple[Channel, ...] = ()
+    channels: tuple[MemberChannel, ...] = ()
     topology: str = ""
     api_servers: tuple[tuple[str, int], ...] = ()
     restarted_at: str = ""

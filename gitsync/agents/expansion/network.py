@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from gitsync.agents.expansion.config import tool_url
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import child
 from gitsync.agents.expansion.variables import databases
-from gitsync.agents.keys import AGENT_LABEL, CHECK_LABEL
+from gitsync.agents.keys import AGENT_LABEL, CHECK_LABEL, child
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.network import EgressPeer, IngressPeer
 from gitsync.objects.manifest import Manifest, at
@@ -92,7 +91,8 @@ def _egress(agent: Agent, facts: Facts) -> Iterator[Rule]:
 
 def _targets(agent: Agent, facts: Facts) -> Iterator[tuple[str, int]]:
     """Yield host and port of everything that the spec names and that is not another Agent."""
-    model, tracing = agent.spec.model, agent.spec.observability.tracing
+    model = agent.spec.model
+    tracing = agent.spec.observability.tracing
     for one in (model, *model.fallbacks):
         yield _address(one.endpoint) if one.endpoint else (_PROVIDERS[one.provider], 443)
     if model.cache is not None:

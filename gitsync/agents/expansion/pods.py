@@ -1,16 +1,18 @@
-"""The Pod template of an Agent."""
+"""The Pod template of an Agent, and its containers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gitsync.agents.expansion.containers import agent_container, first_containers, sidecars
 from gitsync.agents.expansion.election import mounts_token, service_account_name
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import compact, labels_for
-from gitsync.agents.expansion.volumes import pod_volumes
-from gitsync.agents.keys import AGENT_LABEL, REFERENCES_ANNOTATION, RESTARTED_AT
+from gitsync.agents.expansion.variables import user_variables, variables
+from gitsync.agents.expansion.volumes import mounts, pod_volumes
+from gitsync.agents.keys import AGENT_LABEL, REFERENCES_ANNOTATION, RESTARTED_AT, compact, labels_for
 from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.lifecycle import DrainCall, InitStep
+from gitsync.agents.model.llm import ModelCache
+from gitsync.agents.model.runtime import Probe, Resources, Sidecar
 from gitsync.objects.manifest import Manifest
 
 _KILL_DELAY = 10
@@ -72,3 +74,182 @@ def _security(agent: Agent) -> dict[str, Any] | None:
         return None
     restricted = {"runAsNonRoot": True} if profile == "Restricted" else {}
     return {**restricted, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+Container = dict[str, Any]
+
+_DOWNLOADS = {
+    "oci": 'oras blob fetch --output "$TARGET/.download" "${SOURCE#oci://}@sha256:$SHA256"',
+    "s3": 'rclone copyto ":s3:${SOURCE#s3://}" "$TARGET/.download" --s3-env-auth',
+    "gs": 'rclone copyto ":gcs:${SOURCE#gs://}" "$TARGET/.download" --gcs-env-auth',
+}
+_HTTP = 'curl --fail --location --silent --show-error --output "$TARGET/.download" "$SOURCE"'
+_SCRIPT = """set -eu
+[ -e "$TARGET/.$SHA256" ] && exit 0
+{download}
+echo "$SHA256  $TARGET/.download" | sha256sum -c -
+mv "$TARGET/.download" "$TARGET/{file}"
+touch "$TARGET/.$SHA256"
+"""
+
+
+def agent_container(agent: Agent, facts: Facts) -> Container:
+    """Return the container of the agent itself."""
+    runtime = agent.spec.runtime
+    lifecycle = agent.spec.lifecycle
+    drain = lifecycle.drain if lifecycle else None
+    return compact(
+        {
+            "name": "agent",
+            "image": runtime.image,
+            "imagePullPolicy": runtime.image_pull_policy,
+            "command": list(runtime.command),
+            "args": list(runtime.args),
+            "ports": _ports(agent),
+            "env": variables(agent, facts),
+            "resources": resources(runtime.resources),
+            **_probes(agent),
+            "lifecycle": {"preStop": pre_stop(drain, runtime.port)} if drain else None,
+            "securityContext": security(agent),
+            "volumeMounts": mounts(agent, facts),
+        }
+    )
+
+
+def first_containers(agent: Agent, facts: Facts) -> list[Container]:
+    """Return the init containers in order: the model cache, the steps of the spec, and native sidecars."""
+    found = []
+    if agent.spec.model.cache is not None:
+        found.append(_model_cache(agent, agent.spec.model.cache, facts))
+    if agent.spec.lifecycle is not None:
+        found += [_init(agent, step, facts) for step in agent.spec.lifecycle.init]
+    if facts.has_native_sidecars:
+        found += [{**sidecar, "restartPolicy": "Always"} for sidecar in sidecars(agent, facts)]
+    return found
+
+
+def sidecars(agent: Agent, facts: Facts) -> list[Container]:
+    """Return the containers beside the agent's."""
+    found = [_sidecar(agent, one) for one in agent.spec.runtime.sidecars]
+    tracing = agent.spec.observability.tracing
+    if tracing is not None and tracing.injection == "Sidecar":
+        found.append(_collector(agent, tracing.endpoint, facts))
+    return found
+
+
+def security(agent: Agent) -> dict[str, Any] | None:
+    """Return the security context of a container, as its pod security standard demands."""
+    if agent.spec.runtime.security_context.profile != "Restricted":
+        return None
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def resources(given: Resources) -> dict[str, Any]:
+    """Return resources as a container has them."""
+    return compact({"requests": dict(given.requests), "limits": dict(given.limits)})
+
+
+def pre_stop(drain: DrainCall, port: int) -> dict[str, Any] | None:
+    """
+    Return the hook that drains a Pod.
+
+    A hook of Kubernetes sends GET requests only; another method is named by the header that web frameworks read for it.
+    """
+    if drain.exec is not None:
+        return {"exec": {"command": list(drain.exec.command)}}
+    if drain.http is None:
+        return {"sleep": {"seconds": drain.timeout_seconds}}
+    headers = [{"name": "X-HTTP-Method-Override", "value": drain.http.method}]
+    return {
+        "httpGet": compact(
+            {"path": drain.http.path, "port": port, "httpHeaders": headers if drain.http.method != "GET" else None}
+        )
+    }
+
+
+def _ports(agent: Agent) -> list[dict[str, Any]]:
+    port = agent.spec.runtime.port
+    metrics = agent.spec.observability.metrics
+    found: list[dict[str, Any]] = [{"name": "http", "containerPort": port, "protocol": "TCP"}]
+    if metrics is not None and metrics.port != port:
+        found.append({"name": "metrics", "containerPort": metrics.port, "protocol": "TCP"})
+    return found
+
+
+def _probes(agent: Agent) -> dict[str, Any]:
+    probes = agent.spec.runtime.probes
+    port = agent.spec.runtime.port
+    given = {"startupProbe": probes.startup, "readinessProbe": probes.readiness, "livenessProbe": probes.liveness}
+    return {name: _probe(probe, port) for name, probe in given.items() if probe is not None}
+
+
+def _probe(probe: Probe, port: int) -> dict[str, Any]:
+    found = probe.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if probe.http_get is not None:
+        found["httpGet"] = {"path": probe.http_get.path, "port": probe.http_get.port or port}
+    return found
+
+
+def _model_cache(agent: Agent, cache: ModelCache, facts: Facts) -> Container:
+    scheme = cache.source.partition("://")[0]
+    file = cache.source.rpartition("/")[2].partition(":")[0]
+    images = {"oci": facts.images.oci, "s3": facts.images.buckets, "gs": facts.images.buckets}
+    script = _SCRIPT.format(download=_DOWNLOADS.get(scheme, _HTTP), file=file)
+    given = {"SOURCE": cache.source, "SHA256": cache.sha256, "TARGET": cache.mount_path}
+    if scheme == "oci" and ":" in cache.source.rpartition("/")[2]:
+        given["SOURCE"] = cache.source.rpartition(":")[0]  # the digest names the content, whatever the tag
+    return compact(
+        {
+            "name": "model-cache",
+            "image": images.get(scheme, facts.images.http),
+            "command": ["timeout", str(cache.timeout_seconds), "sh", "-c", script],
+            "env": [{"name": name, "value": value} for name, value in given.items()],
+            "securityContext": security(agent),
+            "volumeMounts": [{"name": cache.volume, "mountPath": cache.mount_path}],
+        }
+    )
+
+
+def _init(agent: Agent, step: InitStep, facts: Facts) -> Container:
+    return compact(
+        {
+            "name": step.name,
+            "image": step.image or agent.spec.runtime.image,
+            "command": [*(["timeout", str(step.timeout_seconds)] if step.timeout_seconds else []), *step.command],
+            "env": variables(agent, facts) + user_variables(step.env),
+            "securityContext": security(agent),
+            "volumeMounts": mounts(agent, facts),
+        }
+    )
+
+
+def _sidecar(agent: Agent, sidecar: Sidecar) -> Container:
+    return compact(
+        {
+            "name": sidecar.name,
+            "image": sidecar.image,
+            "command": list(sidecar.command),
+            "args": list(sidecar.args),
+            "env": user_variables(sidecar.env),
+            "ports": [{"containerPort": port, "protocol": "TCP"} for port in sidecar.ports],
+            "resources": resources(sidecar.resources),
+            "securityContext": security(agent),
+        }
+    )
+
+
+def _collector(agent: Agent, endpoint: str, facts: Facts) -> Container:
+    config = (
+        "receivers: {otlp: {protocols: {grpc: {endpoint: localhost:4317}}}}\n"
+        f"exporters: {{otlp: {{endpoint: '{endpoint}'}}}}\n"
+        "service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp]}}}\n"
+    )
+    return compact(
+        {
+            "name": "otel-collector",
+            "image": facts.images.collector,
+            "args": ["--config=env:COLLECTOR_CONFIG"],
+            "env": [{"name": "COLLECTOR_CONFIG", "value": config}],
+            "securityContext": security(agent),
+        }
+    )

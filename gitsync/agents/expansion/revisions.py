@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from gitsync.agents.expansion.config import config_data, config_name
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import child
 from gitsync.agents.expansion.pods import pod_template
-from gitsync.agents.keys import EVALUATION, REVISION_LABEL
+from gitsync.agents.keys import EVALUATION, REVISION_LABEL, child
 from gitsync.agents.model.agent import Agent
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 
@@ -54,10 +53,12 @@ def controller_revision(agent: Agent, revision: Revision) -> Manifest:
 
 def stored_revision(manifest: Manifest) -> Revision | None:
     """Return the revision that an object keeps, None for an object of another kind or form."""
-    template, config = at(manifest, "data", "template"), at(manifest, "data", "config")
+    template = at(manifest, "data", "template")
+    config = at(manifest, "data", "config")
     if manifest.get("kind") != "ControllerRevision" or REVISION_LABEL not in labels_of(manifest):
         return None
     if not isinstance(template, dict) or not isinstance(config, dict):
         return None
-    name, verdict = str(metadata_of(manifest).get("name")), annotations_of(manifest).get(EVALUATION, "")
+    name = str(metadata_of(manifest).get("name"))
+    verdict = annotations_of(manifest).get(EVALUATION, "")
     return Revision(name, template, config, int(manifest.get("revision") or 1), verdict)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.election import lease_variables
-from gitsync.agents.expansion.facts import Channel, Facts
-from gitsync.agents.expansion.metadata import compact
-from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH
+from gitsync.agents.expansion.facts import Facts, MemberChannel
+from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH, compact
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.base import SecretKeyRef
 from gitsync.agents.model.network import Tracing
@@ -88,7 +87,8 @@ def _model(agent: Agent) -> Variables:
 
 
 def _database(database: Database) -> Variables:
-    prefix, credentials = database_prefix(database.name), database.credentials
+    prefix = database_prefix(database.name)
+    credentials = database.credentials
     plain = {"ENGINE": database.engine, "HOST": database.host, "PORT": str(database.port), "NAME": database.database}
     found: Variables = [{"name": f"{prefix}_{key}", "value": value} for key, value in compact(plain).items()]
     found += _sign_in(prefix, credentials.secret_ref if credentials else None)
@@ -99,7 +99,7 @@ def _database(database: Database) -> Variables:
     return found
 
 
-def _channel(channel: Channel) -> Variables:
+def _channel(channel: MemberChannel) -> Variables:
     prefix = f"CHANNEL_{_upper(channel.name)}"
     broker: Variables = [{"name": f"{prefix}_BROKER", "value": channel.broker}] if channel.broker else []
     return broker + _sign_in(prefix, channel.secret)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.metadata import child, compact
 from gitsync.agents.expansion.variables import databases
-from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH
+from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH, child, compact
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.state import Volume
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, at
 
 Parts = list[dict[str, Any]]
 
@@ -120,3 +119,12 @@ def _claim_spec(volume: Volume) -> dict[str, Any]:
             "resources": {"requests": {"storage": volume.size}},
         }
     )
+
+
+def as_created(desired: Manifest, live: Manifest | None) -> Manifest:
+    """Return a claim with the data source of the live one, which cannot be changed."""
+    if live is None or desired.get("kind") != "PersistentVolumeClaim":
+        return desired
+    source = at(live, "spec", "dataSource")
+    kept = {name: value for name, value in desired["spec"].items() if name != "dataSource"}
+    return {**desired, "spec": {**kept, **({"dataSource": source} if source else {})}}

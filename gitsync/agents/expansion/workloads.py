@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.election import without_election
-from gitsync.agents.expansion.metadata import child, compact
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.volumes import claim_templates, is_stateful, volumes_of, without_claims
-from gitsync.agents.keys import AGENT_LABEL, REVISION_LABEL, SERVING_LABEL, TRACK_LABEL
+from gitsync.agents.keys import AGENT_LABEL, REVISION_LABEL, SERVING_LABEL, TRACK_LABEL, child, compact
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.rollout.tracks import Placement, Track
-from gitsync.objects.manifest import Manifest
+from gitsync.merge.fieldset import Node
+from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.manifest import Manifest, at, metadata_of
+
+_REPLICAS = ("f:spec", "f:replicas")
 
 
 def workload(agent: Agent, placement: Placement, revision: Revision) -> Manifest:
@@ -88,3 +91,28 @@ def _strategy(agent: Agent, track: Track) -> dict[str, Any]:
     limits = update.rolling_update
     surge, unavailable = (limits.max_surge, limits.max_unavailable) if limits else (1, 0)
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+def without_reset(desired: Manifest, live: Manifest | None, least: int = 0) -> Manifest:
+    """
+    Return a workload without ``replicas`` with the live number, else ``least``, while only we own that field.
+
+    A field that its last owner stops applying is removed, and the API server then defaults it to 1. The autoscaler
+    becomes its owner with its first decision (Kubernetes documentation, "Migrating ... to horizontal autoscaling"). A
+    HorizontalPodAutoscaler decides nothing while there are none, as after a suspension.
+    """
+    spec = desired.get("spec")
+    if live is None or not isinstance(spec, dict) or "template" not in spec or "replicas" in spec:
+        return desired
+    owners = {
+        str(entry.get("manager"))
+        for entry in metadata_of(live).get("managedFields") or ()
+        if _has_replicas(entry.get("fieldsV1") or {})
+    }
+    if owners != {AGENTS_MANAGER}:
+        return desired
+    return {**desired, "spec": {"replicas": at(live, "spec", "replicas", default=1) or least, **spec}}
+
+
+def _has_replicas(fields: Node) -> bool:
+    return at(fields, *_REPLICAS) is not None

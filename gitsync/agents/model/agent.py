@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gitsync.agents.model.backup import Backup
 from gitsync.agents.model.base import keyed
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Lifecycle
@@ -15,7 +14,7 @@ from gitsync.agents.model.llm import Model, Prompt
 from gitsync.agents.model.network import Expose, Network, Observability
 from gitsync.agents.model.runtime import Runtime
 from gitsync.agents.model.scaling import Autoscaling, Availability, LeaderElection, Update
-from gitsync.agents.model.state import State
+from gitsync.agents.model.state import Backup, State
 from gitsync.agents.model.tools import AgentMemory, Tool
 from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
@@ -157,7 +156,8 @@ class Agent:
 
 def parse_agent(manifest: Manifest) -> Agent:
     """Return the Agent of a custom resource; raise InvalidInput that names the first invalid field."""
-    meta, ref = metadata_of(manifest), ref_of(manifest)
+    meta = metadata_of(manifest)
+    ref = ref_of(manifest)
     return Agent(
         name=ref.name,
         namespace=ref.namespace,

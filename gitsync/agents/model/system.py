@@ -24,7 +24,7 @@ class Dependency(Section):
     condition: Literal["Ready", "Exists"] = Field("Ready", description="What it has to be.")
 
 
-class Template(Section):
+class MemberTemplate(Section):
     """An Agent that the system creates."""
 
     labels: Annotated[dict[str, str], Field(max_length=32)] = Field(
@@ -39,7 +39,9 @@ class Member(Ruled):
     RULES = (Rule("has(self.template) != has(self.agentRef)", "set either template or agentRef"),)
 
     name: Name = Field(description="Name of the member, unique in the system.")
-    template: Template | None = Field(None, description="An Agent `<system>-<name>` that the system creates and owns.")
+    template: MemberTemplate | None = Field(
+        None, description="An Agent `<system>-<name>` that the system creates and owns."
+    )
     agent_ref: LocalRef | None = Field(None, description="An Agent that is declared on its own, and only observed.")
     depends_on: Annotated[tuple[Dependency, ...], Field(strict=False, max_length=32)] = Field(
         (), description="Members that have to be ready first.", json_schema_extra=keyed("agent")
@@ -191,7 +193,8 @@ class System:
 
 def parse_system(manifest: Manifest) -> System:
     """Return the system of a custom resource; raise InvalidInput that names the first invalid field."""
-    meta, ref = metadata_of(manifest), ref_of(manifest)
+    meta = metadata_of(manifest)
+    ref = ref_of(manifest)
     return System(
         name=ref.name,
         namespace=ref.namespace,

@@ -80,7 +80,9 @@ def _routed(found: Rollout, seen: Observed) -> Rollout:
 
     A route is changed before its Pods go, since a gateway follows it with a delay.
     """
-    live, layout, state = seen.workloads.get(Track.CANARY), found.layout, found.state
+    live = seen.workloads.get(Track.CANARY)
+    layout = found.layout
+    state = found.state
     if live is None or not seen.route.canary_weight:
         return found
     canary = next((one for one in layout.placements if one.track is Track.CANARY), None)
@@ -110,7 +112,8 @@ def _goal(spec: AgentSpec, state: RolloutState, seen: Observed) -> str:
 
 def _steady(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
     """Keep the current revision running, and finish what a rollout left."""
-    home, at_home = _home(spec), seen.workloads.get(state.home, _ABSENT)
+    home = _home(spec)
+    at_home = seen.workloads.get(state.home, _ABSENT)
     if home is not state.home and not (_is_blue_green(spec) and state.home in (Track.BLUE, Track.GREEN)):
         return _move(state, home, seen)
     is_complete = at_home.is_complete and at_home.revision == state.current and at_home.wanted >= seen.wanted
@@ -221,7 +224,8 @@ def _canary(spec: AgentSpec, canary: Canary, state: RolloutState, seen: Observed
 def _missing(canary: Canary, state: RolloutState, seen: Observed) -> str:
     """Return what the step waits for: Pods, then a gateway or mesh that has its weights."""
     weight = canary.steps[state.step].weight
-    count, ready = _share(weight, seen), _ready_canaries(state, seen)
+    count = _share(weight, seen)
+    ready = _ready_canaries(state, seen)
     if ready < count:
         return f"{count} canary replicas to be ready, {ready} are"
     if canary.traffic == "GatewayAPI" and (seen.route.problem or seen.route.canary_weight != weight):
@@ -231,7 +235,8 @@ def _missing(canary: Canary, state: RolloutState, seen: Observed) -> str:
 
 def _canary_layout(spec: AgentSpec, canary: Canary, state: RolloutState, seen: Observed, *, is_ready: bool) -> Layout:
     """Return the workloads of the step; weights of a route let the serving replicas stay as many as they are."""
-    weight, is_routed = canary.steps[state.step].weight, canary.traffic == "GatewayAPI"
+    weight = canary.steps[state.step].weight
+    is_routed = canary.traffic == "GatewayAPI"
     placements = _canary_placements(state, seen, _share(weight, seen), is_ready=is_ready and not is_routed)
     if not is_ready and state.ready_at is None:
         weight = canary.steps[state.step - 1].weight if state.step else 0

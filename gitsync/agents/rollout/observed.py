@@ -88,10 +88,12 @@ class Observed:
 
 def workload_of(live: Manifest, agent: str) -> Workload:
     """Return what a live Deployment or StatefulSet reports."""
-    status, wanted = live.get("status") or {}, int(at(live, "spec", "replicas", default=1))
+    status = live.get("status") or {}
+    wanted = int(at(live, "spec", "replicas", default=1))
     label = at(live, "spec", "template", "metadata", "labels", REVISION_LABEL, default="")
     is_observed = int(status.get("observedGeneration", 0)) >= int(metadata_of(live).get("generation", 0))
-    replicas, ready = int(status.get("replicas", 0)), int(status.get("readyReplicas", 0))
+    replicas = int(status.get("replicas", 0))
+    ready = int(status.get("readyReplicas", 0))
     updated = int(status.get("updatedReplicas", 0))
     available = int(status.get("availableReplicas", ready))
     return Workload(

@@ -9,40 +9,17 @@ same health.
 from __future__ import annotations
 
 from gitsync.health.rules import Rule
-from gitsync.health.vendors import (
-    agents,
-    argo,
-    crossplane,
-    databases,
-    flux,
-    gateway,
-    inference,
-    knative,
-    kserve,
-    kueue,
-    observability,
-    ray,
-    scaling,
-    secrets,
-    snapshots,
-)
+from gitsync.health.vendors import agents, batch, data, gateway, gitops, inference, knative, platform
 from gitsync.objects.ref import GroupKind
 
 RULES: dict[GroupKind, Rule] = {
     **agents.RULES,
-    **inference.RULES,
-    **ray.RULES,
-    **argo.RULES,
-    **flux.RULES,
+    **batch.RULES,
+    **data.RULES,
     **gateway.RULES,
-    **databases.RULES,
+    **gitops.RULES,
+    **inference.RULES,
     **knative.RULES,
-    **kserve.RULES,
-    **kueue.RULES,
-    **scaling.RULES,
-    **observability.RULES,
-    **secrets.RULES,
-    **snapshots.RULES,
-    **crossplane.RULES,
+    **platform.RULES,
 }
-GROUP_RULES = crossplane.GROUP_RULES
+GROUP_RULES = platform.GROUP_RULES

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from gitsync.health.fields import condition, conditions, message, number, spec_of, status_of, text
-from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended, unknown
+from gitsync.health.rules import (
+    Rule,
+    condition_of,
+    conditions_of,
+    degraded,
+    healthy,
+    message,
+    number,
+    progressing,
+    reason_of,
+    spec_of,
+    status_of,
+    suspended,
+    text,
+    unknown,
+)
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import GroupKind
@@ -11,19 +25,21 @@ from gitsync.objects.ref import GroupKind
 
 def agent(live: Manifest) -> HealthStatus:
     """Judge an Agent or MultiAgentSystem of gitsync: its conditions, once they are of the newest generation."""
-    generation, observed = number(live, "metadata", "generation"), number(live, "status", "observedGeneration")
-    found = conditions(live)
-    busy = condition(found, "Reconciling") or {}
-    stalled, ready = condition(found, "Stalled") or {}, condition(found, "Ready") or {}
+    generation = number(live, "metadata", "generation")
+    observed = number(live, "status", "observedGeneration")
+    conditions = conditions_of(live)
+    busy = condition_of(conditions, "Reconciling") or {}
+    stalled = condition_of(conditions, "Stalled") or {}
+    ready = condition_of(conditions, "Ready") or {}
     if stalled.get("status") == "True":
-        return degraded(_said(stalled))
+        return degraded(reason_of(stalled))
     if observed < generation or busy.get("status") == "True":
         return progressing(message(busy) or "waiting for the operator")
     if ready.get("reason") == "Suspended" or spec_of(live).get("suspend") is True:
         return suspended(message(ready))
     if ready.get("status") == "True":
         return healthy(message(ready))
-    return degraded(_said(ready)) if ready else progressing("waiting for the operator")
+    return degraded(reason_of(ready)) if ready else progressing("waiting for the operator")
 
 
 def kagent_agent(live: Manifest) -> HealthStatus:
@@ -32,13 +48,14 @@ def kagent_agent(live: Manifest) -> HealthStatus:
 
     Source: kagent-dev/kagent, go/api/v1alpha2/agent_types.go (condition types Accepted and Ready).
     """
-    found = conditions(live)
-    accepted, ready = condition(found, "Accepted") or {}, condition(found, "Ready") or {}
+    conditions = conditions_of(live)
+    accepted = condition_of(conditions, "Accepted") or {}
+    ready = condition_of(conditions, "Ready") or {}
     if accepted.get("status") == "False":
-        return degraded(_said(accepted))
+        return degraded(reason_of(accepted))
     if ready.get("status") == "True":
         return healthy(message(ready))
-    return progressing(_said(ready) or "waiting for the Deployment of the agent")
+    return progressing(reason_of(ready) or "waiting for the Deployment of the agent")
 
 
 def kagent_config(live: Manifest) -> HealthStatus:
@@ -47,9 +64,9 @@ def kagent_config(live: Manifest) -> HealthStatus:
 
     Source: kagent-dev/kagent, go/api/v1alpha2 (condition type Accepted).
     """
-    accepted = condition(conditions(live), "Accepted") or {}
+    accepted = condition_of(conditions_of(live), "Accepted") or {}
     if accepted.get("status") == "False":
-        return degraded(_said(accepted))
+        return degraded(reason_of(accepted))
     return healthy(message(accepted)) if accepted else progressing("waiting to be accepted")
 
 
@@ -59,7 +76,7 @@ def ark(live: Manifest) -> HealthStatus:
 
     Source: mckinsey/agents-at-scale-ark, ark/api/v1alpha1 (phases of Query, Model, MCPServer and A2AServer).
     """
-    sign = next((one for one in conditions(live) if text(one, "type").endswith("Available")), None)
+    sign = next((condition for condition in conditions_of(live) if text(condition, "type").endswith("Available")), None)
     word = text(live, "status", "phase").lower()
     detail = text(live, "status", "message") or word
     if sign is not None:
@@ -90,18 +107,19 @@ def sandbox(live: Manifest) -> HealthStatus:
     condition types Ready, Suspended and Finished, and their reasons), extensions/controllers/sandboxclaim_controller.go
     (reasons of claims).
     """
-    found = conditions(live)
-    ready, finished = condition(found, "Ready") or {}, condition(found, "Finished") or {}
+    conditions = conditions_of(live)
+    ready = condition_of(conditions, "Ready") or {}
+    finished = condition_of(conditions, "Finished") or {}
     if finished.get("status") == "True":
-        return degraded(_said(finished)) if "Failed" in text(finished, "reason") else healthy(_said(finished))
+        return degraded(reason_of(finished)) if "Failed" in text(finished, "reason") else healthy(reason_of(finished))
     is_stopped = number(live, "spec", "replicas", default=1) == 0 or text(live, "spec", "operatingMode") == "Suspended"
     if is_stopped or ready.get("reason") in ("SandboxExpired", "SandboxSuspended", "ClaimExpired"):
-        return suspended(_said(ready))
+        return suspended(reason_of(ready))
     if ready.get("status") == "True":
         return healthy(message(ready))
     if ready.get("reason") in _SANDBOX_ERRORS:
-        return degraded(_said(ready))
-    return progressing(_said(ready) or "waiting for the Pod of the sandbox")
+        return degraded(reason_of(ready))
+    return progressing(reason_of(ready) or "waiting for the Pod of the sandbox")
 
 
 def warm_pool(live: Manifest) -> HealthStatus:
@@ -120,14 +138,11 @@ def warm_pool(live: Manifest) -> HealthStatus:
 
 def _not_available(sign: dict[str, object]) -> HealthStatus:
     is_pending = sign.get("status") == "Unknown"
-    return progressing(_said(sign)) if is_pending else degraded(_said(sign))
+    return progressing(reason_of(sign)) if is_pending else degraded(reason_of(sign))
 
 
-def _said(sign: dict[str, object]) -> str:
-    return message(sign) or text(sign, "reason")
-
-
-_KAGENT, _ARK = "kagent.dev", "ark.mckinsey.com"
+_KAGENT = "kagent.dev"
+_ARK = "ark.mckinsey.com"
 _EXTENSIONS = "extensions.agents.x-k8s.io"
 
 RULES: dict[GroupKind, Rule] = {

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.health.fields import condition, conditions, items, message, number, text
-from gitsync.health.rules import Rule, degraded, healthy, progressing
+from gitsync.health.rules import (
+    Rule,
+    condition_of,
+    conditions_of,
+    degraded,
+    healthy,
+    items,
+    message,
+    number,
+    progressing,
+    text,
+)
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind
@@ -15,8 +25,9 @@ _GROUP = "gateway.networking.k8s.io"
 
 def gateway(live: Manifest) -> HealthStatus:
     """Judge a Gateway by its own conditions, then by those of its listeners."""
-    found, listeners = conditions(live), items(live, "status", "listeners")
-    verdict = _verdict(found, "", "Gateway")
+    conditions = conditions_of(live)
+    listeners = items(live, "status", "listeners")
+    verdict = _verdict(conditions, "", "Gateway")
     for listener in listeners:
         verdict = verdict or _verdict(items(listener, "conditions"), "Listener: ", "Listener")
     if verdict is not None:
@@ -28,14 +39,14 @@ def gateway(live: Manifest) -> HealthStatus:
 def gateway_class(live: Manifest) -> HealthStatus:
     """Judge a GatewayClass by whether its newest generation was accepted."""
     waiting = "Waiting for GatewayClass status"
-    for each in conditions(live):
-        if each.get("type") != "Accepted" or _is_stale(live, each):
+    for condition in conditions_of(live):
+        if condition.get("type") != "Accepted" or _is_stale(live, condition):
             continue
-        if each.get("status") == "True":
-            return healthy(message(each) or "GatewayClass is accepted")
-        if each.get("status") == "False":
-            return degraded(message(each) or "GatewayClass is not accepted")
-        return progressing(message(each) or waiting)
+        if condition.get("status") == "True":
+            return healthy(message(condition) or "GatewayClass is accepted")
+        if condition.get("status") == "False":
+            return degraded(message(condition) or "GatewayClass is not accepted")
+        return progressing(message(condition) or waiting)
     return progressing(waiting)
 
 
@@ -54,47 +65,48 @@ def backend_tls_policy(live: Manifest) -> HealthStatus:
     """Judge a BackendTLSPolicy by each ancestor whose controller is responsible for its target."""
     ancestors = items(live, "status", "ancestors")
     for ancestor in ancestors:
-        if any(_is_stale(live, each) for each in items(ancestor, "conditions")):
+        if any(_is_stale(live, condition) for condition in items(ancestor, "conditions")):
             name = text(ancestor, "ancestorRef", "name")
             return progressing(f"Waiting for Ancestor {name} to update BackendTLSPolicy status")
     result = progressing("Waiting for BackendTLSPolicy status")
     for ancestor in ancestors:
-        found = items(ancestor, "conditions")
-        accepted = condition(found, "Accepted") or {}
+        conditions = items(ancestor, "conditions")
+        accepted = condition_of(conditions, "Accepted") or {}
         # Every controller writes an entry; one that does not know the target says nothing of this policy.
         if accepted and accepted.get("status") != "True" and accepted.get("reason") == "TargetNotFound":
             continue
-        for each in found:
-            if each.get("type") in ("Accepted", "ResolvedRefs") and each.get("status") != "True":
-                return degraded(f"Ancestor {text(ancestor, 'ancestorRef', 'name')}: {message(each)}")
+        for condition in conditions:
+            if condition.get("type") in ("Accepted", "ResolvedRefs") and condition.get("status") != "True":
+                return degraded(f"Ancestor {text(ancestor, 'ancestorRef', 'name')}: {message(condition)}")
         if accepted:
             result = healthy("BackendTLSPolicy is healthy")
     return result
 
 
-def _verdict(found: list[dict[str, Any]], prefix: str, what: str) -> HealthStatus | None:
+def _verdict(conditions: list[dict[str, Any]], prefix: str, what: str) -> HealthStatus | None:
     """Return what is wrong or unfinished by some conditions, None where nothing is."""
     for kind in ("ResolvedRefs", "Accepted"):
-        for each in found:
-            if each.get("type") == kind and each.get("status") == "False":
-                return degraded(prefix + (message(each) or f"Failed condition: {kind}"))
-    programmed = condition(found, "Programmed")
+        for condition in conditions:
+            if condition.get("type") == kind and condition.get("status") == "False":
+                return degraded(prefix + (message(condition) or f"Failed condition: {kind}"))
+    programmed = condition_of(conditions, "Programmed")
     if programmed is not None and programmed.get("status") != "True":
         return progressing(prefix + (message(programmed) or f"{what} is still being programmed"))
     return None
 
 
-def _is_stale(live: Manifest, each: dict[str, Any]) -> bool:
-    generation, observed = at(live, "metadata", "generation"), each.get("observedGeneration")
+def _is_stale(live: Manifest, condition: dict[str, Any]) -> bool:
+    generation = at(live, "metadata", "generation")
+    observed = condition.get("observedGeneration")
     return generation is not None and observed is not None and observed != generation
 
 
 def _saw_newest(live: Manifest, parent: dict[str, Any]) -> bool:
-    found = items(parent, "conditions")
+    conditions = items(parent, "conditions")
     generation = number(live, "metadata", "generation", default=-1)
     if generation == -1:
-        return bool(found)
-    return any(each.get("observedGeneration") == generation for each in found)
+        return bool(conditions)
+    return any(condition.get("observedGeneration") == generation for condition in conditions)
 
 
 RULES: dict[GroupKind, Rule] = {

@@ -8,10 +8,18 @@ argoproj/argo-cd, resource_customizations/serving.knative.dev and operator.knati
 
 from __future__ import annotations
 
-from typing import Any
-
-from gitsync.health.fields import condition, conditions, is_outdated, message, text
-from gitsync.health.rules import Rule, degraded, healthy, progressing
+from gitsync.health.rules import (
+    Rule,
+    condition_of,
+    conditions_of,
+    degraded,
+    healthy,
+    is_outdated,
+    message,
+    progressing,
+    reason_of,
+    text,
+)
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind
@@ -30,13 +38,21 @@ def knative_serving(live: Manifest) -> HealthStatus:
 
 def _knative(live: Manifest, good: tuple[str, ...], unready: tuple[str, ...]) -> HealthStatus:
     """Return Healthy when all good conditions are True, Progressing while one is unknown or a decisive one is False."""
-    kind, found = text(live, "kind"), conditions(live)
+    kind = text(live, "kind")
+    conditions = conditions_of(live)
     if at(live, "status", "conditions") is None:
         return progressing(f"Waiting for {kind}")
-    detail = "".join(f"{index}: {text(e, 'type')} | {text(e, 'status')}\n" for index, e in enumerate(found, 1))
-    if any(e.get("status") == "Unknown" or (e.get("type") in unready and e.get("status") == "False") for e in found):
+    detail = "".join(
+        f"{index}: {text(condition, 'type')} | {text(condition, 'status')}\n"
+        for index, condition in enumerate(conditions, 1)
+    )
+    if any(
+        condition.get("status") == "Unknown"
+        or (condition.get("type") in unready and condition.get("status") == "False")
+        for condition in conditions
+    ):
         return progressing(detail)
-    are_true = {text(each, "type") for each in found if each.get("status") == "True"}
+    are_true = {text(condition, "type") for condition in conditions if condition.get("status") == "True"}
     return healthy(f"{kind} is healthy.") if are_true.issuperset(good) else degraded(detail)
 
 
@@ -44,15 +60,17 @@ def knative_service(live: Manifest) -> HealthStatus:
     """Judge a Knative Service by its three conditions, once they are of the newest generation."""
     if at(live, "status", "conditions") is None or is_outdated(live):
         return progressing("Waiting for status update.")
-    are_true, lines, failed = set(), [], False
-    for each in conditions(live):
-        if each.get("status") == "True":
-            are_true.add(text(each, "type"))
-        elif each.get("status") in ("False", "Unknown"):
-            failed = failed or each["status"] == "False"
-            since = f", since {text(each, 'reason')}." if text(each, "reason") else ""
-            detail = f" {message(each)}" if message(each) else ""
-            lines.append(f"{text(each, 'type')} is {each['status']}{since}{detail}\n")
+    are_true = set()
+    lines = []
+    failed = False
+    for condition in conditions_of(live):
+        if condition.get("status") == "True":
+            are_true.add(text(condition, "type"))
+        elif condition.get("status") in ("False", "Unknown"):
+            failed = failed or condition["status"] == "False"
+            since = f", since {text(condition, 'reason')}." if text(condition, "reason") else ""
+            detail = f" {message(condition)}" if message(condition) else ""
+            lines.append(f"{text(condition, 'type')} is {condition['status']}{since}{detail}\n")
     if failed:
         return degraded("".join(lines))
     if not lines and are_true.issuperset({"ConfigurationsReady", "RoutesReady", "Ready"}):
@@ -66,10 +84,10 @@ def knative_object(live: Manifest) -> HealthStatus:
 
     A Revision that is scaled to zero is Ready: its condition Active does not count.
     """
-    ready = condition(conditions(live), "Ready") or {}
+    ready = condition_of(conditions_of(live), "Ready") or {}
     if is_outdated(live) or ready.get("status") not in ("True", "False"):
-        return progressing(_said(ready) or f"Waiting for {text(live, 'kind')}")
-    return healthy(message(ready)) if ready["status"] == "True" else degraded(_said(ready))
+        return progressing(reason_of(ready) or f"Waiting for {text(live, 'kind')}")
+    return healthy(message(ready)) if ready["status"] == "True" else degraded(reason_of(ready))
 
 
 def knative_scaling(live: Manifest) -> HealthStatus:
@@ -78,14 +96,10 @@ def knative_scaling(live: Manifest) -> HealthStatus:
 
     Source: knative/serving 1.23, pkg/reconciler/autoscaling/kpa/kpa.go (reason NoTraffic of Active).
     """
-    active = condition(conditions(live), "Active") or {}
+    active = condition_of(conditions_of(live), "Active") or {}
     if active.get("status") == "False" and active.get("reason") == "NoTraffic" and not is_outdated(live):
-        return healthy(_said(active))
+        return healthy(reason_of(active))
     return knative_object(live)
-
-
-def _said(sign: dict[str, Any]) -> str:
-    return message(sign) or text(sign, "reason")
 
 
 _KNATIVE = "serving.knative.dev"

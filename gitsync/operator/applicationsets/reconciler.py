@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from gitsync.applicationsets.changes import changes
 from gitsync.applicationsets.expand import Expansion, expand
-from gitsync.applicationsets.model.application_set import ApplicationSet
-from gitsync.applicationsets.parsing import parse_application_set
+from gitsync.applicationsets.model import ApplicationSet, parse_application_set
 from gitsync.applicationsets.status import Pass, failed_status, set_status
 from gitsync.errors import ClusterUnavailable, GitsyncError, TransientError
 from gitsync.kube.times import timestamp
@@ -37,7 +36,9 @@ class SetReconciler:
     """Reconcile ApplicationSets, level-based."""
 
     def __init__(self, ports: Ports, sources: SetSources, writer: SetWriter, statuses: StatusWriter) -> None:
-        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._clock = ports.clock
         self._sources = sources
         self._writer = writer
         self._statuses = statuses
@@ -46,7 +47,8 @@ class SetReconciler:
         """Reconcile a set; return the seconds until the next reconcile, None where only an event can change it."""
         if metadata_of(manifest).get("deletionTimestamp"):
             return None  # the API server deletes the Applications, by their owner references
-        ref, before = ref_of(manifest), manifest.get("status") or {}
+        ref = ref_of(manifest)
+        before = manifest.get("status") or {}
         generation = int(metadata_of(manifest).get("generation", 0))
         retry_after = None
         try:
@@ -121,5 +123,6 @@ def _expanded(given: ApplicationSet, files: Files, cache: SetCache) -> Expansion
     """Return the Applications of a set, computed again only for another spec or commit."""
     wanted = (given.uid, given.generation, given.owner, files.commits)
     if cache.expansion is None or cache.expanded_for != wanted:
-        cache.expansion, cache.expanded_for = expand(given, files.tree_of), wanted
+        cache.expansion = expand(given, files.tree_of)
+        cache.expanded_for = wanted
     return cache.expansion

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gitsync.applicationsets.generators import TreeOf, git_generators
-from gitsync.applicationsets.git_paths import paths_read
-from gitsync.applicationsets.model.application_set import ApplicationSet
-from gitsync.applicationsets.model.generators import GitGenerator
+from gitsync.applicationsets.generators import TreeOf, git_generators, paths_read
+from gitsync.applicationsets.model import ApplicationSet, GitGenerator
 from gitsync.errors import GitsyncError, Refused
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Credentials, Destination, GitSource, SyncPolicy, Verification
@@ -124,7 +122,8 @@ class SetSources:
         key = given.app.key
         polled_at = self._watcher.catch_up(key)
         if polled_at is not None:
-            cache.last_poll, cache.next_poll = polled_at, polled_at + given.app.sync.interval
+            cache.last_poll = polled_at
+            cache.next_poll = polled_at + given.app.sync.interval
         polled = self._fetcher.poll(given, cache)
         if polled.error is not None:
             polled.error.object = polled.error.object or given.app.source.repo_url
@@ -136,7 +135,8 @@ class SetSources:
         self, given: ReconcileInput, cache: GitCache, polled: Polled, reads: frozenset[str]
     ) -> Callable[[], Tree]:
         """Return what reads the files of the polled commit, and have the branch watched from there."""
-        app, commit = given.app, self._fetcher.checkout(given, cache)
+        app = given.app
+        commit = self._fetcher.checkout(given, cache)
         cache.snapshot = None
         if polled.error is None and cache.notified_at is None:
             self._watcher.follow(app.key, polled.query, commit.id, reads)
@@ -178,7 +178,8 @@ def _source(git: GitGenerator) -> _Source:
 
 def _as_application(given: ApplicationSet, index: int, group: Sequence[GitGenerator]) -> Application:
     """Return Git generators as the source of an Application, for credentials, signatures and policies."""
-    generator, folders = group[0], {path.rpartition("/")[0] for one in group for path in paths_read(one)}
+    generator = group[0]
+    folders = {path.rpartition("/")[0] for one in group for path in paths_read(one)}
     return Application(
         name=source_key(key_of(given.ref), index).partition("/")[2],
         namespace=given.ref.namespace,

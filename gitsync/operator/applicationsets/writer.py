@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from gitsync.applicationsets.changes import Changes
-from gitsync.applicationsets.model.application_set import ApplicationSet
+from gitsync.applicationsets.model import ApplicationSet
 from gitsync.apply.execute import Applier
 from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.apply.types import ApplyRequest, StepResult
@@ -67,7 +67,8 @@ class SetWriter:
         """Audit an outcome for the writes of which a crash or a lost response left none."""
         key = key_of(given.ref)
         objects = {ref_of(one): one for one in live.values() if controller_of(one) == given.uid}
-        plan, busy = _plan(key, given, changes, live), self._applier.in_flight(key)
+        plan = _plan(key, given, changes, live)
+        busy = self._applier.in_flight(key)
         resolve_open_writes(self._records, plan, objects, self._clock.now(), busy)
 
     def conclude(self, key: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.agents.expansion.expand import Layout, expand
-from gitsync.agents.expansion.facts import Channel, Facts
+from gitsync.agents.expansion.facts import Facts, MemberChannel
 from gitsync.agents.expansion.network import unnamed_hosts
 from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.model.agent import parse_agent
@@ -210,8 +210,8 @@ def test_the_policy_uses_the_ports_of_pods() -> None:
 
 
 def test_channels_open_both_ends_and_name_their_broker() -> None:
-    broker = Channel("events", broker="nats://nats.messaging.svc:4222")
-    facts = Facts(channels=(Channel("ask", senders=("a",), receivers=("b",)), broker), topology="desk-topology")
+    broker = MemberChannel("events", broker="nats://nats.messaging.svc:4222")
+    facts = Facts(channels=(MemberChannel("ask", senders=("a",), receivers=("b",)), broker), topology="desk-topology")
     found = children(agent(), facts)
     policy = only("NetworkPolicy", found)["spec"]
     assert {"podSelector": {"matchLabels": {"agents.gitsync.dev/agent": "a"}}} in policy["ingress"][0]["from"]

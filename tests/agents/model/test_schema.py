@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.agents.topology import check_object
+from gitsync.agents.systems.members import check_object
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.crds import definitions

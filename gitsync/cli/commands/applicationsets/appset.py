@@ -8,7 +8,7 @@ import typer
 
 from gitsync.applicationsets.changes import changes
 from gitsync.applicationsets.expand import expand
-from gitsync.applicationsets.parsing import parse_application_set
+from gitsync.applicationsets.model import parse_application_set
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.commands.applicationsets.sets import (
     all_sets,

@@ -10,8 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from gitsync.agents.evaluation.cases import Case, failure
-from gitsync.agents.evaluation.rubric import question
-from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge
+from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge, question
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.files import PUBLIC, write_file

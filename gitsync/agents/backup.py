@@ -1,0 +1,214 @@
+"""Backups of an Agent's volumes: their objects, how far they are, and which are due and kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from croniter import croniter
+
+from gitsync.agents.expansion.pods import security
+from gitsync.agents.expansion.volumes import volumes_of
+from gitsync.agents.keys import BACKUP_LABEL, child, compact, labels_for
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.state import Backup
+from gitsync.objects.manifest import Manifest, at, labels_of, metadata_of
+from gitsync.objects.ref import ref_of
+
+_STAMP = "%Y%m%d%H%M%S"
+
+
+class BackupResult(Enum):
+    """How a backup ended; the value is what the status says."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBackup:
+    """A backup that was begun: its id, its live objects, and how it ended."""
+
+    id: str
+    objects: tuple[Manifest, ...]
+    result: BackupResult
+    message: str = ""
+
+    @property
+    def began(self) -> str:
+        """When its first object was created."""
+        return min(str(metadata_of(one).get("creationTimestamp", "")) for one in self.objects)
+
+
+def known_backups(manifests: Iterable[Manifest]) -> tuple[KnownBackup, ...]:
+    """Return the backups that objects with the label belong to, newest first."""
+    groups: dict[str, list[Manifest]] = {}
+    for one in manifests:
+        groups.setdefault(labels_of(one)[BACKUP_LABEL], []).append(one)
+    found = [_known(id, tuple(objects)) for id, objects in groups.items()]
+    return tuple(sorted(found, key=lambda one: (one.began, _natural(one.id)), reverse=True))
+
+
+def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBackup]) -> str:
+    """
+    Return the id of the backup that the schedule asks for now, empty where none is due.
+
+    The id is the time of the schedule, so that two operators ask for the same. Times that passed while no operator ran
+    are made up for by one backup; those before ``since``, when the Agent was created, are not.
+    """
+    if backup.schedule is None:
+        return ""
+    last = croniter(backup.schedule, now).get_prev(datetime)
+    id = last.strftime(_STAMP)
+    return id if last >= since and all(one.id != id for one in known) else ""
+
+
+def seconds_until_next(backup: Backup, now: datetime) -> float | None:
+    """Return the seconds until the schedule asks for the next backup."""
+    if backup.schedule is None:
+        return None
+    following: datetime = croniter(backup.schedule, now).get_next(datetime)
+    return max((following - now).total_seconds(), 1.0)
+
+
+def _natural(id: str) -> tuple[str | int, ...]:
+    """Return a key that sorts the numbers in ids as numbers: of one second, the backup of generation 10 is after 9."""
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", id))
+
+
+def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[KnownBackup, ...]:
+    """
+    Return the backups that are not kept: succeeded ones beyond ``keep``, and failed ones older than the newest.
+
+    The one with the id ``guard`` is kept, since a change waits for it: it would be deleted and requested in a loop.
+    """
+    good = [one for one in known if one.result is BackupResult.SUCCEEDED]
+    old = [one for one in known[1:] if one.result is BackupResult.FAILED]
+    return tuple(one for one in (*good[backup.keep :], *old) if one.id != guard)
+
+
+def guard_id(generation: int, uid: str, created: datetime, known: Sequence[KnownBackup]) -> str:
+    """Return the id of the backup before a change; one that an earlier Agent of the name left does not count."""
+    id = f"generation-{generation}"
+    is_of_another = any(one.id == id and datetime.fromisoformat(one.began) < created for one in known)
+    return f"{id}-{uid[:8]}" if is_of_another else id
+
+
+def backup_status(known: Sequence[KnownBackup], backup: Backup, now: datetime) -> dict[str, Any]:
+    """Return what the status says of backups."""
+    found: dict[str, Any] = {}
+    if known:
+        found = {"last": known[0].id, "result": known[0].result.value, "message": known[0].message}
+        good = next((one for one in known if one.result is BackupResult.SUCCEEDED), None)
+        found["lastGood"] = good.id if good else ""
+        found["objects"] = sorted(ref_of(one).name for one in good.objects) if good else []
+    return {name: value for name, value in found.items() if value}
+
+
+def _known(id: str, objects: tuple[Manifest, ...]) -> KnownBackup:
+    results = [_result(one) for one in objects]
+    for result in (BackupResult.FAILED, BackupResult.RUNNING):
+        for one, (how, why) in zip(objects, results, strict=True):
+            if how is result:
+                return KnownBackup(id, objects, how, f"{ref_of(one).name}: {why}" if why else "")
+    return KnownBackup(id, objects, BackupResult.SUCCEEDED)
+
+
+def _result(manifest: Manifest) -> tuple[BackupResult, str]:
+    """Return how one object of a backup ended, and why."""
+    status: Mapping[str, Any] = manifest.get("status") or {}
+    if manifest.get("kind") == "VolumeSnapshot":
+        if status.get("readyToUse") is True:
+            return BackupResult.SUCCEEDED, ""
+        problem = at(status, "error", "message")
+        return (BackupResult.FAILED, str(problem)) if problem else (BackupResult.RUNNING, "")
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            is_done = condition["type"] == "Complete"
+            result = BackupResult.SUCCEEDED if is_done else BackupResult.FAILED
+            return result, "" if is_done else str(condition.get("message", ""))
+    return BackupResult.RUNNING, ""
+
+
+def created_at(manifest: Manifest) -> datetime:
+    """Return when an object was created."""
+    return datetime.fromisoformat(str(metadata_of(manifest)["creationTimestamp"])).astimezone(UTC)
+
+
+SNAPSHOTS = "snapshot.storage.k8s.io"
+_FOLDER = "/backup"
+
+
+def claims_of(agent: Agent, names: Sequence[str], workload: str) -> list[str]:
+    """Return which of these claims hold the volumes of an Agent: shared ones, and those of each replica."""
+    shared = {f"{agent.name}-{volume.name}" for volume in volumes_of(agent) if volume.scope == "Shared"}
+    prefixes = tuple(f"{volume.name}-{workload}-" for volume in volumes_of(agent) if volume.scope == "PerReplica")
+    return sorted(name for name in names if name in shared or _is_of_replica(name, prefixes))
+
+
+def backup_objects(
+    agent: Agent, id: str, claims: Sequence[str], template: Manifest, *, snapshots: bool
+) -> list[Manifest]:
+    """Return the objects of a backup; none where there is nothing to copy, or no way to copy it."""
+    backup = agent.spec.backup
+    if backup is None:
+        return []
+    if snapshots and claims:
+        return [_snapshot(agent, backup, id, claim) for claim in claims]
+    return [_job(agent, backup, id, claims, template)] if backup.command else []
+
+
+def _is_of_replica(name: str, prefixes: tuple[str, ...]) -> bool:
+    return any(name.startswith(prefix) and name.removeprefix(prefix).isdigit() for prefix in prefixes)
+
+
+def _snapshot(agent: Agent, backup: Backup, id: str, claim: str) -> Manifest:
+    """Return a snapshot, without owner reference: it outlives the Agent."""
+    spec = {"source": {"persistentVolumeClaimName": claim}}
+    return {
+        "apiVersion": f"{SNAPSHOTS}/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": {
+            "name": f"{claim}-{id}",
+            "namespace": agent.namespace,
+            "labels": {**labels_for(agent), BACKUP_LABEL: id},
+        },
+        "spec": spec | compact({"volumeSnapshotClassName": backup.volume_snapshot_class_name}),
+    }
+
+
+def _job(agent: Agent, backup: Backup, id: str, claims: Sequence[str], template: Manifest) -> Manifest:
+    own = template["spec"]["containers"][0]
+    container = compact(
+        {
+            "name": "backup",
+            "image": backup.image or own["image"],
+            "command": list(backup.command),
+            "env": [*own.get("env", []), {"name": "BACKUP_ID", "value": id}],
+            "securityContext": security(agent),
+            "volumeMounts": [{"name": claim, "mountPath": f"{_FOLDER}/{claim}", "readOnly": True} for claim in claims],
+        }
+    )
+    pod: dict[str, Any] = {
+        **compact({name: template["spec"].get(name) for name in ("imagePullSecrets", "securityContext")}),
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "containers": [container],
+    }
+    if claims:
+        pod["volumes"] = [
+            {"name": claim, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}} for claim in claims
+        ]
+    spec = {
+        "backoffLimit": 1,
+        "activeDeadlineSeconds": backup.timeout_seconds,
+        "template": {"metadata": {"labels": {BACKUP_LABEL: id}}, "spec": pod},
+    }
+    job = child(agent, "batch/v1", "Job", f"{agent.name}-backup-{id}", spec=spec)
+    job["metadata"]["labels"][BACKUP_LABEL] = id
+    return job

@@ -1,1 +1,0 @@
-"""Backups of an Agent's volumes: which are due, what they are made of, and how far they are. Pure."""

@@ -1,0 +1,366 @@
+"""The status of an Agent: its conditions, and the phase that is derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.agents.expansion.config import tool_url, url_of
+from gitsync.agents.expansion.election import lease_name
+from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.keys import AGENT_LABEL
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.rollout.advance import Rollout
+from gitsync.agents.rollout.observed import CheckResult, Observed
+from gitsync.agents.rollout.state import Stage
+from gitsync.objects.conditions import READY, Condition, set_conditions
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.ref import ObjectRef
+
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
+ACCEPTED = "Accepted"
+REFERENCES = "ReferencesResolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """
+    What the conditions of an Agent are computed from.
+
+    ``missing`` are references that lead nowhere, ``hosts`` those that a NetworkPolicy cannot name, ``unserved`` the
+    kinds of children that the cluster does not serve, ``held`` is why a plan waits, ``failure`` why a write failed.
+    """
+
+    agent: Agent
+    seen: Observed
+    rollout: Rollout
+    health: Mapping[ObjectRef, HealthStatus]
+    replicas: int = 0
+    ready: int = 0
+    missing: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
+    held: str = ""
+    failure: str = ""
+    references: int = 0
+    conflicts: tuple[str, ...] = ()
+
+
+def conditions(given: Situation) -> tuple[Condition, ...]:
+    """Return the conditions that apply to the Agent; a part that the spec does not have has none."""
+    ready = _ready(given)
+    stalled = _stalled(given)
+    found = (
+        Condition(ACCEPTED, "True", "Valid"),
+        _references(given),
+        _storage(given),
+        _cache(given),
+        _validated(given),
+        _scaling(given),
+        _network(given),
+        _traffic(given),
+        _reconciling(given, stalled),
+        stalled,
+        ready,
+    )
+    return tuple(condition for condition in found if condition is not None)
+
+
+def rejected(message: str) -> tuple[Condition, ...]:
+    """Return the conditions of an Agent whose spec is not valid."""
+    return (
+        Condition(ACCEPTED, "False", "Invalid", message),
+        Condition(RECONCILING, "False", "Invalid", message),
+        Condition(STALLED, "True", "Invalid", message),
+        Condition(READY, "False", "Invalid", message),
+    )
+
+
+def phase_of(found: Sequence[Condition], *, is_suspended: bool, is_new: bool, replicas: int) -> str:
+    """Return one word for people; nothing decides on it."""
+    status = {condition.type: condition for condition in found}
+
+    def is_true(kind: str) -> bool:
+        return kind in status and status[kind].status == "True"
+
+    if ACCEPTED in status and not is_true(ACCEPTED):
+        return "Failed"
+    if is_suspended:
+        return "Suspended" if replicas == 0 else "Draining"
+    if is_true(STALLED):
+        return "Degraded" if is_true(READY) or not is_new else "Failed"
+    if is_true(RECONCILING):
+        if "Validated" in status and status["Validated"].reason == "Running":
+            return "Validating"
+        return ("Initializing" if replicas else "Pending") if is_new else "Updating"
+    return "Running" if is_true(READY) else "Degraded"
+
+
+def _references(given: Situation) -> Condition:
+    if given.missing:
+        return Condition(REFERENCES, "False", "NotFound", "; ".join(given.missing))
+    return Condition(REFERENCES, "True", "AllFound", f"{given.references} references")
+
+
+def _storage(given: Situation) -> Condition | None:
+    claims = {ref: status for ref, status in given.health.items() if ref.kind == "PersistentVolumeClaim"}
+    if not claims:
+        return None
+    waiting = [f"{ref.name}: {status.message}" for ref, status in claims.items() if status.health is not Health.HEALTHY]
+    if waiting:
+        return Condition("StorageBound", "False", "Pending", "; ".join(waiting))
+    return Condition("StorageBound", "True", "Bound", f"{len(claims)} claims")
+
+
+def _cache(given: Situation) -> Condition | None:
+    if given.agent.spec.model.cache is None:
+        return None
+    is_done = given.ready > 0
+    return Condition("ModelCached", "True" if is_done else "Unknown", "DigestMatches" if is_done else "Pending")
+
+
+def _validated(given: Situation) -> Condition | None:
+    lifecycle = given.agent.spec.lifecycle
+    seen = given.seen
+    evaluation = given.agent.spec.evaluation
+    checks = len(lifecycle.validate_) if lifecycle else 0
+    if not checks and evaluation is None:
+        return None
+    passed = str(seen.evaluation.get("message", "")) or f"{checks} checks"
+    if seen.checks is CheckResult.NONE and given.rollout.state.last_good == seen.target:
+        return Condition("Validated", "True", "Passed", passed)
+    if seen.checks is CheckResult.PASSED:
+        return Condition("Validated", "True", "Passed", passed)
+    if seen.checks is CheckResult.FAILED or given.rollout.state.failed == seen.target:
+        message = seen.checks_message or given.rollout.state.message
+        return Condition("Validated", "False", "Failed", message)
+    return Condition("Validated", "Unknown", "Running" if given.rollout.layout.checked else "Pending")
+
+
+def _scaling(given: Situation) -> Condition | None:
+    if given.agent.spec.autoscaling is None:
+        return None
+    kinds = ("HorizontalPodAutoscaler", "ScaledObject")
+    if unserved := [kind for kind in given.unserved if kind in kinds]:
+        return Condition("ScalingActive", "False", "KindNotServed", f"the cluster does not serve {unserved[0]}")
+    status = next((status for ref, status in given.health.items() if ref.kind in kinds), None)
+    if status is None:
+        return Condition("ScalingActive", "False", "Suspended")
+    is_active = status.health is not Health.DEGRADED
+    return Condition("ScalingActive", str(is_active), "Active" if is_active else "Failing", status.message)
+
+
+def _network(given: Situation) -> Condition:
+    network = given.agent.spec.network
+    if network.policy != "Managed":
+        return Condition("NetworkRestricted", "False", "Unmanaged")
+    if given.hosts and not any(peer.cidr for peer in network.egress_to):
+        names = ", ".join(given.hosts)
+        message = f"a NetworkPolicy cannot name {names}; allow its addresses by network.egressTo"
+        return Condition("NetworkRestricted", "False", "HostNeedsCIDR", message)
+    return Condition("NetworkRestricted", "True", "Restricted")
+
+
+def _traffic(given: Situation) -> Condition | None:
+    canary = given.agent.spec.update.canary
+    route = given.seen.route
+    if canary is None or canary.traffic != "GatewayAPI":
+        return None
+    if not route.is_served:
+        message = "the cluster does not serve HTTPRoute of gateway.networking.k8s.io/v1"
+        return Condition("TrafficRouted", "False", "KindNotServed", message)
+    if route.problem:
+        return Condition("TrafficRouted", "False", "NotAccepted", route.problem)
+    return Condition("TrafficRouted", "True", "Accepted", f"{route.canary_weight} % of the requests to the canary")
+
+
+def _stalled(given: Situation) -> Condition:
+    if given.conflicts:
+        return Condition(STALLED, "True", "ChildConflict", "; ".join(given.conflicts))
+    if given.failure:
+        return Condition(STALLED, "True", "WriteFailed", given.failure)
+    if given.rollout.stalled:
+        reason = "ProgressDeadlineExceeded" if given.seen.route.is_served else "KindNotServed"
+        reason = "RolledBack" if given.rollout.state.failed == given.seen.target else reason
+        return Condition(STALLED, "True", reason, given.rollout.stalled)
+    return Condition(STALLED, "False", "Progressing")
+
+
+def _reconciling(given: Situation, stalled: Condition) -> Condition:
+    if stalled.status == "True":
+        return Condition(RECONCILING, "False", stalled.reason, stalled.message)
+    if given.held:
+        return Condition(RECONCILING, "True", "AwaitingApproval", given.held)
+    state = given.rollout.state
+    if state.stage is not Stage.NONE or given.rollout.waiting:
+        reason = {Stage.PREVIEW: "Previewing", Stage.KEEP_OLD: "KeepingOld"}.get(state.stage, "Progressing")
+        is_going = "True" if state.stage is not Stage.KEEP_OLD else "False"
+        return Condition(RECONCILING, is_going, reason, f"waiting for {given.rollout.waiting}")
+    return Condition(RECONCILING, "False", "Done")
+
+
+def _ready(given: Situation) -> Condition:
+    message = f"{given.ready} of {given.seen.wanted} replicas are ready"
+    if given.agent.spec.suspend:
+        return Condition(READY, "False", "Suspended", "spec.suspend is true")
+    if given.ready >= given.seen.wanted:
+        return Condition(READY, "True", "AllReplicasReady" if given.seen.wanted else "ScaledToZero", message)
+    pods = _worst(given.health.values())
+    return Condition(READY, "False", "ReplicasNotReady", f"{message}: {pods}" if pods else message)
+
+
+def _worst(found: Iterable[HealthStatus]) -> str:
+    bad = [status for status in found if status.health is Health.DEGRADED]
+    return bad[0].message if bad else ""
+
+
+def agent_status(
+    given: Situation, facts: Facts, children: Mapping[ObjectRef, Manifest], before: Mapping[str, Any], now: str
+) -> dict[str, Any]:
+    """Return the status; an unchanged situation gives an equal one, whatever the time."""
+    agent = given.agent
+    seen = given.seen
+    state = given.rollout.state
+    found = conditions(given)
+    canary = agent.spec.update.canary
+    phase = phase_of(found, is_suspended=agent.spec.suspend, is_new=not state.last_good, replicas=given.replicas)
+    updated = sum(one.ready for one in seen.workloads.values() if one.revision == seen.target)
+    status: dict[str, Any] = {
+        "observedGeneration": agent.generation,
+        "phase": phase,
+        "ready": f"{given.ready}/{seen.wanted}",
+        "replicas": given.replicas,
+        "readyReplicas": given.ready,
+        "updatedReplicas": updated,
+        "selector": f"{AGENT_LABEL}={agent.name}",
+        "updateRevision": seen.target,
+        **state.to_status(len(canary.steps) if canary else 0, given.rollout.weight),
+        "leader": _leader(agent, children),
+        "url": url_of(agent) if agent.spec.expose.protocol != "None" else "",
+        "referencesHash": facts.references,
+        "validation": _validation(given, before, now),
+        "evaluation": _evaluation(given, before, now),
+        "tools": [
+            {"name": tool.name, "type": tool.type, "address": tool_url(agent, tool, facts)} for tool in agent.spec.tools
+        ],
+        "children": [
+            _child(ref, manifest, given)
+            for ref, manifest in sorted(children.items())
+            if ref.kind != "ControllerRevision"
+        ],
+        "conditions": set_conditions(before.get("conditions") or (), found, agent.generation, now),
+    }
+    return {name: value for name, value in status.items() if value not in ("", [], {})}
+
+
+def rejected_status(generation: int, message: str, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status of an object whose spec is not valid; what it did before is kept."""
+    found = set_conditions(before.get("conditions") or (), rejected(message), generation, now)
+    return {**before, "observedGeneration": generation, "phase": "Failed", "conditions": found}
+
+
+def defect_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]:
+    """Return the status of an object in whose reconcile gitsync has a defect; what it did before is kept."""
+    before: dict[str, Any] = manifest.get("status") or {}
+    found = (
+        Condition(STALLED, "True", "InternalError", message),
+        Condition(RECONCILING, "False", "InternalError", message),
+    )
+    generation = int(metadata_of(manifest).get("generation", 0))
+    conditions = set_conditions(before.get("conditions") or (), found, generation, now)
+    return {"phase": "Failed", **before, "conditions": conditions}
+
+
+def held_status(
+    generation: int, plan: Mapping[str, Any], stalled: str, before: Mapping[str, Any], now: str
+) -> dict[str, Any]:
+    """Return the status while a plan is held or a child's name is taken: the children are as before."""
+    if stalled:
+        found = (Condition(STALLED, "True", "ChildConflict", stalled), Condition(RECONCILING, "False", "ChildConflict"))
+    else:
+        message = held_message(plan)
+        found = (
+            Condition(STALLED, "False", "AwaitingApproval"),
+            Condition(RECONCILING, "True", "AwaitingApproval", message),
+        )
+    known = before.get("conditions") or ()
+    return {
+        **before,
+        **({"plan": dict(plan)} if plan else {}),
+        "conditions": set_conditions(known, found, generation, now),
+    }
+
+
+def guarded_status(generation: int, id: str, failure: str, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status while a dangerous change waits for its backup: the children are as before."""
+    if failure:
+        hint = "remove the cause and delete the objects of the backup to try again, or set spec.backup.beforeDangerous"
+        found = (
+            Condition(STALLED, "True", "BackupFailed", f"{failure}; {hint} to false"),
+            Condition(RECONCILING, "False", "BackupFailed", failure),
+        )
+    else:
+        found = (
+            Condition(STALLED, "False", "BackingUp"),
+            Condition(RECONCILING, "True", "BackingUp", f"the change waits for backup {id}"),
+        )
+    return {**before, "conditions": set_conditions(before.get("conditions") or (), found, generation, now)}
+
+
+def waiting_status(generation: int, missing: Sequence[str], before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status while a reference is missing that a revision is made of: the children are as before."""
+    message = "; ".join(missing)
+    found = (
+        Condition(ACCEPTED, "True", "Valid"),
+        Condition(REFERENCES, "False", "NotFound", message),
+        Condition(RECONCILING, "True", "WaitingForReferences", message),
+    )
+    known = before.get("conditions") or ()
+    phase = before.get("phase", "Pending")
+    return {**before, "phase": phase, "conditions": set_conditions(known, found, generation, now)}
+
+
+def held_message(plan: Mapping[str, Any]) -> str:
+    """Return why a plan waits, and how to continue it."""
+    return f"plan {plan['id']} waits for gitsync agent approve: {'; '.join(plan['reasons'])}"
+
+
+def _leader(agent: Agent, children: Mapping[ObjectRef, Manifest]) -> str:
+    """Return the replica that holds the Lease, empty where none does."""
+    if agent.spec.leader_election is None:
+        return ""
+    lease = children.get(ObjectRef("coordination.k8s.io", "Lease", agent.namespace, lease_name(agent)))
+    return str(at(lease, "spec", "holderIdentity", default="") or "")
+
+
+def _validation(given: Situation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    seen = given.seen
+    kept = before.get("validation") or {}
+    if seen.checks in (CheckResult.NONE, CheckResult.RUNNING):
+        return dict(kept)
+    found = {"revision": seen.target, "result": seen.checks.value, "message": seen.checks_message}
+    found = {name: value for name, value in found.items() if value}
+    if {name: value for name, value in kept.items() if name != "finishedAt"} == found:
+        return dict(kept)
+    return {**found, "finishedAt": now}
+
+
+def _evaluation(given: Situation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the verdict on the last revision that was evaluated."""
+    kept = before.get("evaluation") or {}
+    if given.agent.spec.evaluation is None or not given.seen.evaluation:
+        return dict(kept) if given.agent.spec.evaluation else {}
+    found = {"revision": given.seen.target, **given.seen.evaluation}
+    if {name: value for name, value in kept.items() if name != "finishedAt"} == found:
+        return dict(kept)
+    return {**found, "finishedAt": now}
+
+
+def _child(ref: ObjectRef, manifest: Manifest, given: Situation) -> dict[str, Any]:
+    status = given.health.get(ref)
+    is_ready = status is not None and status.health in (Health.HEALTHY, Health.UNKNOWN, Health.SUSPENDED)
+    found = {"apiVersion": manifest["apiVersion"], "kind": ref.kind, "name": ref.name, "ready": is_ready}
+    return found if is_ready or status is None else {**found, "message": status.message}

@@ -1,1 +1,0 @@
-"""Status: conditions and phase of Agents and MultiAgentSystems, from what was observed."""

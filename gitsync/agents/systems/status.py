@@ -1,0 +1,180 @@
+"""The status of a MultiAgentSystem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitsync.agents.model.system import System
+from gitsync.agents.status import RECONCILING, STALLED, held_message
+from gitsync.objects.conditions import READY, Condition, find_condition, set_conditions
+from gitsync.objects.manifest import Manifest, metadata_of
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """A member and its Agent as it is; ``live`` is None where there is none, ``is_current``: it has the wanted spec."""
+
+    name: str
+    agent: str
+    is_optional: bool
+    live: Manifest | None
+    is_current: bool = True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the Agent has the wanted spec and is ready with it; a suspended one counts as ready."""
+        return self.is_current and self.is_serving
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the Agent is ready at its newest generation."""
+        condition = find_condition(self._status, READY)
+        is_ready = condition.get("status") == "True" or condition.get("reason") == "Suspended"
+        return self.live is not None and self.is_observed and is_ready
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the Agent is ready, and no update of it is in progress: until then it may serve the old spec."""
+        is_updating = find_condition(self._status, RECONCILING).get("status") == "True"
+        return self.is_ready and not is_updating and not self.failure
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the status is of the Agent's newest generation."""
+        return bool(self._status.get("observedGeneration") == metadata_of(self.live or {}).get("generation"))
+
+    @property
+    def failure(self) -> str:
+        """Why the Agent has failed, empty where it has not."""
+        stalled = find_condition(self._status, STALLED)
+        return str(stalled.get("message") or stalled.get("reason")) if stalled.get("status") == "True" else ""
+
+    @property
+    def _status(self) -> Mapping[str, Any]:
+        return (self.live or {}).get("status") or {}
+
+    def to_status(self) -> dict[str, Any]:
+        """Return what the status of the system says of the member."""
+        status = self._status
+        found = {
+            "name": self.name,
+            "agent": self.agent,
+            "phase": status.get("phase", "Pending" if self.live else "Missing"),
+            "ready": self.is_ready,
+            "readyReplicas": status.get("readyReplicas", 0),
+            "replicas": status.get("replicas", 0),
+            "observedGeneration": status.get("observedGeneration", 0),
+            "message": self.failure,
+        }
+        return {key: value for key, value in found.items() if value != ""}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSituation:
+    """
+    What the status of a system is computed from; ``wave`` is the one that is written now, from 1.
+
+    ``last_good`` and ``failed`` are revisions of the members' specs, ``returned`` is why the failed one was given up.
+    """
+
+    system: System
+    waves: tuple[tuple[str, ...], ...]
+    members: Mapping[str, MemberState]
+    wave: int
+    since: str
+    is_late: bool = False
+    failure: str = ""
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    url: str = ""
+    last_good: str = ""
+    failed: str = ""
+    returned: str = ""
+
+
+def system_status(given: SystemSituation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status; an unchanged situation gives an equal one, whatever the time."""
+    members = list(given.members.values())
+    found = _conditions(given)
+    ready = sum(member.is_ready for member in members)
+    status = {
+        # a generation counts as observed once its plan may run
+        "observedGeneration": before.get("observedGeneration", 0) if given.plan else given.system.generation,
+        "plan": dict(given.plan),
+        "phase": _phase(given, found),
+        "ready": f"{ready}/{len(members)}",
+        "totalAgents": len(members),
+        "readyAgents": ready,
+        "waves": [list(wave) for wave in given.waves],
+        "currentWave": given.wave,
+        "waveSince": given.since,
+        "url": given.url,
+        "lastGoodRevision": given.last_good,
+        "failedRevision": given.failed,
+        "failure": given.returned,
+        "members": [member.to_status() for member in members],
+        "channels": _channels(given),
+        "conditions": set_conditions(before.get("conditions") or (), found, given.system.generation, now),
+    }
+    return {name: value for name, value in status.items() if value not in ("", [], {})}
+
+
+def _conditions(given: SystemSituation) -> tuple[Condition, ...]:
+    members = list(given.members.values())
+    missing = [member for member in members if not member.is_ready]
+    channels = _channels(given)
+    silent = [channel["name"] for channel in channels if not channel["ready"]]
+    stalled = _stalled(given)
+    total = f"{len(members) - len(missing)} of {len(members)} agents are ready"
+    is_over = not [member for member in missing if not member.is_optional]
+    reconciling = Condition(RECONCILING, "False", "Done")
+    if given.plan:
+        reconciling = Condition(RECONCILING, "True", "AwaitingApproval", held_message(given.plan))
+    elif stalled.status == "False" and not all(member.is_settled for member in members):
+        waiting = ", ".join(member.name for member in members if not member.is_settled)
+        reconciling = Condition(RECONCILING, "True", "Progressing", f"wave {given.wave} waits for {waiting}")
+    return (
+        Condition("TopologyValid", "True", "Acyclic", f"{len(members)} agents in {len(given.waves)} waves"),
+        Condition("ChannelsReady", str(not silent), "Waiting" if silent else "AllReachable", ", ".join(silent)),
+        reconciling,
+        stalled,
+        Condition(READY, str(is_over), "AllMembersReady" if not missing else "MembersNotReady", total),
+    )
+
+
+def _stalled(given: SystemSituation) -> Condition:
+    failed = [f"{member.name}: {member.failure}" for member in given.members.values() if member.failure]
+    if given.failure:
+        return Condition(STALLED, "True", "WriteFailed", given.failure)
+    if given.failed:
+        message = f"{given.returned}; members have their specs of {given.last_good} until the spec changes"
+        return Condition(STALLED, "True", "RolledBack", message)
+    if failed:
+        return Condition(STALLED, "True", "MemberFailed", "; ".join(failed))
+    if given.is_late:
+        return Condition(STALLED, "True", "WaveTimeout", f"wave {given.wave} did not become ready in time")
+    return Condition(STALLED, "False", "Progressing")
+
+
+def _phase(given: SystemSituation, found: Sequence[Condition]) -> str:
+    status = {condition.type: condition.status for condition in found}
+    members = given.members.values()
+    if given.system.spec.suspend:
+        return "Suspended"
+    if status[READY] == "True":
+        return "Running" if not given.failed and all(member.is_ready for member in members) else "Degraded"
+    if status[STALLED] == "True":
+        return "Failed"
+    return "Updating" if any(member.is_ready for member in members) else "Pending"
+
+
+def _channels(given: SystemSituation) -> list[dict[str, Any]]:
+    """Return for each channel whether all of its ends are ready."""
+    found: list[dict[str, Any]] = []
+    for channel in given.system.spec.channels:
+        ends = {name for name in (*channel.from_, *channel.to) if not given.members[name].is_ready}
+        found.append({"name": channel.name, "ready": not ends})
+        if ends:
+            found[-1]["message"] = f"not ready: {', '.join(sorted(ends))}"
+    return found

@@ -1,0 +1,111 @@
+"""What an Agent or system reports besides its status: Kubernetes Events, and defects of gitsync."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from gitsync.agents.status import defect_status
+from gitsync.errors import GitsyncError
+from gitsync.kube.times import timestamp
+from gitsync.objects.conditions import find_condition
+from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
+from gitsync.objects.ref import ref_of
+from gitsync.operator.child_reconciler import ChildrenCache, Owner
+from gitsync.ports import Clock, Cluster
+from gitsync.sync.status.defects import unexpected_error
+from gitsync.sync.status.writer import StatusWriter
+
+_WARNINGS = {"Accepted": "False", "Stalled": "True", "ReferencesResolved": "False", "NetworkRestricted": "False"}
+_NORMAL = {"Ready": "True", "Validated": "True"}
+
+
+class EventRecorder:
+    """Write Events; an Event that cannot be written is dropped, since it is only information."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def record(self, manifest: Manifest, status: Mapping[str, Any], now: datetime) -> None:
+        """Write an Event for each condition that now has the status that is worth one."""
+        for kind, reason, message in _changes(manifest.get("status") or {}, status):
+            try:
+                self._cluster.apply(_event(manifest, kind, reason, message, now), manager=AGENTS_MANAGER)
+            except GitsyncError:
+                return
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield type, reason and message of the Events of a status change."""
+    for kind, expected in {**_WARNINGS, **_NORMAL}.items():
+        old = find_condition(before, kind)
+        new = find_condition(after, kind)
+        is_news = (new.get("status"), new.get("reason")) != (old.get("status"), old.get("reason"))
+        if is_news and new.get("status") == expected:
+            yield "Warning" if kind in _WARNINGS else "Normal", str(new["reason"]), str(new.get("message", ""))
+    old_revision = before.get("updateRevision")
+    new_revision = after.get("updateRevision")
+    if new_revision and old_revision != new_revision:
+        yield "Normal", "NewRevision", f"the spec describes revision {new_revision}"
+
+
+def _event(manifest: Manifest, kind: str, reason: str, message: str, now: datetime) -> Manifest:
+    meta = metadata_of(manifest)
+    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    suffix = content_hash([uid_of(manifest), reason, message, time])[:16]
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{meta['name']}.{suffix}", "namespace": meta["namespace"]},
+        "involvedObject": {
+            "apiVersion": manifest["apiVersion"],
+            "kind": manifest["kind"],
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": uid_of(manifest),
+        },
+        "type": kind,
+        "reason": reason,
+        "message": message[:1024] or reason,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "source": {"component": AGENTS_MANAGER},
+    }
+
+
+class OwnerReconciler(Protocol):
+    """What reconciles one Agent or system."""
+
+    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
+        """Reconcile it; return the seconds until the next reconcile, None when only an event can change it."""
+        ...
+
+
+class ReportingReconciler:
+    """Reconcile by another reconciler; its defects are in the log and in the status, and are retried."""
+
+    def __init__(self, reconciler: OwnerReconciler, statuses: StatusWriter, clock: Clock) -> None:
+        self._reconciler = reconciler
+        self._statuses = statuses
+        self._clock = clock
+
+    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
+        """Reconcile an Agent or system; raise UnexpectedError for an exception that no port declares."""
+        try:
+            return self._reconciler.reconcile(manifest, cache)
+        except GitsyncError:
+            raise
+        except Exception as fault:
+            defect = unexpected_error(fault, Owner.key_of(ref_of(manifest)))
+            self._report(manifest, str(defect))
+            raise defect from fault
+
+    def _report(self, manifest: Manifest, message: str) -> None:
+        before = manifest.get("status") or {}
+        now = timestamp(self._clock.now().timestamp())
+        status = defect_status(manifest, message, now)
+        if status != before:
+            self._statuses.write(manifest, status)
