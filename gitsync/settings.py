@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gitsync.source.limits import FILE_MIB, MAX_FILE_MIB
+from gitsync.source.file_rules import FILE_MIB, MAX_FILE_MIB
 
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 """A path that does not depend on the working directory: render processes run in ``/``."""

@@ -26,8 +26,8 @@ from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
-from gitsync.integrations.prometheus.client import Prometheus
-from gitsync.integrations.reasoner.advisor import Advisor
+from gitsync.integrations.prometheus import Prometheus
+from gitsync.integrations.reasoner import Advisor
 from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.applicationsets.reconciler import SetReconciler
@@ -59,13 +59,11 @@ from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
+from gitsync.runtime.controller import Manager, Runnable
 from gitsync.runtime.elastic_pool import ElasticPool
 from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.garbage import GarbageCollection
-from gitsync.runtime.manager import Manager, Runnable
-from gitsync.runtime.member_group import GroupLeases, holder_in
-from gitsync.runtime.membership import Membership
-from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.runtime.membership import GroupLeases, Membership, Shard, SingleReplica, holder_in
 from gitsync.server.auth.user_audit import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import Channel, Notifier
@@ -78,9 +76,9 @@ from gitsync.services.token_usage import TokenUsage
 from gitsync.settings import Settings
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
+from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
-from gitsync.source.verify import verify_revision
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.credentials import credentials_of

@@ -26,12 +26,12 @@ from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
-from gitsync.source.limits import file_limit
+from gitsync.source.file_rules import file_limit
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
+from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
-from gitsync.source.verify import verify_revision
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency

@@ -1,4 +1,4 @@
-"""LiveView: local copies of the kinds in use, shared by all applications."""
+"""InformerCache: local copies of the kinds in use, shared by all applications."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from gitsync.cluster.client import Client
-from gitsync.cluster.forbidden import forbidden_hint
-from gitsync.cluster.shared_fields import SharedFields
+from gitsync.cluster.errors import forbidden_hint
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Refused, Rejected
 from gitsync.kube.finished import finish_of
@@ -22,19 +23,19 @@ from gitsync.runtime.reflector import Reflector
 OnChange = Callable[[Manifest | None, Manifest | None], None]
 """Called with an object before and after a change; None means absent. Must return at once."""
 
+# A kind, and the one namespace in which it is followed; empty for all
 _Place = tuple[Resource, str]
-"""A kind, and the one namespace in which it is followed; empty for all."""
 
+# number of deleted objects of a kind that are remembered: more than there are writes in flight
 _REMEMBERED = 8192
-"""Number of deleted objects of a kind that are remembered: more than there are writes in flight."""
 
+# number of deleted objects whose end is remembered until their Application has read it
 _FINISHED = 1024
-"""Number of deleted objects whose end is remembered until their Application has read it."""
 
 
 class InformerCache:
     """
-    Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
+    Follow kinds by one reflector each and answer from memory; see the port ``LiveCache`` for the promises.
 
     With ``namespaces``, namespaced kinds are followed in those of them that a scope names instead, for a controller
     that may not list all; objects of other namespaces are unknown, and reading them is refused. Without, a kind can be
@@ -45,7 +46,7 @@ class InformerCache:
     def __init__(self, client: Client, namespaces: Sequence[str] = ()) -> None:
         self._client = client
         self._namespaces = tuple(namespaces)
-        self._on_change: OnChange = lambda before, after: None
+        self._on_change: OnChange = lambda old, new: None
         self._on_state: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
         self._kinds: dict[_Place, _KindStore] = {}
@@ -56,7 +57,8 @@ class InformerCache:
 
     def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
         """Subscribe once, at the start: to changes, and to watches that fail, recover, or have a late first list."""
-        self._on_change, self._on_state = on_change, on_state
+        self._on_change = on_change
+        self._on_state = on_state
 
     def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
         """
@@ -73,7 +75,9 @@ class InformerCache:
         """Follow these kinds as ``follow`` does, and return the error of each kind whose API group is unavailable."""
         places = self._single_places if only else self._all_places
         followed = [(scope[0], [self._reflector(place) for place in places(*scope)]) for scope in scopes]
-        give_up, unavailable = time.monotonic() + timeout, dict[Resource, GroupUnavailable]()
+        give_up = time.monotonic() + timeout
+        unavailable: dict[Resource, GroupUnavailable] = {}
+        # all reflectors have been started by now, so their first lists arrive in parallel
         for resource, reflectors in followed:
             for reflector in reflectors:
                 reflector.wait_synced(max(give_up - time.monotonic(), 0))
@@ -93,7 +97,7 @@ class InformerCache:
             copies = [self._kinds.pop(place) for place in gone]
         for reflector in reflectors:
             reflector.stop()
-        for copy in copies:
+        for copy in copies:  # reported as deletions, since nothing will report them any more
             copy.replace({})
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
@@ -103,7 +107,7 @@ class InformerCache:
 
     def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
         """Return those of these objects of a kind that are present; raise Refused as ``get`` does."""
-        found: dict[ObjectRef, Manifest] = {}
+        objects: dict[ObjectRef, Manifest] = {}
         with self._lock:
             stores: dict[str, Mapping[str, Manifest]] = {}
             for ref in refs:
@@ -112,8 +116,8 @@ class InformerCache:
                     items = stores[ref.namespace] = self._items(resource, ref.namespace)
                 manifest = items.get(f"{ref.namespace}/{ref.name}")
                 if manifest is not None:
-                    found[ref] = manifest
-        return found
+                    objects[ref] = manifest
+        return objects
 
     def _items(self, resource: Resource, namespace: str) -> Mapping[str, Manifest]:
         copy = self._kinds.get(self._scope_of(resource, namespace))
@@ -127,11 +131,11 @@ class InformerCache:
 
     def counts(self) -> Mapping[str, int]:
         """Return how many objects are kept, by resource such as ``deployments.apps``."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         with self._lock:
             for (resource, _), copy in self._kinds.items():
-                found[f"{resource.plural}.{resource.group}" if resource.group else resource.plural] += len(copy.items)
-        return found
+                counts[f"{resource.plural}.{resource.group}" if resource.group else resource.plural] += len(copy.items)
+        return counts
 
     def dependents(self, uid: str) -> tuple[Manifest, ...]:
         """Return the objects of the followed kinds that name this uid as an owner."""
@@ -185,12 +189,13 @@ class InformerCache:
             reflectors = list(self._reflectors.values())
         for reflector in reflectors:
             reflector.stop()
-        for reflector in reflectors:
+        for reflector in reflectors:  # after all were asked to stop, so that they end at the same time
             reflector.join(2.0)
 
     def _behind(self, reflector: Reflector) -> ClusterUnavailable | None:
         """Return why a kind is not up to date, with the missing right where that is the reason; None when it is."""
-        error, hint = reflector.error, ""
+        error = reflector.error
+        hint = ""
         if reflector.is_synced and error is None:
             return None
         if isinstance(error, GroupUnavailable):
@@ -221,7 +226,8 @@ class InformerCache:
     def _single_places(self, resource: Resource, namespace: str) -> tuple[_Place, ...]:
         """Return the place of one namespace alone, or that of all namespaces where it is followed and current."""
         with self._lock:
-            whole, is_single = self._reflectors.get((resource, "")), (resource, namespace) in self._reflectors
+            whole = self._reflectors.get((resource, ""))
+            is_single = (resource, namespace) in self._reflectors
         is_covered = whole is not None and whole.is_synced and whole.error is None
         if self._namespaces or (is_covered and not is_single):
             return self._places(resource, namespace)
@@ -243,38 +249,38 @@ class InformerCache:
     def _reflector(self, place: _Place) -> Reflector:
         resource, namespace = place
         with self._lock:
-            found = self._reflectors.get(place)
-            if found is None:
+            reflector = self._reflectors.get(place)
+            if reflector is None:
                 copy = self._kinds[place] = _KindStore(self)
-                found = self._reflectors[place] = Reflector(
+                reflector = self._reflectors[place] = Reflector(
                     f"{resource} in {namespace}" if namespace else str(resource),
                     KindCollection(self._client, resource, namespace),
                     copy,
                     on_state=self._on_state,
                 )
-                found.start()
-            return found
+                reflector.start()
+            return reflector
 
-    def _reindex(self, before: Manifest | None, after: Manifest | None) -> None:
+    def _reindex(self, old: Manifest | None, new: Manifest | None) -> None:
         """Keep the indexes true; called under the lock."""
-        if before is not None:
-            uid = uid_of(before)
-            if after is None or uid_of(after) != uid:
+        if old is not None:
+            uid = uid_of(old)
+            if new is None or uid_of(new) != uid:  # deleted and created again under its name
                 self._by_uid.pop(uid, None)
-            for owner in _owner_uids(before):
+            for owner in _owner_uids(old):
                 members = self._dependents.get(owner, {})
                 members.pop(uid, None)
                 if not members:
                     self._dependents.pop(owner, None)
-        if after is not None:
-            self._by_uid[uid_of(after)] = after
-            for owner in _owner_uids(after):
-                self._dependents.setdefault(owner, {})[uid_of(after)] = after
+        if new is not None:
+            self._by_uid[uid_of(new)] = new
+            for owner in _owner_uids(new):
+                self._dependents.setdefault(owner, {})[uid_of(new)] = new
 
     def _notify(self, changes: Iterable[tuple[Manifest | None, Manifest | None]]) -> None:
-        """Notify subscribers; called without the lock."""
-        for before, after in changes:
-            self._on_change(before, after)
+        """Notify subscribers; called without the lock, which a subscriber may take."""
+        for old, new in changes:
+            self._on_change(old, new)
 
     @property
     def lock(self) -> threading.RLock:
@@ -297,10 +303,12 @@ class _KindStore:
 
     def replace(self, items: Mapping[str, dict[str, Any]]) -> None:
         with self._view.lock:
-            before, self.items = self.items, dict(items)
+            old_items = self.items
+            self.items = dict(items)
             changes: list[tuple[Manifest | None, Manifest | None]] = []
-            for key in before.keys() | items.keys():
-                old, new = before.get(key), items.get(key)
+            for key in old_items.keys() | items.keys():
+                old = old_items.get(key)
+                new = items.get(key)
                 if new is not None:
                     self._fields.share(new)
                 if old is None or new is None or resource_version_of(old) != resource_version_of(new):
@@ -312,24 +320,24 @@ class _KindStore:
 
     def put(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
-            before = self.items.get(key)
-            if uid_of(item) in self._gone or (before is not None and not _is_newer(item, before)):
+            known = self.items.get(key)
+            if uid_of(item) in self._gone or (known is not None and not _is_newer(item, known)):
                 return
             self._fields.share(item)
             self.items[key] = item
-            self._view._reindex(before, item)
-        self._view._notify([(before, item)])
+            self._view._reindex(known, item)
+        self._view._notify([(known, item)])
 
     def remove(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
             self._remember_deleted(uid_of(item))
-            before = self.items.get(key)
-            if before is None or uid_of(before) != uid_of(item):
+            known = self.items.get(key)
+            if known is None or uid_of(known) != uid_of(item):  # the name belongs to its successor already
                 return
             self._view._remember_finished(item)
             del self.items[key]
-            self._view._reindex(before, None)
-        self._view._notify([(before, None)])
+            self._view._reindex(known, None)
+        self._view._notify([(known, None)])
 
     def _remember_deleted(self, uid: str) -> None:
         self._gone[uid] = None
@@ -362,3 +370,29 @@ def _required(reflectors: list[Reflector]) -> list[Reflector]:
 
 def _is_forbidden(error: GitsyncError | None) -> bool:
     return isinstance(error, Rejected) and error.code == 403
+
+
+_KEPT = 1024
+
+
+class SharedFields:
+    """
+    Keep equal ``fieldsV1`` of ``metadata.managedFields`` once.
+
+    They are a third of the memory of a small object, and those of a kind that one manager applied are alike. Nothing
+    changes an observed object, so that its parts may be shared. After ``_KEPT`` different ones it begins again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Any] = {}
+
+    def share(self, manifest: Manifest) -> None:
+        """Replace the field sets of an object by those that are kept already; keep the others."""
+        for entry in metadata_of(manifest).get("managedFields") or ():
+            if isinstance(entry, dict) and "fieldsV1" in entry:
+                entry["fieldsV1"] = self._kept(entry["fieldsV1"])
+
+    def _kept(self, fields: Any) -> Any:
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        return self._known.setdefault(orjson.dumps(fields), fields)

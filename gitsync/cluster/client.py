@@ -13,17 +13,19 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import orjson
+from prometheus_client import Counter, Histogram
 
 from gitsync.cluster.errors import failure, unreachable
-from gitsync.cluster.metrics import count
 from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.runtime.work_costs import count_request
 
-_CONNECT, _READ = 5.0, 30.0
+_CONNECT = 5.0  # seconds; a load balancer without a server behind it does not refuse, it stays silent
+_READ = 30.0
+# Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute.
 _WATCH_READ = 90.0
-"""Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute."""
 
+# seconds for which a token is used before it is checked whether the credentials have a newer one
 _TOKEN_CHECK = 1.0
-"""Seconds for which a token is used before it is checked whether the credentials have a newer one."""
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
@@ -157,17 +159,19 @@ class Client:
         """Return the answer, not yet read, of a request that succeeded."""
         from urllib3.exceptions import HTTPError
 
-        method, path = request.method, request.path
+        method = request.method
+        path = request.path
         for is_last in (False, True):
             api = self._api
             headers = {**request.headers, **self._sign_in(api)}
-            began, code = time.monotonic(), None
+            began = time.monotonic()
+            code = None
             try:
                 response = self._send(api, request, headers)
                 code = response.status
                 if code < 400:
                     return response
-                content = response.data
+                content = response.data  # read, so that the connection goes back to the pool
             except (HTTPError, OSError) as error:
                 raise unreachable(method, path, error) from error
             finally:
@@ -193,16 +197,17 @@ class Client:
 
     def _sign_in(self, api: Any) -> Mapping[str, str]:
         """Return the headers of the sign-in; the official client is asked for a renewed token once per second."""
-        signed, now = self._signed_in, time.monotonic()
+        signed = self._signed_in
+        now = time.monotonic()
         if signed is None or signed.api is not api or now >= signed.until:
             headers: dict[str, str] = {}
             api.update_params_for_auth(headers, None, ["BearerToken"], "", "", None)
             signed = self._signed_in = _SignedIn(api, headers, now + _TOKEN_CHECK)
         return signed.headers
 
-    def _reload(self, seen: Any) -> None:
+    def _reload(self, refused: Any) -> None:
         with self._lock:
-            if self._api is seen:  # else another thread has just done it
+            if self._api is refused:  # else another thread has just done it
                 self._api = _connect(self._connection)
 
 
@@ -220,7 +225,7 @@ class Stream:
         rest = b""
         try:
             while chunk := self._response.read1(1 << 20):
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, rest = (rest + chunk).split(b"\n")  # a chunk may end inside an event
                 for line in lines:
                     if line.strip():
                         yield orjson.loads(line)
@@ -274,3 +279,48 @@ def _load(config: Any, connection: Connection) -> Callable[[Any], None]:
         client_configuration=configuration,
         persist_config=False,
     )
+
+
+_LABELS = ["verb", "resource", "code"]
+_REQUESTS = Counter("gitsync_api_requests", "Requests to the API server", _LABELS)
+_DURATION = Histogram(
+    "gitsync_api_request_duration_seconds",
+    "Until an answer to a request began",
+    ["verb", "resource"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+_UNANSWERED = "none"
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "apply", "DELETE": "delete"}
+
+
+def count(method: str, path: str, query: Mapping[str, str] | None, code: int | None, seconds: float) -> None:
+    """Count a request; ``code`` is None when no answer came."""
+    count_request()
+    resource, is_one = resource_of(path)
+    verb = _VERBS.get(method) or ("watch" if "watch" in (query or {}) else "get" if is_one else "list")
+    _REQUESTS.labels(verb, resource, str(code or _UNANSWERED)).inc()
+    _DURATION.labels(verb, resource).observe(seconds)
+
+
+def resource_of(path: str) -> tuple[str, bool]:
+    """
+    Return the resource of a URL path, such as ``deployments.apps/status``, and whether one object is meant.
+
+    No name of an object or namespace is in it, so there are only as many as the cluster serves kinds.
+    """
+    parts = path.strip("/").split("/")
+    if parts[0] == "api":
+        group = ""
+        rest = parts[2:]
+    elif parts[0] == "apis":
+        group = parts[1] if len(parts) > 1 else ""
+        rest = parts[3:]
+    else:
+        return "openapi", True
+    # namespaces/NAME/status is a subresource of a namespace, not a kind called status
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
+        rest = rest[2:]
+    if not rest:
+        return "discovery", True
+    resource = f"{rest[0]}.{group}" if group else rest[0]
+    return (f"{resource}/{rest[2]}" if len(rest) > 2 else resource), len(rest) > 1

@@ -1,23 +1,25 @@
-"""Discovery: which kinds the API server serves, and where."""
+"""What the API server serves: the kinds and where (Discovery), and their types (ClusterSchemas)."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gitsync.cluster.client import Client
 from gitsync.cluster.errors import not_discovered
 from gitsync.errors import GroupUnavailable, Rejected
+from gitsync.merge.schema import Schemas, builtin
 from gitsync.ports import Resource
 
 _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
-_RETRY, _LONGEST_RETRY = 2.0, 60.0
-"""Seconds until discovery is repeated for a kind that is not served: at first, and at most; it doubles."""
+# seconds until discovery is repeated for a kind that is not served: at first, and at most; it doubles
+_RETRY = 2.0
+_LONGEST_RETRY = 60.0
 
 Kind = tuple[str, str, str]
 _GroupVersion = tuple[str, str]
@@ -36,22 +38,22 @@ class Discovery:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._resources: dict[Kind, Resource] = {}
+        # when to repeat discovery for a kind, in monotonic seconds, and the delay after that
         self._absent: dict[Kind, tuple[float, float]] = {}
-        """When to repeat discovery for a kind, in monotonic seconds, and the delay after that."""
         self._unavailable: dict[_GroupVersion, GroupUnavailable] = {}
         self._asked = float("-inf")
 
     def resource(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, None when it is not served."""
-        found = self.find(group, version, kind)
-        return found if isinstance(found, Resource) else None
+        resource = self.find(group, version, kind)
+        return resource if isinstance(resource, Resource) else None
 
     def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
         """Return the resource of a kind, or why it is unknown whether it is served; None when it is not."""
-        found = self._resources.get((group, version, kind))
-        if found is not None:
-            return found
         wanted = (group, version, kind)
+        resource = self._resources.get(wanted)  # without the lock, which a slow request may hold
+        if resource is not None:
+            return resource
         with self._lock:
             due, delay = self._absent.get(wanted, (float("-inf"), _RETRY))
             if wanted not in self._resources and self._monotonic() >= max(due, self._asked + _RETRY):
@@ -64,7 +66,8 @@ class Discovery:
         with self._lock:
             if not self._resources:
                 self._refresh()
-        return next((found for found in self._resources.values() if (found.group, found.kind) == (group, kind)), None)
+        resources = self._resources.values()  # in the order of the server, the preferred version first
+        return next((resource for resource in resources if (resource.group, resource.kind) == (group, kind)), None)
 
     def preferred(self) -> tuple[Resource, ...]:
         """Return every kind that is served, each at the version that the server prefers."""
@@ -72,20 +75,21 @@ class Discovery:
             if not self._resources:
                 self._refresh()
             first: dict[tuple[str, str], Resource] = {}
-            for found in self._resources.values():
-                first.setdefault((found.group, found.kind), found)
+            for resource in self._resources.values():
+                first.setdefault((resource.group, resource.kind), resource)
             return tuple(first.values())
 
     def forget(self) -> None:
         """Ask again at the next question: definitions have changed."""
         with self._lock:
-            self._resources, self._absent = {}, {}
+            self._resources = {}
+            self._absent = {}
             self._asked = float("-inf")
 
     def _refresh(self) -> None:
-        found = [item for root in ("/api", "/apis") for item in self._read(root)]
-        resources = [item for item in found if isinstance(item, Resource)]
-        self._unavailable = {item: not_discovered(*item) for item in found if not isinstance(item, Resource)}
+        items = [item for root in ("/api", "/apis") for item in self._read(root)]
+        resources = [item for item in items if isinstance(item, Resource)]
+        self._unavailable = {item: not_discovered(*item) for item in items if not isinstance(item, Resource)}
         self._resources = {(item.group, item.version, item.kind): item for item in resources}
         self._asked = self._monotonic()
         self._absent = {kind: due for kind, due in self._absent.items() if kind not in self._resources}
@@ -113,7 +117,7 @@ class Discovery:
         except Rejected:
             return
         for item in answer.get("resources") or []:
-            if "/" not in item["name"]:
+            if "/" not in item["name"]:  # a subresource such as pods/log
                 yield Resource(
                     group, version, item["kind"], item["name"], bool(item["namespaced"]), frozenset(item["verbs"])
                 )
@@ -123,6 +127,7 @@ def _aggregated(answer: dict[str, Any]) -> Iterator[Resource | _GroupVersion]:
     for group in answer.get("items") or []:
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or []:
+            # the aggregator keeps the last answer of a server that is down, and marks it; without one it lists nothing
             if version.get("freshness") == "Stale" and not version.get("resources"):
                 yield name, version["version"]
             for item in version.get("resources") or []:
@@ -136,3 +141,72 @@ def _aggregated(answer: dict[str, Any]) -> Iterator[Resource | _GroupVersion]:
                         item.get("scope") == "Namespaced",
                         frozenset(item.get("verbs") or ()),
                     )
+
+
+class ClusterSchemas:
+    """
+    Keep the OpenAPI v3 documents of the group versions in use, each read once.
+
+    A document is known by its URL, which holds a hash of its content: after ``forget`` only changed ones are read
+    again. A server without OpenAPI v3 gets the built-in types.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._index: dict[str, str] | None = None
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._used: dict[str, str] = {}
+        self._schemas: Schemas | None = None
+
+    def of(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
+        """Return the types of these group versions (and of others seen before)."""
+        wanted = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in group_versions}
+        with self._lock:
+            schemas = self._schemas
+            if schemas is None or not wanted <= self._used.keys():
+                schemas = self._schemas = self._load(wanted | self._used.keys())
+            return schemas
+
+    def forget(self) -> None:
+        """Ask again at the next question: definitions have changed."""
+        with self._lock:
+            self._index = None
+            self._schemas = None
+
+    def _load(self, names: Iterable[str]) -> Schemas:
+        if self._index is None or not set(names) <= self._index.keys():
+            self._index = self._read_index()
+        if not self._index:
+            self._used = dict.fromkeys(names, "")
+            return builtin()
+        used = {name: self._index.get(name, "") for name in names}
+        for name, url in used.items():
+            if url and url not in self._documents and not self._fetch(url):
+                used[name] = ""
+                self._index = None  # it listed what is gone, so it is read again at the next question
+        self._documents = {url: self._documents[url] for url in used.values() if url}
+        self._used = used
+        return Schemas.from_openapi(self._documents.values())
+
+    def _fetch(self, url: str) -> bool:
+        """
+        Read a document; return False for a group version that is removed, which the index may still list.
+
+        It is requested without the hash of its URL: with one that definitions have changed since, the API server
+        answers with a redirect, again at each retry.
+        """
+        try:
+            self._documents[url] = self._client.get(url.partition("?")[0])
+        except Rejected as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
+
+    def _read_index(self) -> dict[str, str]:
+        try:
+            answer = self._client.get("/openapi/v3")
+        except Rejected:
+            return {}
+        return {name: str(entry["serverRelativeURL"]) for name, entry in answer["paths"].items()}

@@ -1,4 +1,4 @@
-"""Turn what an API server answers, or fails to, into the errors of gitsync."""
+"""Turn what an API server answers, or fails to, into the errors of gitsync, with a hint for an answer of 403."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
 _FAILED_WEBHOOK = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"]+)"')
+# how kube-aggregator answers for a server that is not available, and for one that it cannot connect to
 _AGGREGATION = ("service unavailable", "error trying to reach service")
-"""How kube-aggregator answers for a server that is not available, and for one that it cannot connect to."""
 _SERVER_DOWN = "an aggregated API server is down, see kubectl get apiservices"
 _USER_ERRORS = (
     "failed to create typed patch object",
@@ -54,7 +54,7 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
         return GroupUnavailable(f"{message} ({request}: {code})", hint=_SERVER_DOWN, retry_after=retry_after(headers))
     if code == 429 or (code >= 500 and not _is_users(message)):
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
-    if code == 401:
+    if code == 401:  # not Rejected: a token that expired is renewed without a change of any input
         return ClusterUnavailable(f"the API server does not accept our credentials ({message})", hint="renew them")
     return Rejected(message, code=code, reason=reason, causes=_causes(status))
 
@@ -96,10 +96,10 @@ def _is_users(message: str) -> bool:
 
 def _causes(status: Mapping[str, Any]) -> tuple[Cause, ...]:
     details = status.get("details")
-    found = details.get("causes") if isinstance(details, dict) else None
+    causes = details.get("causes") if isinstance(details, dict) else None
     return tuple(
         Cause(str(cause.get("reason") or ""), readable(str(cause.get("message") or "")), str(cause.get("field") or ""))
-        for cause in (found if isinstance(found, list) else ())
+        for cause in (causes if isinstance(causes, list) else ())
         if isinstance(cause, dict)
     )
 
@@ -107,6 +107,73 @@ def _causes(status: Mapping[str, Any]) -> tuple[Cause, ...]:
 def _status(body: bytes) -> dict[str, Any]:
     try:
         status = orjson.loads(body)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError:  # a proxy in front of the API server answers with a page
         return {}
     return status if isinstance(status, dict) else {}
+
+
+_DENIED = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
+)
+_ACCOUNT = re.compile(r"system:serviceaccount:(?P<namespace>[^:]+):(?P<name>[^:]+)")
+_READS = ("get", "list", "watch")
+# the verbs of one purpose are granted together: an apply creates or patches, and a later commit deletes
+_WRITES = ("create", "delete", "get", "patch")
+_ADMISSION = (
+    (re.compile(r"exceeded quota: (?P<name>[^,\s]+)"), "raise the ResourceQuota {name}, or request less"),
+    (
+        re.compile(r"failed quota: (?P<name>[^:\s]+): must specify"),
+        "set the resources that the ResourceQuota {name} counts",
+    ),
+    (
+        re.compile(r'violates PodSecurity "(?P<name>[^"]+)"'),
+        "change the pod as listed, or the label pod-security.kubernetes.io/enforce of its namespace",
+    ),
+    (
+        re.compile(r"is attempting to grant RBAC permissions not currently held"),
+        "give the user these permissions too, or the verbs escalate and bind on roles",
+    ),
+    (
+        re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request'),
+        "change the object as the admission webhook {name} requires",
+    ),
+    (
+        re.compile(r"ValidatingAdmissionPolicy '(?P<name>[^']+)'"),
+        "change the object as the ValidatingAdmissionPolicy {name} requires",
+    ),
+    (
+        re.compile(r"(?:minimum|maximum) \S+ usage per|limit to request ratio per"),
+        "change the resources, or the LimitRange of the namespace",
+    ),
+)
+
+
+def forbidden_hint(message: str) -> str:
+    """
+    Return how to allow what an API server forbade, empty where its message says everything that is known.
+
+    The messages are those of the authorizer and of the built-in admission plugins.
+    """
+    denied = _DENIED.search(message)
+    if denied is not None:
+        return _rule(denied)
+    for pattern, hint in _ADMISSION:
+        if found := pattern.search(message):
+            return hint.format(**found.groupdict())
+    return ""
+
+
+def _rule(denied: re.Match[str]) -> str:
+    """Return the RBAC rule for a denied request, and where it belongs."""
+    verb, namespace = denied["verb"], denied["namespace"]
+    verbs = next((group for group in (_READS, _WRITES) if verb in group), (verb,))
+    rule = f'{{apiGroups: ["{denied["group"]}"], resources: ["{denied["resource"]}"], verbs: [{", ".join(verbs)}]}}'
+    place = f"a Role of namespace {namespace}" if namespace else "a ClusterRole"
+    who = _subject(denied["user"])
+    return f"{verb} on {denied['resource']} is denied to {who}; add the rule {rule} to {place} that is bound to it"
+
+
+def _subject(user: str) -> str:
+    account = _ACCOUNT.fullmatch(user)
+    return f"ServiceAccount {account['namespace']}/{account['name']}" if account else f"user {user}"

@@ -11,20 +11,20 @@ from gitsync.errors import Conflict
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.runtime.shard import Shard
+from gitsync.runtime.membership import Shard
 
 
 class FencedCluster(KubernetesCluster):
     """
-    The same as Kubernetes, but a write raises Conflict unless the share may write right before it.
+    The same as Kubernetes, but a write raises Conflict unless the shard may write right before it.
 
     A request that had left before a pause may still arrive late: every write of ours can stand that, by naming a uid
     or a version, or by saying what Git declares.
     """
 
-    def __init__(self, client: Client, share: Shard) -> None:
+    def __init__(self, client: Client, shard: Shard) -> None:
         super().__init__(client)
-        self._share = share
+        self._shard = shard
 
     def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
         """Create the object unless one of its name exists."""
@@ -67,5 +67,5 @@ class FencedCluster(KubernetesCluster):
         return super().replace(manifest, manager=manager, subresource=subresource)
 
     def _check(self) -> None:
-        if not self._share.may_write:
+        if not self._shard.may_write:
             raise Conflict("this replica could not renew its Lease", hint="nothing is written until it can")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gitsync.cluster.client import Client, segment
-from gitsync.cluster.discovery import Discovery
-from gitsync.cluster.forbidden import forbidden_hint
-from gitsync.cluster.openapi import ClusterSchemas
-from gitsync.cluster.removed_kinds import MOVED_KINDS, REMOVED_KINDS
+from gitsync.cluster.discovery import ClusterSchemas, Discovery
+from gitsync.cluster.errors import forbidden_hint
 from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating
 from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import Schemas
@@ -52,12 +50,12 @@ class KubernetesCluster:
         """Return the object as it is now, by a request."""
         resource = self._resource(ref.group, version, ref.kind)
         try:
-            found: Manifest = self._client.get(object_path(resource, ref))
+            live: Manifest = self._client.get(object_path(resource, ref))
         except Rejected as error:
             if error.code == 404:
                 return None
             raise
-        return found
+        return live
 
     def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
         """Create an object by POST, which never changes one that exists, and return it."""
@@ -240,3 +238,27 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
 def with_type(item: dict[str, Any], resource: Resource) -> Manifest:
     """Return a list item with the kind and apiVersion that lists leave out."""
     return {**item, "apiVersion": resource.api_version, "kind": resource.kind}
+
+
+_NETWORKING: Final = "networking.k8s.io"
+
+MOVED_KINDS: Final = {
+    ("extensions", "Ingress"): _NETWORKING,
+    ("extensions", "NetworkPolicy"): _NETWORKING,
+    ("extensions", "Deployment"): "apps",
+    ("extensions", "DaemonSet"): "apps",
+    ("extensions", "ReplicaSet"): "apps",
+    ("", "Event"): "events.k8s.io",
+}
+"""The group in which a kind is served now."""
+
+REMOVED_KINDS: Final = {
+    (
+        "policy",
+        "PodSecurityPolicy",
+    ): "1.25 removed it; label namespaces with pod-security.kubernetes.io/enforce instead",
+    ("extensions", "PodSecurityPolicy"): "1.25 removed it; label namespaces with pod-security.kubernetes.io/enforce "
+    "instead",
+    ("settings.k8s.io", "PodPreset"): "1.20 removed it; set the fields in the pod template instead",
+}
+"""What replaced a kind that no version serves any more."""

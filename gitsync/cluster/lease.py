@@ -28,8 +28,8 @@ class LeaseMemberStore:
         answer = self._client.get(self._path, {"labelSelector": _LABEL})
         return tuple(_lease(item) for item in answer.get("items") or ())
 
-    def put(self, seen: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
-        """Write a member's lease if it is still the one that was seen."""
+    def put(self, known: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
+        """Write a member's lease if it is still the known one."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # the API server wants microseconds
         metadata: dict[str, Any] = {
             "name": _name(holder),
@@ -43,21 +43,22 @@ class LeaseMemberStore:
             "metadata": metadata,
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": max(int(seconds), 1), "renewTime": now},
         }
-        if seen is None:
+        if known is None:  # a POST: of two replicas that start at once, the API server lets one create it
             return _lease(self._client.send("POST", self._path, body))
-        metadata["resourceVersion"] = seen.renewal
+        metadata["resourceVersion"] = known.renewal
         try:
             return _lease(self._client.send("PUT", self._of(holder), body))
         except Rejected as error:
             if error.code == 403:
                 raise
+            # 404 for a PUT of a lease that another replica removed: it took this one for gone
             raise Conflict(f"the lease is gone: {error.message}") from error
 
-    def remove(self, seen: MemberLease) -> None:
-        """Remove a lease that is still the one that was seen."""
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": seen.renewal}}
+    def remove(self, known: MemberLease) -> None:
+        """Remove a lease that is still the known one."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": known.renewal}}
         try:
-            self._client.send("DELETE", self._of(seen.holder), options)
+            self._client.send("DELETE", self._of(known.holder), options)
         except Conflict:
             return  # it is renewed
         except Rejected as error:

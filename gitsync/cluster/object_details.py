@@ -14,8 +14,8 @@ from gitsync.ports import KubernetesEvent
 
 _EVENTS = 100
 _LOG_BYTES = 512 * 1024
+# characters of a message, the limit of the API server
 _MESSAGE = 1024
-"""Characters of a message, the limit of the API server."""
 
 
 class ApiObjectDetails:
@@ -44,14 +44,15 @@ class ApiObjectDetails:
         namespace, _, name = application.partition("/")
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         text = one_line(message, _MESSAGE)
+        # the name is derived from the content, so that the same Event is found again and counted up
         mark = hashlib.sha256(f"{application} {reason} {text}".encode()).hexdigest()[:16]
         path = f"/api/v1/namespaces/{segment(namespace)}/events"
         try:
-            found = self._client.get(f"{path}/{segment(f'{name}.{mark}')}")
+            known = self._client.get(f"{path}/{segment(f'{name}.{mark}')}")
         except Rejected as error:
             if error.code != 404:
                 raise
-            found = None
+            known = {}
         body = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -61,14 +62,15 @@ class ApiObjectDetails:
             "reason": reason,
             "message": text,
             "source": {"component": "gitsync"},
-            "count": int((found or {}).get("count") or 0) + 1,
-            "firstTimestamp": (found or {}).get("firstTimestamp") or now,
+            "count": int(known.get("count") or 0) + 1,
+            "firstTimestamp": known.get("firstTimestamp") or now,
             "lastTimestamp": now,
         }
         self._client.apply(f"{path}/{segment(f'{name}.{mark}')}", body, {"fieldManager": "gitsync", "force": "true"})
 
 
 def _event(item: dict[str, Any]) -> KubernetesEvent:
+    # events.k8s.io/v1 counts in series and reports eventTime; core/v1 writers such as the kubelet use the older members
     series = item.get("series") or {}
     source = item.get("reportingComponent") or (item.get("source") or {}).get("component") or ""
     times = (

@@ -26,9 +26,9 @@ class WebhookCertificates:
 
     def read(self) -> tuple[dict[str, str], str]:
         """Return the members of the Secret and its version, both empty where it does not exist."""
-        found = _existing(self._client, f"{self._secrets}/{segment(self._metadata['name'])}")
-        data = {name: base64.b64decode(value).decode() for name, value in (found.get("data") or {}).items()}
-        return data, resource_version_of(found) if found else ""
+        secret = _existing(self._client, f"{self._secrets}/{segment(self._metadata['name'])}")
+        data = {name: base64.b64decode(value).decode() for name, value in (secret.get("data") or {}).items()}
+        return data, resource_version_of(secret) if secret else ""
 
     def write(self, data: Mapping[str, str], version: str) -> None:
         """Create the Secret, or replace it where it still has this version; raise Conflict otherwise."""
@@ -53,15 +53,17 @@ class WebhookCertificates:
     def trust(self, bundle: str) -> bool:
         """Let the API server trust these certificates; return whether it did not yet."""
         path = f"{_CONFIGURATIONS}/{segment(self._name)}"
-        found, encoded = _existing(self._client, path), base64.b64encode(bundle.encode()).decode()
-        if not found:
+        configuration = _existing(self._client, path)
+        encoded = base64.b64encode(bundle.encode()).decode()
+        if not configuration:
             hint = "apply the output of: gitsync install --component webhook"
             raise InvalidInput("does not exist", object=f"{_KIND} {self._name}", hint=hint)
-        hooks = found.get("webhooks") or []
+        hooks = configuration.get("webhooks") or []
         if all(at(hook, "clientConfig", "caBundle") == encoded for hook in hooks):
             return False
         trusted = [{"name": hook["name"], "clientConfig": {"caBundle": encoded}} for hook in hooks]
-        body = {"apiVersion": found["apiVersion"], "kind": _KIND, "metadata": {"name": metadata_of(found)["name"]}}
+        metadata = {"name": metadata_of(configuration)["name"]}
+        body = {"apiVersion": configuration["apiVersion"], "kind": _KIND, "metadata": metadata}
         self._client.apply(path, {**body, "webhooks": trusted}, {"fieldManager": _MANAGER, "force": "true"})
         return True
 
@@ -69,9 +71,9 @@ class WebhookCertificates:
 def _existing(client: Client, path: str) -> Manifest:
     """Return an object, empty where it does not exist."""
     try:
-        found: Manifest = client.get(path)
+        existing: Manifest = client.get(path)
     except Rejected as error:
         if error.code != 404:
             raise
         return {}
-    return found
+    return existing

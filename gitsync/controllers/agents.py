@@ -15,7 +15,7 @@ from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
 from gitsync.operator.reporting import OwnerReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
 from gitsync.runtime.controller import Controller
-from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.runtime.membership import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
 
 _DEBOUNCE = 0.03

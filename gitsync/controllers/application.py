@@ -30,8 +30,8 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
-from gitsync.runtime.request_count import counted_for
-from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.runtime.membership import Shard, SingleReplica
+from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.polling.git_watcher import GitWatcher

@@ -16,7 +16,7 @@ from gitsync.plan.risk.application_sets import git_generators
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.runtime.controller import Controller
-from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.runtime.membership import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
 
 _DEBOUNCE = 0.03

@@ -42,7 +42,7 @@ def request(
         cut.start(connection.sock)
         connection.request(method, parts._replace(scheme="", netloc="").geturl() or "/", body, dict(headers))
         response = connection.getresponse()
-        answer = response.read(max_bytes + 1)
+        answer = response.read(max_bytes + 1)  # one more, to tell an answer of exactly the limit from a longer one
         if cut.is_done:  # what was read is a part only
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:

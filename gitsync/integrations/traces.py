@@ -15,17 +15,17 @@ import orjson
 from gitsync.errors import InvalidInput
 from gitsync.integrations.http import RequestFailed, host_of, request
 from gitsync.ports import Reconcile
-from gitsync.runtime.periodic import Periodic
+from gitsync.runtime.clock import Periodic
 
+# seconds between requests
 _EVERY = 5.0
-"""Seconds between requests."""
+# reconciles that wait for a request; the oldest are dropped while the collector does not answer
 _KEPT = 4096
-"""Reconciles that wait for a request; the oldest are dropped while the collector does not answer."""
 _BATCH = 512
 _SECONDS = 10.0
 _MOST = 1 << 16
-_INTERNAL: Final = 1
-_FAILED: Final = 2
+_INTERNAL: Final = 1  # SPAN_KIND_INTERNAL
+_FAILED: Final = 2  # STATUS_CODE_ERROR
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +94,8 @@ def document(reconciles: Iterable[Reconcile]) -> dict[str, Any]:
 
 def _spans(done: Reconcile) -> Iterator[dict[str, Any]]:
     """Yield the span of a reconcile, and those of its stages."""
-    trace, root = secrets.token_hex(16), secrets.token_hex(8)
+    trace = secrets.token_hex(16)
+    root = secrets.token_hex(8)
     facts: dict[str, str | float] = {
         "gitsync.application": done.application,
         "gitsync.phase": done.phase,

@@ -135,24 +135,24 @@ class Source(Protocol):
         """Fetch a commit into the mirror unless it is there; failures are shared as by ``snapshot``."""
         ...
 
-    def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
+    def changed_paths(self, source: GitSource, earlier: str, later: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
         ...
 
-    def is_forward(self, source: GitSource, before: str, after: str) -> bool:
+    def is_forward(self, source: GitSource, earlier: str, later: str) -> bool:
         """
         Tell whether the revision may have moved from one commit to another without a rewritten branch.
 
-        False only for a branch whose new commit, which is in the mirror, does not contain the one before; tags,
+        False only for a branch whose new commit, which is in the mirror, does not contain the earlier one; tags,
         ranges and commit ids may move to any commit.
         """
         ...
 
-    def authors(self, source: GitSource, before: str, after: str) -> frozenset[str]:
+    def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
         """
         Return names and e-mail addresses of authors and committers of a commit, and of those since an earlier one.
 
-        An empty ``before``, or one that is not in the mirror, adds none. Raise SourceUnavailable when the mirror
+        An empty ``earlier``, or one that is not in the mirror, adds none. Raise SourceUnavailable when the mirror
         cannot be read.
         """
         ...

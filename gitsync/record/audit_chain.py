@@ -10,8 +10,7 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
-from gitsync.record.serialization import GENESIS, audit_body, audit_record, link_hash
-from gitsync.record.tables import AUDIT, CHAIN
+from gitsync.record.tables import AUDIT, CHAIN, GENESIS, audit_body, audit_record, link_hash
 
 AUDIT_COLUMNS = (AUDIT.c.id, AUDIT.c.body, AUDIT.c.previous, AUDIT.c.hash)
 TRIM = "trim"
@@ -50,10 +49,11 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> AuditRecor
     if not bodies:
         return None
     length, head = _locked(connection)
-    previous, rows = head, []
+    rows = []
     for record, body in bodies:
         length += 1
-        previous, head = head, link_hash(head, length, body)
+        previous = head
+        head = link_hash(previous, length, body)
         rows.append(
             {
                 "id": length,
@@ -84,7 +84,7 @@ def unfinished(connection: Connection, application: str = "") -> tuple[AuditReco
     return tuple(record_of(row) for row in connection.execute(query, members))
 
 
-def trim(connection: Connection, now: datetime, before: datetime | None, keep: int) -> tuple[int, AuditRecord | None]:
+def trim(connection: Connection, now: datetime, oldest: datetime | None, keep: int) -> tuple[int, AuditRecord | None]:
     """
     Cut off the links older than a time and those before the newest ``keep``, each where given.
 
@@ -95,7 +95,7 @@ def trim(connection: Connection, now: datetime, before: datetime | None, keep: i
     if first is None:
         return 0, None
     open_intents = unfinished(connection)
-    end = _first_since(connection, int(first), length, before) if before else int(first)
+    end = _first_since(connection, int(first), length, oldest) if oldest else int(first)
     if keep and length - int(first) > keep:  # one more is kept, the link that says what was cut off
         end = max(end, length + 1 - keep)
     end = min(end, open_intents[0].id if open_intents else length + 1)
@@ -103,7 +103,7 @@ def trim(connection: Connection, now: datetime, before: datetime | None, keep: i
         return 0, None
     last = record_of(connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == end - 1)).one())
     connection.execute(delete(AUDIT).where(AUDIT.c.id < end))
-    limits = [f"older than {before:%Y-%m-%d}" if before else "", f"more than {keep}" if keep else ""]
+    limits = [f"older than {oldest:%Y-%m-%d}" if oldest else "", f"more than {keep}" if keep else ""]
     message = f"records up to {last.id} were dropped: {' or '.join(filter(None, limits))}"
     details = {"through": last.id, "hash": last.hash}
     link = AuditRecord("", TRIM, "", Outcome.SUCCEEDED, now, "", message=message, details=details)
@@ -136,7 +136,8 @@ def broken(connection: Connection, first: int = 0) -> Iterator[str]:
             yield f"audit record {id} does not follow the one before it"
         if link_hash(previous, id, body) != hash or copies != _copied(body):
             yield f"audit record {id} was changed"
-        expected, previous_hash = id + 1, hash
+        expected = id + 1
+        previous_hash = hash
     if expected - 1 != length:
         yield f"the audit ends at record {expected - 1}, {length} were written"
     elif previous_hash not in ("", head):

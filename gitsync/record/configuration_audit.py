@@ -11,7 +11,8 @@ from gitsync.errors import RecordUnavailable
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.ports import Clock, Records
 
-POLICY, USERS = "policy", "users"
+POLICY = "policy"
+USERS = "users"
 """The actions of the records."""
 _log = logging.getLogger(__name__)
 
@@ -32,27 +33,28 @@ class ConfigurationAudit:
         """Record a change of the entries (name and hash of the content); return False while the database fails."""
         try:
             last = self._records.audit_records(action=self._action, limit=1)
-            before = last[0].details.get("entries", {}) if last else {}
-            if before != entries:
-                self._records.audit([self._change(before, entries, by)])
+            recorded = last[0].details.get("entries", {}) if last else {}
+            if recorded != entries:
+                self._records.audit([self._change(recorded, entries, by)])
         except RecordUnavailable as error:
             _log.warning("the change of the %s is not recorded yet: %s", self._action, error)
             return False
         return True
 
-    def _change(self, before: Mapping[str, str], after: Mapping[str, str], by: str) -> AuditRecord:
-        message, details = "; ".join(_differences(before, after)), {"entries": dict(after)}
+    def _change(self, recorded: Mapping[str, str], entries: Mapping[str, str], by: str) -> AuditRecord:
+        message = "; ".join(_differences(recorded, entries))
+        details = {"entries": dict(entries)}
         now = self._clock.now()
         return AuditRecord(
             "", self._action, "", Outcome.SUCCEEDED, now, "", message=message, approver=by, details=details
         )
 
 
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def _differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     for word, names in (
-        ("added", after.keys() - before.keys()),
-        ("changed", {name for name in after.keys() & before.keys() if after[name] != before[name]}),
-        ("removed", before.keys() - after.keys()),
+        ("added", new.keys() - old.keys()),
+        ("changed", {name for name in new.keys() & old.keys() if new[name] != old[name]}),
+        ("removed", old.keys() - new.keys()),
     ):
         if names:
             yield f"{word} {', '.join(sorted(names))}"

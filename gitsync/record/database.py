@@ -1,25 +1,29 @@
-"""Open SQLite or PostgreSQL by URL, and translate its errors."""
+"""Database: open SQLite or PostgreSQL by URL, translate its errors, let writes of several threads share a commit."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from gitsync.errors import InvalidInput, RecordUnavailable
-from gitsync.record.file_lock import held
-from gitsync.record.serialization import GENESIS
-from gitsync.record.tables import CHAIN, METADATA
+from gitsync.record.tables import CHAIN, GENESIS, METADATA
 
+# the advisory lock of PostgreSQL that is held while tables are created
 _CREATION_LOCK = 0x6769747379
-"""The advisory lock of PostgreSQL that is held while tables are created."""
+# seconds that a write waits for another process
 _BUSY_SECONDS = 30
-"""Seconds that a write waits for another process."""
 
 
 class Database:
@@ -111,3 +115,86 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
+
+
+# seconds between two attempts; a transaction takes a few milliseconds
+_POLL = 0.001
+
+
+@contextlib.contextmanager
+def held(file: Path | None, seconds: float) -> Iterator[None]:
+    """
+    Hold a file's lock; the system releases it when this process ends. None locks nothing.
+
+    Raise RecordUnavailable where another process holds it for longer than ``seconds``.
+    """
+    if file is None:
+        yield
+        return
+    lock = FileLock(file, mode=0o600)
+    try:
+        os.stat(file.parent)  # the lock would create an absent folder
+        lock.acquire(timeout=seconds, poll_interval=_POLL)
+    except Timeout:
+        raise RecordUnavailable(
+            "another process has been writing to the history database for too long", location=str(file)
+        ) from None
+    except OSError as error:
+        raise RecordUnavailable(
+            f"the history database cannot be used: its lock: {error.strerror}",
+            location=str(file),
+            hint="create the folder, or correct its permissions",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write that waits for a transaction, and its result."""
+
+    act: Callable[[Connection], Any]
+    result: Future[Any] = field(default_factory=Future)
+
+
+class GroupCommit:
+    """
+    Run writes in transactions; ``run`` returns once its write is durable.
+
+    While one transaction is committed, the writes of other threads wait; the next transaction takes all of them. Where
+    it fails, each of its writes is run again alone, so that one of them fails no other.
+    """
+
+    def __init__(self, writing: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._writing = writing
+        self._turn = threading.Lock()
+        self._waiting: deque[_Write] = deque()
+
+    def run(self, act: Callable[[Connection], T]) -> T:
+        """Return the result of a write; raise its error."""
+        mine = _Write(act)
+        self._waiting.append(mine)
+        with self._turn:
+            if not mine.result.done():
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        result: T = mine.result.result()
+        return result
+
+    def _commit(self, writes: Sequence[_Write]) -> None:
+        try:
+            with self._writing() as connection:
+                results = [write.act(connection) for write in writes]
+        except Exception as error:
+            if len(writes) == 1:
+                writes[0].result.set_exception(error)
+            else:
+                for write in writes:
+                    self._commit([write])
+            return
+        for write, result in zip(writes, results, strict=True):
+            write.result.set_result(result)

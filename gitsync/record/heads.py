@@ -13,8 +13,8 @@ import orjson
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.record import AuditHead, AuditRecord
 
+# bytes at the end of the file that are read for its last line
 _TAIL = 4096
-"""Bytes at the end of the file that are read for its last line."""
 
 
 class AuditHeads:
@@ -62,7 +62,7 @@ def _append(file: Path, line: bytes) -> None:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, line)
+            os.write(descriptor, line)  # O_APPEND: one write, so that lines of two processes do not mix
         finally:
             os.close(descriptor)
     except OSError as error:

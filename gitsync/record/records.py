@@ -1,4 +1,4 @@
-"""SqlRecords: the Records port over one database."""
+"""SqlRecords: the Records port over one database, and the metrics of finished syncs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Unpack
 
 import orjson
+from prometheus_client import Counter, Histogram
 from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, select, update
 
 from gitsync.objects.change import Review, Risk
@@ -16,15 +17,12 @@ from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome,
 from gitsync.ports import Advice
 from gitsync.record import reviews
 from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unfinished
-from gitsync.record.database import Database
-from gitsync.record.group_commit import GroupCommit
+from gitsync.record.database import Database, GroupCommit
 from gitsync.record.heads import AuditHeads
-from gitsync.record.metrics import count
-from gitsync.record.serialization import history_body, history_record
-from gitsync.record.tables import ADVICE, AUDIT, HISTORY
+from gitsync.record.tables import ADVICE, AUDIT, HISTORY, history_body, history_record
 
+# number of reasoner answers that are kept
 _ANSWERS = 1000
-"""Number of reasoner answers that are kept."""
 # statements of each sync are built once
 _SAVE = insert(HISTORY).returning(HISTORY.c.id)
 _OF_HISTORY = HISTORY.c.application == bindparam("application")
@@ -78,8 +76,8 @@ class SqlRecords:
             if record.commit.id == commit and record.outcome is Outcome.SUCCEEDED:
                 failed = replace(record, outcome=Outcome.FAILED, message=message)
                 with self._database.writing() as connection:
-                    found = update(HISTORY).where(HISTORY.c.id == record.id)
-                    connection.execute(found.values(body=history_body(failed)))
+                    row = update(HISTORY).where(HISTORY.c.id == record.id)
+                    connection.execute(row.values(body=history_body(failed)))
                 return
 
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
@@ -146,7 +144,7 @@ class SqlRecords:
             written = append(connection, [link])
             if written is not None:
                 reviews.keep(connection, written)
-        self._keep_head(written)
+        self._keep_head(written)  # after the commit: the file must never have a link that the chain lacks
 
     def review(
         self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
@@ -209,3 +207,20 @@ class SqlRecords:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+
+_SYNCS = Counter("gitsync_syncs", "Finished syncs", ["outcome", "trigger"])
+_DURATION = Histogram(
+    "gitsync_sync_duration_seconds",
+    "How long syncs took, with waiting for health",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600),
+)
+_STEPS = Counter("gitsync_sync_steps", "Objects written by syncs", ["action", "outcome"])
+
+
+def count(record: SyncRecord) -> None:
+    """Count a sync that is over."""
+    _SYNCS.labels(record.outcome.value, record.trigger).inc()
+    _DURATION.observe(record.duration_ms / 1000)
+    for step in record.steps:
+        _STEPS.labels(step.action, step.outcome.value).inc()

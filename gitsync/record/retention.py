@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from gitsync.errors import RecordUnavailable
 from gitsync.ports import Clock, Records
-from gitsync.runtime.periodic import Periodic
+from gitsync.runtime.clock import Periodic
 
+# seconds between two checks
 _EVERY = 600.0
-"""Seconds between two checks."""
 _log = logging.getLogger(__name__)
 
 

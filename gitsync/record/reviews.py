@@ -24,8 +24,10 @@ _LINKS = (
 
 def keep(connection: Connection, link: AuditRecord) -> None:
     """Store the review of a link: a rejection replaces the approvals of its plan, an approval the rejection."""
-    approves, until = int(link.action == APPROVE), review_of(link).until
+    approves = int(link.action == APPROVE)
+    until = review_of(link).until
     connection.execute(delete(REVIEWS).where(_of_plan(link.application, link.digest), REVIEWS.c.approves != approves))
+    # expired approvals of all plans, so that the table stays as small as what waits
     connection.execute(delete(REVIEWS).where(REVIEWS.c.approves == 1, REVIEWS.c.until <= _stamp(link.timestamp)))
     connection.execute(
         insert(REVIEWS).values(

@@ -1,8 +1,11 @@
-"""The clock of the machine."""
+"""The clock of the machine, and a task that runs again and again in a thread of its own."""
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 
@@ -16,3 +19,43 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds that never decrease."""
         return time.monotonic()
+
+
+_log = logging.getLogger(__name__)
+
+
+class Periodic:
+    """
+    Run ``task`` at the start, or after the first interval, and then ``every`` seconds after its last end.
+
+    An exception of the task is logged, and the task runs again after the interval.
+    """
+
+    def __init__(self, name: str, task: Callable[[], None], every: float, *, at_start: bool = True) -> None:
+        self._name = name
+        self._task = task
+        self._every = every
+        self._at_start = at_start
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread after a running task has ended; safe to call when not started."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        if not self._at_start and self._stopped.wait(self._every):
+            return
+        while True:
+            try:
+                self._task()
+            except Exception:
+                _log.exception("%s failed, and runs again in %.0f s", self._name, self._every)
+            if self._stopped.wait(self._every):
+                return

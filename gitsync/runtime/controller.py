@@ -1,11 +1,12 @@
-"""Controller: worker threads that turn the answer of one reconcile into one action on the queue."""
+"""Controller: worker threads that turn the answer of one reconcile into one action on the queue; Manager runs them."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
 
 from gitsync.errors import TerminalError, TransientError
 from gitsync.runtime.workqueue import WorkQueue
@@ -59,18 +60,59 @@ class Controller(Generic[K]):
         try:
             after = self._reconcile(key)
         except TransientError as error:
-            delay = error.retry_after if error.retry_after is not None else None
+            delay = error.retry_after
             if delay is None:
                 delay = self._queue.retry(key)
-            else:
+            else:  # a delay that the server asked for does not count as a failure of the key
                 self._queue.add_after(key, delay)
             _log.info("%s %s: %s; again in %.1f s", self._name, key, error, delay)
         except TerminalError as error:
             self._queue.forget(key)
             _log.warning("%s %s: %s", self._name, key, error)
-        except Exception:
+        except Exception:  # a defect in one key's reconcile must not end the worker of all others
             _log.exception("%s %s failed; again in %.1f s", self._name, key, self._queue.retry(key))
         else:
             self._queue.forget(key)
             if after is not None:
                 self._queue.add_after(key, after)
+
+
+class Runnable(Protocol):
+    """Something that runs beside others."""
+
+    def start(self) -> None:
+        """Start and return."""
+        ...
+
+    def stop(self) -> None:
+        """Stop and return when stopped; safe to call when not started."""
+        ...
+
+
+class Manager:
+    """Run parts: when one fails to start, those before it are stopped again and the failure is raised."""
+
+    def __init__(self, parts: list[Runnable]) -> None:
+        self._parts = parts
+        self._started: list[Runnable] = []
+
+    def start(self) -> None:
+        """Start the parts in order."""
+        for part in self._parts:
+            try:
+                part.start()
+            except BaseException:
+                with suppress(Exception):  # it may have started in part, and the first error is the one to report
+                    part.stop()
+                self.stop()
+                raise
+            self._started.append(part)
+
+    def stop(self) -> None:
+        """Stop what was started, last first; a part that fails to stop does not keep the others running."""
+        while self._started:
+            part = self._started.pop()
+            try:
+                part.stop()
+            except Exception:
+                _log.exception("%s did not stop cleanly", type(part).__name__)

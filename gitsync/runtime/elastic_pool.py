@@ -38,7 +38,7 @@ class ElasticPool(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a call in a thread of the pool, in the context of the caller, once fewer than ``size`` quick ones run."""
         future: Future[T] = Future()
-        context = copy_context()
+        context = copy_context()  # requests are counted for the Application of the caller, see ``counted_for``
         with self._changed:
             if self._is_closed:
                 raise RuntimeError(f"the pool {self._name} is shut down")
@@ -100,8 +100,8 @@ class ElasticPool(Executor):
     def _until_slow(self) -> float:
         """Return the seconds until the next running task counts no more."""
         now = time.monotonic()
-        left = (began + self._patience - now for began in self._began.values())
-        return min((seconds for seconds in left if seconds > 0), default=0.0)
+        waits = (began + self._patience - now for began in self._began.values())
+        return min((seconds for seconds in waits if seconds > 0), default=0.0)
 
 
 def _run(future: Future[Any], call: Callable[[], Any]) -> None:
@@ -110,5 +110,5 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
         return
     try:
         future.set_result(call())
-    except BaseException as error:
+    except BaseException as error:  # also SystemExit: it belongs to the caller, who waits, and not to this thread
         future.set_exception(error)

@@ -14,8 +14,8 @@ from gitsync.files import PUBLIC, create_file
 from gitsync.runtime.membership import MemberLease, MemberStore
 
 _log = logging.getLogger(__name__)
+# how often the lease is renewed, and at the start those of others are read, in parts of its duration
 _PERIOD = 1 / 5
-"""How often the lease is renewed, and at the start those of others are read, in parts of its duration."""
 
 
 class ExclusiveLease:
@@ -53,6 +53,7 @@ class ExclusiveLease:
             if isinstance(error, InvalidInput):
                 self._release()
                 raise
+            # a cluster without Leases, or without the right to them: one controller alone still works
             self._warn(error)
         self._thread.start()
 
@@ -79,7 +80,7 @@ class ExclusiveLease:
             waited += self._duration * _PERIOD
             now = self._others()
             self._reject({holder: lease for holder, lease in now.items() if first.get(holder, lease) != lease})
-            first = {holder: lease for holder, lease in first.items() if holder in now}
+            first = {holder: lease for holder, lease in first.items() if holder in now}  # others have ended properly
         for lease in first.values():
             self._store.remove(lease)
 
@@ -97,7 +98,8 @@ class ExclusiveLease:
             )
 
     def _release(self) -> None:
-        mine, self._mine = self._mine, None
+        mine = self._mine
+        self._mine = None
         if mine is not None:
             try:
                 self._store.remove(mine)
@@ -114,7 +116,7 @@ class ExclusiveLease:
 
     def _warn(self, error: GitsyncError) -> None:
         problem = f"no Lease protects this cluster from a second controller: {error}"
-        if problem != self._problem:
+        if problem != self._problem:  # once, not at every renewal
             _log.warning(problem)
         self._problem = problem
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from gitsync.runtime.periodic import Periodic
+from gitsync.runtime.clock import Periodic
 
 _EVERY = 10.0
+# seconds between collections that examine all objects: among those that were kept before, hardly a cycle is left
 _ALL_EVERY = 3600.0
-"""Seconds between collections that examine all objects: among those that were kept before, hardly a cycle is left."""
 _DEFAULT: Final = gc.get_threshold()
 _NEVER = 1 << 30
 

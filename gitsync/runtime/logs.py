@@ -22,7 +22,7 @@ def configure(stream: TextIO) -> None:
     """
     is_terminal = stream.isatty()
     renderer: Any = structlog.dev.ConsoleRenderer(colors=False) if is_terminal else structlog.processors.JSONRenderer()
-    before: list[Any] = [
+    foreign: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -32,10 +32,11 @@ def configure(stream: TextIO) -> None:
     last: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.format_exc_info]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=[*last, _printable, renderer])
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=foreign, processors=[*last, _printable, renderer])
     )
     log = logging.getLogger("gitsync")
-    log.handlers, log.propagate = [handler], False
+    log.handlers = [handler]
+    log.propagate = False  # a program that embeds this would print each line again
     log.setLevel(logging.WARNING if is_terminal else logging.INFO)
 
 
@@ -43,6 +44,7 @@ def _printable(_log: Any, _method: str, event: MutableMapping[str, Any]) -> Muta
     """Escape what is not printable, in every text; the lines of a traceback stay lines."""
     for key, value in event.items():
         if isinstance(value, str):
+            # an error's text may come from a manifest, also inside a traceback
             is_traceback = key == "exception"
             event[key] = "\n".join(map(_escaped, value.split("\n"))) if is_traceback else one_line(value, _LONGEST)
     return event

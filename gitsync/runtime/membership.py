@@ -21,7 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from random import random
 from typing import Protocol
@@ -32,8 +32,9 @@ _log = logging.getLogger(__name__)
 
 MemberSet = tuple[str, ...]
 """The members that one member goes by, sorted; the empty one claims nothing."""
-_DEADLINE, _PERIOD = 2 / 3, 2 / 15
-"""How long a lease counts after its renewal, and how often it is renewed, in parts of its duration."""
+# how long a lease counts after its renewal, and how often it is renewed, in parts of its duration
+_DEADLINE = 2 / 3
+_PERIOD = 2 / 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,18 @@ class MemberStore(Protocol):
         """Return the leases as they are now."""
         ...
 
-    def put(self, seen: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
-        """Write a member's lease if it is still the one that was seen; raise Conflict otherwise."""
+    def put(self, known: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
+        """Write a member's lease if it is still the known one; raise Conflict otherwise."""
         ...
 
-    def remove(self, seen: MemberLease) -> None:
-        """Remove a lease that is still the one that was seen; a changed or absent lease is ignored."""
+    def remove(self, known: MemberLease) -> None:
+        """Remove a lease that is still the known one; a changed or absent lease is ignored."""
         ...
 
 
 class Membership:
     """
-    Take part, and say which keys are ours; see the module for what it promises.
+    Take part, and decide which keys are ours; see the module for what it promises.
 
     A process that was paused past the deadline finds ``may_write`` False, and holds nothing again before all work
     from before has ended. ``on_change`` is called when the division may have changed.
@@ -90,8 +91,9 @@ class Membership:
         self._views: tuple[MemberSet, ...] = ((),)
         self._others: tuple[MemberLease, ...] = ()
         self._at_work: Counter[str] = Counter()
-        self._seen: dict[str, tuple[str, float]] = {}
-        self._told: object = None
+        # of each other member, the text of its last renewal and when it was read first
+        self._renewals: dict[str, tuple[str, float]] = {}
+        self._reported_state: object = None
         self._problem = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="members", daemon=True)
@@ -134,7 +136,8 @@ class Membership:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(self._duration)
-        mine, self._mine = self._mine, None
+        mine = self._mine
+        self._mine = None
         self._release()
         if mine is not None:
             try:
@@ -144,7 +147,8 @@ class Membership:
 
     def step(self) -> bool:
         """Take part once: renew, and go by who is there now. True asks to be called again at once."""
-        is_moving, problem = False, ""
+        is_moving = False
+        problem = ""
         try:
             is_moving = self._step()
         except Conflict as error:
@@ -159,23 +163,26 @@ class Membership:
         return is_moving
 
     def _step(self) -> bool:
-        began = self._monotonic()
+        began = self._monotonic()  # before the requests: others may count our lease from any moment after this
         if not self.may_write:
             self._release()
             if self._at_work:  # begun before a pause: it must find that it may not write, and end
                 return False
         leases = self._store.all()
-        before, self._mine = self._mine, next((lease for lease in leases if lease.holder == self._identity), None)
-        if before is not None and self._mine is None:
+        was_held = self._mine is not None
+        self._mine = next((lease for lease in leases if lease.holder == self._identity), None)
+        if was_held and self._mine is None:
             raise Conflict("another replica took this one for gone")
         live = self._live_leases(leases, began)
         published = self._mine.published_members if self._mine is not None else ()
         wanted = tuple(sorted({self._identity, *(lease.holder for lease in live)}))
         with self._lock:
             if wanted == published:
-                self._views, self._others = (published,), live
-            elif self._views != ((),):
+                self._views = (published,)
+                self._others = live
+            elif self._views != ((),):  # one that holds nothing publishes first, and takes keys at the next step
                 self._views = (published, wanted)
+            # keys at work that would move: what they are about to write must not meet their next owner's writes
             is_busy = any(owner(wanted, key) != self._identity for key in self._at_work)
         view = published if is_busy else wanted
         self._mine = self._store.put(self._mine, self._identity, view, self._duration)
@@ -185,12 +192,15 @@ class Membership:
     def _live_leases(self, leases: Iterable[MemberLease], now: float) -> tuple[MemberLease, ...]:
         """Return the leases of the others that are still renewed, and remove those that are not any more."""
         others = [lease for lease in leases if lease.holder != self._identity]
-        known, self._seen = self._seen, {}
+        renewals = self._renewals
+        self._renewals = {}
         live = []
         for lease in others:
-            renewal, since = known.get(lease.holder, ("", now))
-            self._seen[lease.holder] = (lease.renewal, since if renewal == lease.renewal else now)
-            if now - self._seen[lease.holder][1] < self._duration:
+            renewal, since = renewals.get(lease.holder, ("", now))
+            # by our clock since we saw the last change: the clock of the other replica may be wrong
+            unchanged_since = since if renewal == lease.renewal else now
+            self._renewals[lease.holder] = (lease.renewal, unchanged_since)
+            if now - unchanged_since < self._duration:
                 live.append(lease)
             else:
                 self._store.remove(lease)
@@ -200,7 +210,8 @@ class Membership:
         """Hold nothing."""
         with self._lock:
             self._renewed = float("-inf")
-            self._views, self._others = ((),), ()
+            self._views = ((),)
+            self._others = ()
 
     def _holds(self, key: str) -> bool:
         return (
@@ -212,16 +223,91 @@ class Membership:
     def _notify(self) -> None:
         others = tuple((other.holder, other.published_members) for other in self._others)
         state = (self._views, others, self.may_write)
-        if state != self._told:
-            self._told = state
+        if state != self._reported_state:
+            self._reported_state = state
             self.on_change()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             if not self.step():
+                # with jitter, or replicas that started together would send their requests together for ever
                 self._stop.wait(self._duration * _PERIOD * (1 - 0.2 * self._random()))
 
 
 def owner(view: MemberSet, key: str) -> str:
     """Return the member that a key belongs to, empty when there is none."""
     return max(view, key=lambda member: hashlib.sha256(f"{member}\0{key}".encode()).digest(), default="")
+
+
+# between the name of a group and that of a process in the holder of its lease
+_MARK = "_process_"
+
+
+def holder_in(group: str, process: str) -> str:
+    """Return the holder of the lease of a process; its name is unique also among processes that have ended."""
+    return f"{group}{_MARK}{process}"
+
+
+class GroupLeases:
+    """The leases of the processes of a group (``is_inside``), or all others; what is written is not restricted."""
+
+    def __init__(self, store: MemberStore, group: str, *, is_inside: bool) -> None:
+        self._store = store
+        self._prefix = holder_in(group, "")
+        self._is_inside = is_inside
+
+    def all(self) -> tuple[MemberLease, ...]:
+        """Return the leases as they are now."""
+        leases = self._store.all()
+        return tuple(lease for lease in leases if lease.holder.startswith(self._prefix) is self._is_inside)
+
+    def put(self, known: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
+        """Write a member's lease if it is still the known one."""
+        return self._store.put(known, holder, view, seconds)
+
+    def remove(self, known: MemberLease) -> None:
+        """Remove a lease that is still the known one."""
+        self._store.remove(known)
+
+
+class Shard(Protocol):
+    """Which keys this replica works on."""
+
+    @property
+    def may_write(self) -> bool:
+        """Whether anything may be written by this replica now."""
+        ...
+
+    def owns(self, key: str) -> bool:
+        """Whether a key is ours now."""
+        ...
+
+    def owner_of(self, key: str) -> str:
+        """Return the replica that a key belongs to by what is known here; it may have changed since."""
+        ...
+
+    def claim(self, key: str) -> AbstractContextManager[bool]:
+        """Hold a key while working on it; yields False if another replica owns it."""
+        ...
+
+
+class SingleReplica:
+    """The shard of the only replica: everything."""
+
+    @property
+    def may_write(self) -> bool:
+        """Return True: no other replica could write at the same time."""
+        return True
+
+    def owns(self, key: str) -> bool:
+        """Return True for every key."""
+        return True
+
+    def owner_of(self, key: str) -> str:
+        """Return the same for every key."""
+        return ""
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[bool]:
+        """Yield True for every key."""
+        yield True

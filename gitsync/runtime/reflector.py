@@ -11,14 +11,14 @@ from random import random
 from typing import Any, Protocol
 
 from gitsync.errors import GitsyncError, GroupUnavailable, TerminalError, TransientError
-from gitsync.runtime.backoff import Backoff
+from gitsync.runtime.workqueue import Backoff
 
 _log = logging.getLogger(__name__)
 
 Item = dict[str, Any]
 
+# seconds after which a watch counts as successful and resets the backoff; an event does so at once
 _USEFUL = 5.0
-"""Seconds after which a watch counts as successful and resets the backoff; an event does so at once."""
 
 
 class Expired(TransientError):
@@ -112,8 +112,8 @@ class Reflector:
         self._stop = threading.Event()
         self._synced = threading.Event()
         self._answered = threading.Event()
+        # whether a caller gave up waiting for the first list
         self._is_awaited = False
-        """Whether a caller gave up waiting for the first list."""
         self._open: Watch | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
 
@@ -144,15 +144,17 @@ class Reflector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            began, self._useful, asked = time.monotonic(), False, None
+            began = time.monotonic()
+            self._useful = False
+            retry_after = None
             try:
                 if not self._version:
                     self._list()
                 self._follow()
-            except Expired:
+            except Expired:  # the API server keeps changes for about five minutes (etcd's compaction)
                 self._version = ""
             except GitsyncError as error:
-                asked = getattr(error, "retry_after", None)
+                retry_after = getattr(error, "retry_after", None)
                 self._fail(error)
             except Exception as error:
                 _log.exception("watch of %s failed", self.name)
@@ -162,7 +164,8 @@ class Reflector:
                 self._failures = 0
             else:  # a watch that ends at once must not be restarted in a hot loop
                 self._failures += 1
-                self._stop.wait(asked if asked is not None else self._backoff.delay(self._failures, random()))
+                delay = self._backoff.delay(self._failures, random())
+                self._stop.wait(retry_after if retry_after is not None else delay)
 
     def _list(self) -> None:
         listing = self._collection.list()
@@ -186,7 +189,7 @@ class Reflector:
                 if self._stop.is_set():
                     return
                 self._useful = True
-                self._version = event.version
+                self._version = event.version  # also of a bookmark, which has no object
                 if event.type in ("ADDED", "MODIFIED"):
                     self._store.put(event.key, event.item)
                 elif event.type == "DELETED":

@@ -21,17 +21,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from random import random
 from typing import Generic, TypeAlias, TypeVar
 
-from gitsync.runtime.backoff import Backoff
-
 K = TypeVar("K", bound=Hashable)
+# A key, and whether it becomes ready for all of its work
 _Timer: TypeAlias = tuple[K, bool]
-"""A key, and whether it becomes ready for all of its work."""
 
+# urgent keys that may come out while another one waits
 _URGENT_IN_A_ROW = 4
-"""Urgent keys that may come out while another one waits."""
 
 
 class WorkQueue(Generic[K]):
@@ -48,22 +47,22 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff or Backoff()
         self._monotonic = monotonic
         self._random = random
+        # called with the seconds that a key was ready before it was handed out
         self._on_hand_out = on_hand_out
-        """Called with the seconds that a key was ready before it was handed out."""
         self._changed = threading.Condition()
         self._ready: deque[K] = deque()
+        # keys that come first; a key may be in both, and is handed out once
         self._urgent: deque[K] = deque()
-        """Keys that come first; a key may be in both, and is handed out once."""
         self._urgent_in_a_row = 0
+        # the keys that are ready, and since when
         self._waiting: dict[K, float] = {}
-        """The keys that are ready, and since when."""
         self._working: set[K] = set()
+        # keys that were added while they are worked on, and whether they are urgent
         self._again: dict[K, bool] = {}
-        """Keys that were added while they are worked on, and whether they are urgent."""
+        # keys that are handed out next for all of their work
         self._whole: set[K] = set()
-        """Keys that are handed out next for all of their work."""
+        # keys that are worked on in part
         self._partial: set[K] = set()
-        """Keys that are worked on in part."""
         self._due: dict[_Timer[K], float] = {}
         self._heap: list[tuple[float, int, _Timer[K]]] = []
         self._sequence = 0
@@ -124,15 +123,15 @@ class WorkQueue(Generic[K]):
                 next_due = self._take_due()
                 if self._waiting:
                     return self._hand_out()
-                left = None if give_up is None else give_up - time.monotonic()
-                if left is not None and left <= 0:
+                remaining = None if give_up is None else give_up - time.monotonic()
+                if remaining is not None and remaining <= 0:
                     return None
-                waits = [wait for wait in (left, next_due) if wait is not None]
+                waits = [wait for wait in (remaining, next_due) if wait is not None]
                 self._changed.wait(min(waits) if waits else None)
             return None
 
     def done(self, key: K) -> None:
-        """Say that the work on a key has ended; it comes out again if it was added meanwhile."""
+        """Record that the work on a key has ended; it comes out again if it was added meanwhile."""
         with self._changed:
             self._working.discard(key)
             self._partial.discard(key)
@@ -150,11 +149,12 @@ class WorkQueue(Generic[K]):
         if due < self._due.get(timer, float("inf")):
             self._due[timer] = due
             self._sequence += 1
+            # the number keeps keys of one moment in order, and keys themselves from being compared
             heapq.heappush(self._heap, (due, self._sequence, timer))
             self._changed.notify()
 
     def _make_ready(self, key: K, *, urgent: bool = False) -> None:
-        if key in self._working:
+        if key in self._working:  # never with two workers at once: it comes out again after ``done``
             self._again[key] = urgent or self._again.get(key, False)
             return
         if urgent:
@@ -203,3 +203,23 @@ class WorkQueue(Generic[K]):
             else:
                 return due - now
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays in seconds: ``initial``, then ``factor`` times more after each failure, up to ``max``, plus jitter."""
+
+    initial: float = 0.5
+    factor: float = 2.0
+    max: float = 60.0
+    jitter: float = 0.2
+
+    def delay(self, failures: int, random: float) -> float:
+        """
+        Return the wait in seconds after ``failures`` failures in a row (1 or more); ``random`` lies in [0, 1).
+
+        The jitter only shortens a delay, so ``max`` holds.
+        """
+        # the exponent is bounded: a float power of a large number of failures would overflow
+        grown = self.initial * self.factor ** min(max(failures, 1) - 1, 64)
+        return min(grown, self.max) * (1 - self.jitter * random)

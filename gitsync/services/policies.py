@@ -12,7 +12,7 @@ from gitsync.gate.policy_files import PolicySet, parse_policy
 from gitsync.objects.manifest import at, content_hash
 from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
 from gitsync.render.yaml.reader import read_all
-from gitsync.runtime.periodic import Periodic
+from gitsync.runtime.clock import Periodic
 from gitsync.sync.policies import Policies
 
 Files = dict[str, bytes]

@@ -20,8 +20,8 @@ _BROKEN = (
         "unresolved delta",  # against a file that was left out
     ),
 )
+# what fsck prints of missing files: some were left out on purpose, a damaged one is found when it is read
 _WITHOUT_FILES = re.compile(r"missing blob |broken link from +tree |\s+to +blob |notice: ")
-"""What fsck prints of missing files: some were left out on purpose, a damaged one is found when it is read."""
 _FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 
 

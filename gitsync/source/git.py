@@ -2,7 +2,7 @@
 Run git with fixed arguments, a clean environment, limits and a deadline.
 
 GitPython's own runner hands the whole environment of this process to git and cannot limit what git writes, so
-transfers go through here; GitPython opens repositories and reads commits and refs.
+every command on a mirror goes through here; GitPython finds the repository around a folder, and makes the demo's.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _CONFIG = {
 
 REMOTE = "upstream"
 """The name of the Git server's repository in the environment for talking to it."""
+# the first patch of a minor version of Git 2 that knows GIT_NO_LAZY_FETCH; all since 2.45 do (Git's release notes)
 _WITHOUT_LAZY_FETCHES = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
-"""The first patch of a minor version of Git 2 that knows GIT_NO_LAZY_FETCH; all since 2.45 do (Git's release notes)."""
 
 
 class GitFailed(Exception):
@@ -119,6 +119,7 @@ def run(
     command = ["git", "--git-dir", str(git_dir), *arguments]
     with _started(command, env, is_guarded=is_guarded) as process:
         if max_file_bytes:
+            # after the start, since preexec_fn is not safe with threads; git writes its pack later than that
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
         try:
@@ -129,7 +130,7 @@ def run(
             )
             late.printed = error.output or b""
             raise late from None
-    if process.returncode < 0:
+    if process.returncode < 0:  # such as SIGKILL by the kernel where memory is short
         raise SourceUnavailable(
             f"git {arguments[0]} was ended by signal {-process.returncode}", hint="is the memory limit too low?"
         )
@@ -144,15 +145,16 @@ def run(
 @contextlib.contextmanager
 def _started(command: Sequence[str], env: Mapping[str, str], *, is_guarded: bool) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a process in a group of its own; at the end the whole group is killed, also when this process is."""
-    ours, theirs = os.pipe()
+    # the guard waits on this pipe: the system closes our end however this process ends
+    guard_end, our_end = os.pipe()
     try:
         process = subprocess.Popen(
             guarded(command) if is_guarded else command,
-            stdin=ours if is_guarded else subprocess.PIPE,
+            stdin=guard_end if is_guarded else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(env),
-            start_new_session=True,
+            start_new_session=True,  # git starts ssh, curl helpers and index-pack: all are killed as one group
         )
         try:
             yield process
@@ -162,5 +164,5 @@ def _started(command: Sequence[str], env: Mapping[str, str], *, is_guarded: bool
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
     finally:
-        os.close(ours)
-        os.close(theirs)
+        os.close(guard_end)
+        os.close(our_end)

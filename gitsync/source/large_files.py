@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed
+from gitsync.source.left_out import left_out, manifests, requested
 from gitsync.source.mirror import Mirror
-from gitsync.source.objects.left_out import left_out, manifests, requested
 from gitsync.source.snapshot import GitTree
 from gitsync.source.validation import clean_path
 

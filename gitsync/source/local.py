@@ -7,13 +7,14 @@ hundreds of resources take to render.
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING, NamedTuple
+import stat
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.tree import Tree
-from gitsync.source.folder import FolderTree
-from gitsync.source.limits import file_limit
+from gitsync.objects.tree import Entry, Tree
+from gitsync.source.file_rules import FILE_MIB, file_limit, reject_pointer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,10 +92,72 @@ def _commit(git_dir: Path, revision: str) -> str:
     from gitsync.source.git import GitFailed, environment, run
 
     try:
-        found = run(
+        commit = run(
             git_dir, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",
             env=environment(()),
         )  # fmt: skip
     except GitFailed as error:
         raise InvalidInput(f"revision {revision!r} not found", location="--rev") from error
-    return found.decode().strip()
+    return commit.decode().strip()
+
+
+_CHUNK: Final = 1 << 16
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENTRIES: Final = {stat.S_IFLNK: Entry.LINK, stat.S_IFDIR: Entry.FOLDER, stat.S_IFREG: Entry.FILE}
+
+
+class FolderTree:
+    """Read a folder as a Tree: links are reported, never followed, and nothing is written."""
+
+    def __init__(self, root: str | os.PathLike[str], *, max_file_bytes: int = FILE_MIB << 20) -> None:
+        self._root = os.path.join(root, "")
+        self._limit = max_file_bytes
+
+    def entry(self, path: str) -> Entry | None:
+        """Return the kind of entry at a path, or None; sockets, devices and the like count as absent."""
+        try:
+            mode = os.lstat(self._root + path).st_mode
+        except (OSError, ValueError):  # a path can hold a NUL
+            return None
+        return _ENTRIES.get(stat.S_IFMT(mode))
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        return tuple(sorted(os.listdir(self._root + path)))
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file, or the target of a link."""
+        place = self._root + path
+        try:
+            file = os.open(place, _READ)
+        except FileNotFoundError as error:
+            raise KeyError(path) from error
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # what O_NOFOLLOW answers for a link
+                return os.fsencode(os.readlink(place))
+            raise InvalidInput(f"the file cannot be read: {error.strerror}", location=path) from error
+        try:
+            content = self._content(file, path)
+        except OSError as error:
+            raise InvalidInput(f"the file cannot be read: {error.strerror}", location=path) from error
+        finally:
+            os.close(file)
+        reject_pointer(content, path)
+        return content
+
+    def _content(self, file: int, path: str) -> bytes:
+        chunks = []
+        size = 0
+        while chunk := os.read(file, _CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self._limit:  # counted while reading: a file may grow, and those of /proc have no size
+                what = f"the file is larger than the limit of {self._limit} bytes"
+                raise InvalidInput(what, location=path, hint="split it, or raise GITSYNC_FILE_MIB")
+        return b"".join(chunks)
+
+    def blob_id(self, path: str) -> str:
+        """Return an id of the content."""
+        import hashlib  # late: it loads OpenSSL, and to build once needs no ids
+
+        return hashlib.sha256(self.read(path)).hexdigest()

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
@@ -19,26 +19,24 @@ from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, Tag
 from gitsync.source.damage import Damaged, disk_failure, unusable
-from gitsync.source.failures import RecentFailures
 from gitsync.source.git import GitFailed, environment, run
-from gitsync.source.objects.left_out import left_out, list_left_out, record_fetched
-from gitsync.source.objects.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
-from gitsync.source.objects.tree_diff import changed_paths
+from gitsync.source.left_out import left_out, list_left_out, record_fetched
+from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, changed_paths, mark_corrupt
+from gitsync.source.quarantine import NEW, remove_leftovers
 from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, missing_revision
-from gitsync.source.transport.quarantine import NEW, remove_leftovers
-from gitsync.source.transport.remote import Remote, Transport
+from gitsync.source.remote import Remote, Transport
 from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")
 _NEVER = float("-inf")
+# seconds between attempts to lock a mirror that another thread or process holds
 _LOCK_POLL = 0.01
-"""Seconds between attempts to lock a mirror that another thread or process holds."""
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
 _PRIVATE_REFS = "refs/gitsync"
+# digits of an object id in a repository with SHA-256
 _SHA256 = 64
-"""Digits of an object id in a repository with SHA-256."""
+# pairs of commits whose comparison is cached
 _CACHED_PAIRS = 256
-"""Pairs of commits whose comparison is cached."""
 
 
 class Mirror:
@@ -74,8 +72,8 @@ class Mirror:
         self._changes: dict[tuple[str, str], frozenset[str]] = {}
         self._ancestors: dict[tuple[str, str], bool] = {}
         self._authors: dict[tuple[str, str], frozenset[str]] = {}
+        # commits whose fetch has ended; of others, some objects may be here already
         self._complete: set[str] = set()
-        """Commits whose fetch has ended; of others, some objects may be here already."""
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
@@ -84,6 +82,7 @@ class Mirror:
         if self._clock() - self._asked_at.get(credentials, _NEVER) < max_age:
             return self._commit_of(revision)  # without the lock, which a slow transfer may hold
         with self._locked():
+            # another thread may have asked while this one waited for the lock
             if self._clock() - self._asked_at.get(credentials, _NEVER) >= max_age:
                 with self._failures.shared(credentials, max_age):
                     self._ask(credentials)
@@ -120,18 +119,18 @@ class Mirror:
             _limited(self._ancestors)[pair] = True
         return True
 
-    def changed_paths(self, before: str, after: str) -> frozenset[str] | None:
+    def changed_paths(self, earlier: str, later: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits, None when one is not here; the answer is cached."""
-        pair = (before, after)
-        known = self._changes.get(pair)
-        if known is None:
-            known = changed_paths(self.objects, before, after)
-            if known is not None:
-                _limited(self._changes)[pair] = known
-        return known
+        pair = (earlier, later)
+        paths = self._changes.get(pair)
+        if paths is None:
+            paths = changed_paths(self.objects, earlier, later)
+            if paths is not None:  # an absent commit may be fetched later
+                _limited(self._changes)[pair] = paths
+        return paths
 
     def _ask(self, credentials: Credentials) -> None:
-        self._refs = self._remote.list_refs(credentials)
+        self._refs = self._remote.list_refs(credentials)  # replaced as a whole: readers take it without the lock
         self._open(next(iter(self._refs.values()), ""))
         if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
@@ -192,7 +191,8 @@ class Mirror:
 
     def tag(self, revision: str, commit: str, credentials: Credentials) -> Tag | None:
         """Return the annotated tag by which a revision names a fetched commit, by the last answer of the server."""
-        refs, name = self._refs, self._full_name(revision) or ""
+        refs = self._refs
+        name = self._full_name(revision) or ""
         if not name.startswith(TAGS) or refs.get(f"{name}^{{}}") != commit:
             return None
         with self._locked():
@@ -236,6 +236,7 @@ class Mirror:
     ) -> None:
         """Fetch the ref that a revision names, or else the commit itself; into a new mirror without large files."""
         name = self._full_name(revision)
+        # the name first: a server may serve no commit by its id (uploadpack.allowReachableSHA1InWant in git-config(1))
         for wanted in filter(None, (name, commit)):
             if not self._has(git_dir, commit):
                 self._remote.fetch(git_dir, wanted, credentials, is_new=is_new)
@@ -258,7 +259,7 @@ class Mirror:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
         with self._locked():
             self._remote.push(self.path, commit, branch, credentials)
-            self._asked_at = dict.fromkeys(self._asked_at, _NEVER)
+            self._asked_at = dict.fromkeys(self._asked_at, _NEVER)  # what was answered is older than our own push
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -287,7 +288,7 @@ class Mirror:
     def _swap(self, beside: Path) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         beside.rename(self.path)
-        self.objects.close()
+        self.objects.close()  # it has the packs of the folder that was removed open
 
     def _rebuild(self, revision: str, commit: str, credentials: Credentials, *, with_all_files: bool = False) -> None:
         """Fetch into a mirror beside this one, and swap; until that is done this one stays, even if it is damaged."""
@@ -295,7 +296,7 @@ class Mirror:
         try:
             self._receive(beside, revision, commit, credentials, is_new=not with_all_files)
             readers = self.path / AUTHORIZED
-            if readers.exists():
+            if readers.exists():  # or all other Applications would have to show their credentials again
                 shutil.copy(readers, beside)
             self._swap(beside)
         finally:
@@ -314,21 +315,21 @@ class Mirror:
         """Return author, message and time of a commit that is here."""
         return self.objects.commit(commit).commit
 
-    def authors(self, before: str, after: str) -> frozenset[str]:
+    def authors(self, earlier: str, later: str) -> frozenset[str]:
         """Return names and e-mail addresses of who wrote a commit and those since an earlier one; cached."""
-        pair = (before, after)
+        pair = (earlier, later)
         if pair not in self._authors:
-            _limited(self._authors)[pair] = self._read_authors(before, after)
+            _limited(self._authors)[pair] = self._read_authors(earlier, later)
         return self._authors[pair]
 
-    def _read_authors(self, before: str, after: str) -> frozenset[str]:
+    def _read_authors(self, earlier: str, later: str) -> frozenset[str]:
         names = ("log", "-z", "--format=%an%x00%ae%x00%cn%x00%ce")
         try:
-            texts = [self.git(*names, "--max-count=1", after)]
-            if before and self._has(self.path, before, "commit"):
-                texts.append(self.git(*names, after, f"^{before}"))
+            texts = [self.git(*names, "--max-count=1", later)]
+            if earlier and self._has(self.path, earlier, "commit"):
+                texts.append(self.git(*names, later, f"^{earlier}"))
         except GitFailed as error:
-            raise SourceUnavailable(f"the authors of commit {after[:12]} cannot be read from the mirror") from error
+            raise SourceUnavailable(f"the authors of commit {later[:12]} cannot be read from the mirror") from error
         return frozenset(b"\0".join(texts).decode(errors="replace").split("\0")) - {""}
 
     def log(self, commit: str, limit: int) -> tuple[Commit, ...]:
@@ -362,3 +363,36 @@ def _limited(cache: dict[tuple[str, str], _T]) -> dict[tuple[str, str], _T]:
         with contextlib.suppress(KeyError, RuntimeError):  # another thread removes it too
             del cache[next(iter(cache))]
     return cache
+
+
+# seconds after which a failure is dropped; no interval of a shared poll is longer in practice
+_KEPT = 3600.0
+
+
+class RecentFailures:
+    """The last failure of each request, by what was requested and with which credentials; ``clock`` is monotonic."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failures: dict[Hashable, tuple[float, SourceUnavailable | InvalidInput]] = {}
+
+    @contextlib.contextmanager
+    def shared(self, request: Hashable, max_age: float) -> Iterator[None]:
+        """Make a request, unless it failed at most ``max_age`` seconds ago: then raise that error again."""
+        now = self._clock()
+        failed_at, error = self._failures.get(request, (0.0, None))
+        if error is not None and now - failed_at < max_age:
+            raise _copy(error)
+        try:
+            yield
+        except (SourceUnavailable, InvalidInput) as error:
+            now = self._clock()
+            self._failures = {key: value for key, value in self._failures.items() if now - value[0] < _KEPT}
+            self._failures[request] = (now, _copy(error))
+            raise
+        self._failures.pop(request, None)
+
+
+def _copy(error: SourceUnavailable | InvalidInput) -> SourceUnavailable | InvalidInput:
+    """Return an equal error without the frames of the failed request, which an Application may complete."""
+    return type(error)(error.message, location=error.location, hint=error.hint)

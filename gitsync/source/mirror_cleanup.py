@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from gitsync.runtime.periodic import Periodic
+from gitsync.runtime.clock import Periodic
 from gitsync.source.repositories import Repositories
 
+# seconds between checks; a mirror is deleted at the second check without an Application
 _EVERY = 600.0
-"""Seconds between checks; a mirror is deleted at the second check without an Application."""
 _log = logging.getLogger(__name__)
 
 

@@ -10,7 +10,8 @@ from gitsync.errors import InvalidInput
 from gitsync.source.semver import parse_range
 from gitsync.source.validation import is_commit
 
-HEADS, TAGS = "refs/heads/", "refs/tags/"
+HEADS = "refs/heads/"
+TAGS = "refs/tags/"
 _COMMIT_LIKE = re.compile(r"[0-9A-Fa-f]{7,64}")
 
 
@@ -59,7 +60,9 @@ def missing_revision(revision: str, refs: Collection[str], url: str) -> InvalidI
     what = f"the revision {revision!r} does not exist in {url}"
     if _COMMIT_LIKE.fullmatch(revision):
         return InvalidInput(what, location=where, hint="write a commit id in full (40 or 64 digits), in small letters")
+    # ^{}: the commit of an annotated tag, which ls-remote lists beside the tag itself
     names = {name.removeprefix(HEADS).removeprefix(TAGS): name for name in refs if not name.endswith("^{}")}
     similar = get_close_matches(revision, names, 5, 0.5)
-    found = ", ".join(similar or sorted(names)[:5])
-    return InvalidInput(what, location=where, hint=f"{'similar names' if similar else 'it has, among others'}: {found}")
+    listed = "similar names" if similar else "it has, among others"
+    examples = ", ".join(similar or sorted(names)[:5])
+    return InvalidInput(what, location=where, hint=f"{listed}: {examples}")

@@ -17,20 +17,19 @@ from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
-from gitsync.source.history.blame import blame
-from gitsync.source.history.file_versions import file_versions
+from gitsync.source.history import blame, file_versions
 from gitsync.source.large_files import fetch_changed, fetch_manifests
 from gitsync.source.mirror import Mirror, mirror_name
-from gitsync.source.objects.object_reader import ObjectReader
+from gitsync.source.object_reader import ObjectReader
+from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
+from gitsync.source.remote import Transport
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree
-from gitsync.source.transport.quarantine import remove_all_leftovers
-from gitsync.source.transport.remote import Transport
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
 
+# repositories whose objects are read by a process that stays
 _READERS = 32
-"""Repositories whose objects are read by a process that stays."""
 
 
 class Repositories:
@@ -94,24 +93,24 @@ class Repositories:
         """Return the annotated tag by which the revision names a commit; see the port."""
         return self._mirror(source).tag(source.revision, commit, credentials)
 
-    def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
+    def changed_paths(self, source: GitSource, earlier: str, later: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
-        return self._mirror(source).changed_paths(before, after)
+        return self._mirror(source).changed_paths(earlier, later)
 
-    def is_forward(self, source: GitSource, before: str, after: str) -> bool:
+    def is_forward(self, source: GitSource, earlier: str, later: str) -> bool:
         """Return whether the revision may have moved so without a rewritten branch; see the port."""
         mirror = self._mirror(source)
-        return not mirror.branch(source.revision) or mirror.contains(after, before)
+        return not mirror.branch(source.revision) or mirror.contains(later, earlier)
 
-    def authors(self, source: GitSource, before: str, after: str) -> frozenset[str]:
+    def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
         """Return who wrote a commit and those since an earlier one; see the port."""
-        return self._mirror(source).authors(before, after)
+        return self._mirror(source).authors(earlier, later)
 
     def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
         """Return the commits that wrote lines, from the mirror; see the port."""
         mirror = self._mirror(source)
-        found = {place: mirror.objects.find_commit(id) for place, id in blame(mirror, commit, places).items()}
-        return {place: parsed.commit for place, parsed in found.items() if parsed is not None}
+        commits = {place: mirror.objects.find_commit(id) for place, id in blame(mirror, commit, places).items()}
+        return {place: parsed.commit for place, parsed in commits.items() if parsed is not None}
 
     def file_versions(
         self, source: GitSource, commit: str, files: Collection[str]

@@ -134,8 +134,8 @@ def _span(operator: str | None, *parts: str | None) -> Span:
             return Span(low, above, negated=operator == "!=")
 
 
+# before every version that a range can mean
 _FIRST = Version((0, 0, 0), "0")
-"""Before every version that a range can mean."""
 
 
 def _filled(known: list[int]) -> Numbers:

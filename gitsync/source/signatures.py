@@ -1,4 +1,4 @@
-"""Signatures of commits and tags, verified by git with some keys and no others."""
+"""Who signed a revision: the signatures of its commits, or of its tag, by the keys that may sign what they change."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import contextlib
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from gitsync.errors import Refused
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.objects.signers import Signer, Trust
+from gitsync.ports import Revision, Tag
 from gitsync.source.git import GitFailed, environment, run
+from gitsync.source.validation import clean_path
 
 Kind = Literal["commit", "tag"]
 
@@ -48,13 +51,15 @@ def verify_object(git_dir: Path, kind: Kind, id: str, env: Mapping[str, str]) ->
 def _gpg_verdict(kind: Kind, id: str, text: str) -> str:
     """Return the key id of a good signature, by GnuPG's status lines (doc/DETAILS of GnuPG)."""
     lines = [line.split() for line in text.splitlines() if line.startswith("[GNUPG:]")]
-    found = {parts[1]: parts[2] if len(parts) > 2 else "" for parts in lines if len(parts) > 1}
+    keys = {parts[1]: parts[2] if len(parts) > 2 else "" for parts in lines if len(parts) > 1}
+    # bad ones first: one block may hold several signatures, and one that fits must not hide one that does not
     for status, reason in _GPG_STATUS.items():
-        if reason and status in found:
-            raise refused(kind, id, reason.format(kind), found[status])
-    if "GOODSIG" not in found or "VALIDSIG" not in found:
+        if reason and status in keys:
+            raise refused(kind, id, reason.format(kind), keys[status])
+    # VALIDSIG alone is not enough: GnuPG prints it for expired signatures and revoked keys too (doc/DETAILS)
+    if "GOODSIG" not in keys or "VALIDSIG" not in keys:
         raise refused(kind, id, "the signature cannot be checked")
-    return found["VALIDSIG"]
+    return keys["VALIDSIG"]
 
 
 def _ssh_verdict(kind: Kind, id: str, text: str, code: int) -> str:
@@ -91,6 +96,7 @@ def keyring(keys: Iterable[str]) -> Iterator[dict[str, str]]:
         env = environment((), {"gpg.ssh.allowedSignersFile": str(signers)}) | {"GNUPGHOME": str(home), "HOME": folder}
         armored = "\n".join(text for text in keys if "BEGIN PGP PUBLIC KEY" in text)
         if armored:
+            # --no-autostart: importing needs no agent, and one would outlive this process
             subprocess.run(
                 ["gpg", "--batch", "--quiet", "--no-autostart", "--import"],
                 env=env, input=armored.encode(), capture_output=True, timeout=30, check=False,
@@ -107,3 +113,133 @@ def _signer_lines(keys: Iterable[str]) -> Iterator[str]:
         for line in text.splitlines():
             if line.strip() and not line.startswith("#"):
                 yield f"* {line}\n" if _SSH_KEY.match(line) else f"{line}\n"
+
+
+# signers, each with the environment in which git knows its keys
+_Known = Sequence[tuple[Signer, Mapping[str, str]]]
+
+
+def verify_revision(revision: Revision, trust: Trust) -> None:
+    """
+    Raise Refused unless all commits after the applied one are signed by keys that may sign what they change.
+
+    A signed commit on top of an unsigned one would otherwise apply both. Without an applied commit, or where it is not
+    in the mirror, only the commit itself is verified, and its keys have to cover every file of the folder too. The
+    signature of a tag is accepted in place of those of its commits if a signer sets ``tags: true``.
+    """
+    for signers in trust:
+        if not any(key.strip() for signer in signers for key in signer.keys):
+            raise InvalidInput(
+                "no trusted keys are named",
+                location="spec.source.verify",
+                hint="name a Secret with public keys: secretRef",
+            )
+        with contextlib.ExitStack() as stack:
+            known = [(signer, stack.enter_context(keyring(signer.keys))) for signer in signers]
+            _Verification(revision, known).run()
+
+
+class _Verification:
+    """Verify one revision by one set of signers."""
+
+    def __init__(self, revision: Revision, known: _Known) -> None:
+        self._revision = revision
+        self._git_dir = Path(revision.git_dir)
+        self._known = known
+        self._env = environment(())
+        self._names_files = any(signer.paths != ("*",) for signer, _ in known)
+
+    def run(self) -> None:
+        """Verify the tag, or else each commit."""
+        earlier = self._earlier()
+        tag = self._revision.tag
+        commits = [self._revision.commit, *(earlier or ())]
+        vouched = self._files() if earlier is None else frozenset[str]()
+        if tag is not None and self._is_signed(tag, vouched | self._changed(commits)):
+            return
+        for number, id in enumerate(commits):
+            self._check("commit", id, self._changed([id]) | (frozenset() if number else vouched), self._known)
+
+    def _earlier(self) -> list[str] | None:
+        """Return the commits between the applied commit and this one; None if no applied commit is in the mirror."""
+        since, commit = self._revision.since, self._revision.commit
+        if not since:
+            return None
+        try:
+            run(self._git_dir, "cat-file", "-e", f"{since}^{{commit}}", env=self._env)
+        except GitFailed:
+            return None
+        return self._git("rev-list", "--skip=1", commit, f"^{since}").split()
+
+    def _is_signed(self, tag: Tag, changed: frozenset[str]) -> bool:
+        """Return whether a tag is signed by keys that may sign all that its commits change."""
+        taggers = [(signer, env) for signer, env in self._known if signer.tags]
+        if not taggers:
+            return False
+        header, _, _ = self._git("cat-file", "tag", tag.id).partition("\n\n")
+        if f"\ntag {tag.name}\n" not in f"{header}\n":
+            return False  # a ref may be moved to the signed tag of another version
+        try:
+            self._check("tag", tag.id, changed, taggers)
+        except Refused:
+            return False
+        return True
+
+    def _files(self) -> frozenset[str]:
+        """Return the files of the folder, where it matters which these are."""
+        if not self._names_files:
+            return frozenset()
+        names = _names(self._git("ls-tree", "-r", "-z", "--name-only", "--full-tree", self._revision.commit))
+        folder = clean_path(self._revision.path)
+        return frozenset(name for name in names if not folder or name.startswith(f"{folder}/"))
+
+    def _changed(self, commits: Iterable[str]) -> frozenset[str]:
+        """
+        Return the files that commits change, where it matters which these are.
+
+        A merge changes what differs from the automatic merge of its parents, and one of more than two parents what
+        differs from any of them.
+        """
+        if not self._names_files:
+            return frozenset()
+        return frozenset(name for commit in commits for name in self._changed_by(commit))
+
+    def _changed_by(self, commit: str) -> list[str]:
+        parents = len(self._git("rev-list", "--parents", "--max-count=1", commit).split()) - 1
+        # git cannot remerge an octopus; an evil merge would otherwise hide changes that no parent has
+        merge = "-m" if parents > 2 else "--remerge-diff"
+        options = ("--format=", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+        return _names(self._git("show", merge, *options, commit))
+
+    def _check(self, kind: Kind, id: str, paths: Collection[str], known: _Known) -> None:
+        """Raise Refused unless keys that may sign a change of all these files signed a commit or a tag."""
+        unsigned = frozenset(paths)
+        key = ""
+        refusals = []
+        for signer, env in known:
+            rest = signer.unsigned(unsigned)
+            if key and rest == unsigned:  # this signer covers none of them, so a check would cost a process in vain
+                continue
+            try:
+                key = verify_object(self._git_dir, kind, id, env)
+                unsigned = rest
+            except Refused as refusal:
+                refusals.append(refusal)
+            if key and not unsigned:
+                return
+        if not key:
+            raise next((refusal for refusal in refusals if "not among" not in refusal.message), refusals[0])
+        more = f" and {len(unsigned) - 1} more files" if len(unsigned) > 1 else ""
+        raise refused(kind, id, f"its key may not sign a change of {min(unsigned)}{more}", key)
+
+    def _git(self, *arguments: str) -> str:
+        try:
+            return run(self._git_dir, *arguments, env=self._env).decode(errors="surrogateescape")
+        except GitFailed as error:
+            commit = self._revision.commit[:12]
+            raise SourceUnavailable(f"the signatures of {commit} cannot be verified: {error}") from error
+
+
+def _names(listed: str) -> list[str]:
+    """Return names that git divides by NUL."""
+    return [name for name in listed.split("\0") if name]

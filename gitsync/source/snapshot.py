@@ -9,10 +9,9 @@ from pathlib import Path
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry, Tree
-from gitsync.source.lfs import reject_pointer
-from gitsync.source.limits import FILE_MIB
-from gitsync.source.objects.object_reader import ObjectReader, TooLarge
-from gitsync.source.objects.tree_object import TreeEntry, TreeObject
+from gitsync.source.file_rules import FILE_MIB, reject_pointer
+from gitsync.source.git_objects import TreeEntry, TreeObject
+from gitsync.source.object_reader import ObjectReader, TooLarge
 
 _EMPTY = TreeObject()
 
@@ -49,15 +48,15 @@ class GitTree:
 
     def entry(self, path: str) -> Entry | None:
         """Return the kind of entry at the path itself, or None."""
-        found = self._find(path)
-        return found.kind if found is not None else None
+        entry = self._find(path)
+        return entry.kind if entry is not None else None
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder; KeyError when there is none."""
-        found = self._find(path)
-        if found is None or found.kind is not Entry.FOLDER:
+        entry = self._find(path)
+        if entry is None or entry.kind is not Entry.FOLDER:
             raise KeyError(path)
-        return tuple(sorted(self._reader.tree(found.id)))
+        return tuple(sorted(self._reader.tree(entry.id)))
 
     def blob_id(self, path: str) -> str:
         """Return the object id of a file or link; KeyError when there is none."""
@@ -78,7 +77,7 @@ class GitTree:
             ) from error
         except SourceUnavailable as error:
             raise SourceUnavailable(error.message, location=path, hint=error.hint) from error
-        if file.kind is Entry.FILE:
+        if file.kind is Entry.FILE:  # the target of a link is not content that could be applied
             reject_pointer(content, path)
         return content
 
@@ -91,8 +90,8 @@ class GitTree:
 
     def submodules(self, path: str) -> tuple[str, ...]:
         """Return the paths of submodules at or below the path; their files are not read."""
-        found = self._find(path)
-        if found is not None and found.kind is Entry.SUBMODULE:
+        entry = self._find(path)
+        if entry is not None and entry.kind is Entry.SUBMODULE:
             return (path,)
         return tuple(sorted(name for name, entry in self.below(path) if entry.kind is Entry.SUBMODULE))
 
@@ -117,18 +116,18 @@ class GitTree:
         folder, _, name = path.rpartition("/")
         last, entries = self._last_folder
         if folder != last:  # a build asks for the files of one folder in turn
-            found: TreeEntry | None = self._root
+            parent: TreeEntry | None = self._root
             for part in folder.split("/") if folder else ():
-                found = self._entries(found).find(part)
-            entries = self._entries(found)
-            self._last_folder = folder, entries
+                parent = self._entries(parent).find(part)
+            entries = self._entries(parent)
+            self._last_folder = folder, entries  # one assignment, since several threads may read
         return entries.find(name)
 
     def _file(self, path: str) -> TreeEntry:
-        found = self._find(path)
-        if found is None or found.kind is Entry.FOLDER:
+        entry = self._find(path)
+        if entry is None or entry.kind is Entry.FOLDER:
             raise KeyError(path)
-        return found
+        return entry
 
     def _entries(self, folder: TreeEntry | None) -> TreeObject:
         return self._reader.tree(folder.id) if folder is not None and folder.kind is Entry.FOLDER else _EMPTY

@@ -16,6 +16,7 @@ SAFE_SCHEMES = frozenset({"https", "ssh"})
 
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
+_CONTROL_PATH = re.compile(r"[\x00-\x1f\x7f]")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
 
@@ -55,14 +56,15 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         return
     try:
         parts = urlsplit(url)
-        host, password, _port = parts.hostname or "", parts.password, parts.port
+        host = parts.hostname or ""
+        _ = parts.port  # raises ValueError for one that is not a number
     except ValueError as error:
         raise InvalidInput("the repository URL is an invalid URL", location=where, hint=allowed) from error
     _check_scheme(parts.scheme, schemes, allowed)
     if not _HOST.fullmatch(host) or (parts.username or "").startswith("-"):
         raise InvalidInput("the host of the repository URL is not a host name", location=where)
     _check_normal(url)
-    if password is not None:
+    if parts.password is not None:
         raise InvalidInput(
             "the repository URL holds a password", location=where, hint="put it in a Secret: spec.source.credentials"
         )
@@ -115,7 +117,7 @@ def check_revision(revision: str, location: str = "spec.source.revision") -> Non
 
 def clean_path(path: str) -> str:
     """Return the path of an application without ``.`` parts; raise InvalidInput when it could leave the repository."""
-    decoded = unquote(path)
+    decoded = unquote(path)  # other readers of the Application, such as a link in the dashboard, may decode it
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or "\\" in decoded or ".." in decoded.split("/") or _CONTROL_PATH.search(decoded):
         raise InvalidInput(
@@ -124,9 +126,6 @@ def clean_path(path: str) -> str:
             location="spec.source.path",
         )
     return "/".join(parts)
-
-
-_CONTROL_PATH = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_source(source: GitSource, schemes: Collection[str] = SAFE_SCHEMES) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitsync.ports import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
-from gitsync.runtime.request_count import RequestCount
+from gitsync.runtime.work_costs import RequestCount
 
 QUEUE = "queue"
 """The stage in which an Application waits for a worker; it costs no CPU and counts for no Application."""
 
 
 class Costs:
-    """Add up what reconciles cost; see the port ``CostReader``. Every method may be called from any thread."""
+    """Add up what reconciles cost and pass them on. Every method may be called from any thread."""
 
     def __init__(self) -> None:
         self.sink: ReconcileSink = _Nowhere()

@@ -31,7 +31,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
 from gitsync.ports import Clock, Reconcile, Records
-from gitsync.runtime.stage_timer import StageTimer
+from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache

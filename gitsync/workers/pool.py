@@ -12,7 +12,7 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
-from gitsync.source.limits import FILE_MIB
+from gitsync.source.file_rules import FILE_MIB
 from gitsync.workers import protocol
 from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
 

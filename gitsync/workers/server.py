@@ -23,7 +23,7 @@ from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
-from gitsync.source.objects.object_reader import ObjectReader
+from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree
 from gitsync.workers import protocol
 from gitsync.workers.protocol import BuildHistory

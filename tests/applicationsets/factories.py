@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.applicationsets.expand import Expansion, expand
 from gitsync.applicationsets.model import parse_application_set
 from gitsync.objects.manifest import Manifest
-from gitsync.source.folder import FolderTree
+from gitsync.source.local import FolderTree
 
 REPO = "https://git.example.com/shop.git"
 TEMPLATE: dict[str, Any] = {

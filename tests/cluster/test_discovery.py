@@ -1,4 +1,4 @@
-"""Discovery is repeated for kinds that are not served, with growing delays."""
+"""Which kinds the API server serves, and their types."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from gitsync.cluster.discovery import Discovery
+from gitsync.cluster.client import Client
+from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import failure
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable, GroupUnavailable
 from gitsync.ports import Resource
+from tests.contract.manifests import definition
+from tests.waiting import until
 
 CORE = {"metadata": {"name": ""}, "versions": [{"version": "v1", "resources": []}]}
 EMPTY = {"kind": "APIGroupDiscoveryList", "items": [CORE]}
@@ -102,3 +106,27 @@ def test_an_outage_during_discovery_hides_nothing() -> None:
     discovery = Discovery(OldClient(b"etcdserver: request timed out"))  # type: ignore[arg-type]
     with pytest.raises(ClusterUnavailable):
         discovery.preferred()
+
+
+GROUP = "openapi.example.com"
+
+
+def test_a_document_that_changed_since_the_index_is_read(client: Client, cluster: KubernetesCluster) -> None:
+    _define(client, cluster, "First")
+    schemas = ClusterSchemas(client)
+    schemas.of([("", "v1")])  # reads the index with the hashes of now
+    _define(client, cluster, "Second")
+
+    known = schemas.of([(GROUP, "v1")])
+
+    assert all(known.for_kind(GROUP, "v1", kind) is not None for kind in ("First", "Second"))
+
+
+def _define(client: Client, cluster: KubernetesCluster, kind: str) -> None:
+    cluster.apply(definition(GROUP, kind), manager="test", force=True)
+    path = f"/openapi/v3/apis/{GROUP}/v1"
+    until(lambda: f"/{kind.lower()}s" in str(client.get(path).get("paths") if _is_served(client) else ""))
+
+
+def _is_served(client: Client) -> bool:
+    return f"apis/{GROUP}/v1" in client.get("/openapi/v3")["paths"]

@@ -9,8 +9,7 @@ from gitsync.cluster.fencing import FencedCluster
 from gitsync.cluster.lease import LeaseMemberStore
 from gitsync.errors import Conflict
 from gitsync.objects.ref import ObjectRef
-from gitsync.runtime.membership import Membership
-from gitsync.runtime.shard import SingleReplica
+from gitsync.runtime.membership import Membership, SingleReplica
 from tests.cluster.factories import config_map
 
 KEYS = [f"gitsync/app-{number}" for number in range(40)]

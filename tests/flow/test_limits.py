@@ -9,7 +9,7 @@ import pytest
 
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
-from tests.integrations.prometheus.fake_server import Served, prometheus, vector
+from tests.integrations.fake_prometheus import Served, prometheus, vector
 from tests.waiting import until
 
 QUERY = "sum(rate(errors_total[1m]))"

@@ -6,7 +6,7 @@ import json
 
 from tests.flow.environment import World
 from tests.flow.factories import config_map
-from tests.integrations.reasoner.fake_endpoint import endpoint, said
+from tests.integrations.fake_endpoint import endpoint, said
 from tests.waiting import until
 
 OPENAI = {"model": "tiny", "timeout": "5s"}

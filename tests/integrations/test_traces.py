@@ -14,7 +14,7 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.integrations.traces import TraceExporter, document
 from gitsync.ports import Reconcile
-from gitsync.runtime.stage_timer import Interval
+from gitsync.runtime.work_costs import Interval
 from tests.http_service import serve_http
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC)

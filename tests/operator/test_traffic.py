@@ -23,7 +23,7 @@ from gitsync.sandbox.processes.images import Image
 from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent
 from tests.flow.environment import World
-from tests.integrations.prometheus.fake_server import prometheus, vector
+from tests.integrations.fake_prometheus import prometheus, vector
 from tests.operator.agent_world import annotate, condition, config_map, running, status_of
 from tests.waiting import until
 

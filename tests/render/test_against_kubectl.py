@@ -14,7 +14,7 @@ import yaml
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
 from gitsync.render.yaml.writer import write_all
-from gitsync.source.folder import FolderTree
+from gitsync.source.local import FolderTree
 
 pytestmark = [
     pytest.mark.kubectl,

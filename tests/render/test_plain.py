@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
-from gitsync.source.folder import FolderTree
+from gitsync.source.local import FolderTree
 
 FILES = (
     "a.yaml", "b.tmpl.yaml", "charts/web/Chart.yaml", "charts/web/templates/d.yaml", "deep/a/x.yaml", "deep/x.yaml",

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gitsync.errors import ClusterUnavailable, InvalidInput
-from gitsync.runtime.backoff import Backoff
-from gitsync.runtime.controller import Controller
-from gitsync.runtime.workqueue import WorkQueue
+from gitsync.runtime.controller import Controller, Manager
+from gitsync.runtime.workqueue import Backoff, WorkQueue
 
 Run = Callable[[Callable[[str], float | None]], WorkQueue[str]]
 
@@ -80,3 +79,42 @@ def test_a_terminal_failure_waits_for_another_input(run: Run) -> None:
 def test_our_own_mistake_is_logged_and_tried_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     assert calls(run, [ZeroDivisionError("mine"), None])[0] == 2
     assert "ZeroDivisionError" in caplog.text
+
+
+class Recorder:
+    def __init__(self, name: str, log: list[str], failing: str = "") -> None:
+        self._name, self._log, self._failing = name, log, failing
+
+    def start(self) -> None:
+        self._log.append(f"start {self._name}")
+        if self._failing == "start":
+            raise RuntimeError("cannot start")
+
+    def stop(self) -> None:
+        self._log.append(f"stop {self._name}")
+        if self._failing == "stop":
+            raise RuntimeError("cannot stop")
+
+
+def test_parts_stop_in_reverse_order() -> None:
+    log: list[str] = []
+    manager = Manager([Recorder("a", log), Recorder("b", log)])
+    manager.start()
+    manager.stop()
+    assert log == ["start a", "start b", "stop b", "stop a"]
+
+
+def test_a_part_that_cannot_start_takes_the_others_down() -> None:
+    log: list[str] = []
+    manager = Manager([Recorder("a", log), Recorder("b", log, "start"), Recorder("c", log)])
+    with pytest.raises(RuntimeError):
+        manager.start()
+    assert log == ["start a", "start b", "stop b", "stop a"]
+
+
+def test_a_part_that_cannot_stop_keeps_no_other_running() -> None:
+    log: list[str] = []
+    manager = Manager([Recorder("a", log), Recorder("b", log, "stop")])
+    manager.start()
+    manager.stop()
+    assert log[-1] == "stop a"

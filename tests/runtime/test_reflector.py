@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gitsync.errors import ClusterUnavailable, GroupUnavailable
-from gitsync.runtime.backoff import Backoff
 from gitsync.runtime.reflector import Event, Expired, Listing, Reflector
+from gitsync.runtime.workqueue import Backoff
 from tests.waiting import until
 
 Script = list[Event | Exception | None]

@@ -7,8 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.runtime.backoff import Backoff
-from gitsync.runtime.workqueue import WorkQueue
+from gitsync.runtime.workqueue import Backoff, WorkQueue
 
 
 class Watch:
@@ -261,3 +260,13 @@ def test_the_wait_of_a_key_is_reported_from_the_moment_at_which_it_is_ready() ->
     watch.time += 1
     assert keys.get() == "a"
     assert waits == [2, 0, 1]
+
+
+def test_delays_double_up_to_the_maximum() -> None:
+    backoff = Backoff(initial=0.5, factor=2, max=3, jitter=0)
+    assert [backoff.delay(failures, 0.9) for failures in (1, 2, 3, 4, 5)] == [0.5, 1, 2, 3, 3]
+
+
+@given(st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
+def test_a_delay_is_never_negative_nor_above_the_maximum(failures: int, random: float) -> None:
+    assert 0 < Backoff().delay(failures, random) <= Backoff().max

@@ -13,7 +13,7 @@ from gitsync.objects.health import Health
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, Reconcile
-from gitsync.runtime.stage_timer import Interval
+from gitsync.runtime.work_costs import Interval
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, resource, stored_set
 

@@ -12,12 +12,12 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from gitsync.cluster import metrics as requests
+from gitsync.cluster import client as requests
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.ports import ProcessReport, Reconcile
-from gitsync.runtime.stage_timer import Interval
+from gitsync.runtime.work_costs import Interval
 from gitsync.server.metrics.processes import with_others
-from gitsync.source.transport import metrics as git_requests
+from gitsync.source import remote as git_requests
 from gitsync.sync.costs import QUEUE
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gitsync.integrations.prometheus.client import Prometheus
+from gitsync.integrations.prometheus import Prometheus
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.token_usage import TokenUsage
-from tests.integrations.prometheus.fake_server import prometheus, vector
+from tests.integrations.fake_prometheus import prometheus, vector
 from tests.waiting import until
 
 

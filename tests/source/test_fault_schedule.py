@@ -23,7 +23,7 @@ from gitsync.errors import GitsyncError, Refused, TransientError
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source import git as git_runner
-from gitsync.source.objects import object_reader
+from gitsync.source import object_reader
 from gitsync.source.repositories import Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git

@@ -15,8 +15,8 @@ from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Revision, Snapshot
 from gitsync.source import git as git_runner
 from gitsync.source.repositories import Repositories
+from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import Limits
-from gitsync.source.verify import verify_revision
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git, ssh_key
 

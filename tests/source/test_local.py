@@ -1,11 +1,15 @@
+"""Trees for the command line: folders on disk, and revisions."""
+
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.source.local import open_path
+from gitsync.objects.tree import Entry
+from gitsync.source.local import FolderTree, open_path
 
 
 @pytest.fixture
@@ -56,3 +60,63 @@ def test_the_environment_sets_the_limit_of_one_file(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("GITSYNC_FILE_MIB", "many")
     with pytest.raises(InvalidInput, match="'many' is not a number of MiB; write a number from 1 to 64"):
         open_path(str(tmp_path))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FolderTree:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "b.yaml").write_bytes(b"b: 1\n" * 20_000)
+    (tmp_path / "a.yaml").write_bytes(b"a: 1\n")
+    (tmp_path / "link").symlink_to("inner/b.yaml")
+    os.mkfifo(tmp_path / "pipe")
+    return FolderTree(tmp_path, max_file_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        ("", Entry.FOLDER),
+        ("inner", Entry.FOLDER),
+        ("inner/b.yaml", Entry.FILE),
+        ("link", Entry.LINK),
+        ("pipe", None),
+        ("absent", None),
+        ("a.yaml/x", None),
+        ("with\0nul", None),
+    ],
+)
+def test_what_stands_at_a_path(tree: FolderTree, path: str, entry: Entry | None) -> None:
+    assert tree.entry(path) is entry
+
+
+def test_the_names_in_a_folder_are_sorted(tree: FolderTree) -> None:
+    assert tree.names("") == ("a.yaml", "inner", "link", "pipe")
+
+
+def test_a_file_of_many_chunks_is_read_whole(tree: FolderTree) -> None:
+    assert tree.read("inner/b.yaml") == b"b: 1\n" * 20_000
+
+
+def test_a_link_is_its_target_and_never_followed(tree: FolderTree) -> None:
+    assert tree.read("link") == b"inner/b.yaml"
+
+
+def test_an_absent_file_is_a_key_error(tree: FolderTree) -> None:
+    with pytest.raises(KeyError):
+        tree.read("absent")
+
+
+def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 11)
+    with pytest.raises(InvalidInput, match="large: the file is larger than the limit of 10 bytes; split it"):
+        FolderTree(tmp_path, max_file_bytes=10).read("large")
+
+
+def test_a_folder_cannot_be_read_as_a_file(tree: FolderTree) -> None:
+    with pytest.raises(InvalidInput, match="inner: the file cannot be read"):
+        tree.read("inner")
+
+
+def test_equal_ids_mean_equal_bytes(tree: FolderTree, tmp_path: Path) -> None:
+    (tmp_path / "copy.yaml").write_bytes(b"a: 1\n")
+    assert tree.blob_id("a.yaml") == tree.blob_id("copy.yaml") != tree.blob_id("inner/b.yaml")

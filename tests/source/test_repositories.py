@@ -13,7 +13,7 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
-from gitsync.source.folder import FolderTree
+from gitsync.source.local import FolderTree
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, Limits
 from tests.git_http_server import GitServer

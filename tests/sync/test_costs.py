@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from gitsync.ports import Cost, Reconcile, Spent
-from gitsync.runtime.stage_timer import Interval
+from gitsync.runtime.work_costs import Interval
 from gitsync.sync.costs import QUEUE, Costs
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,7 +22,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.record.audit_chain import ACCEPT
 from gitsync.record.records import SqlRecords
-from gitsync.record.serialization import audit_body, dump
+from gitsync.record.tables import audit_body, dump
 from gitsync.runtime.clock import SystemClock
 
 _COLUMNS = ("id", "timestamp", "application", "action", "resource", "risk_level", "outcome", "approver", "message")

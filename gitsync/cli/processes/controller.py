@@ -24,8 +24,8 @@ from gitsync.cli.output import Exit
 from gitsync.cli.processes.child_process import ChildProcess
 from gitsync.cli.processes.questions import answer_until_end
 from gitsync.cli.processes.reports import report_of
+from gitsync.runtime.controller import Manager
 from gitsync.runtime.logs import configure
-from gitsync.runtime.manager import Manager
 from gitsync.settings import Settings
 from gitsync.wiring import ProcessGroup, build_controller, group_name
 

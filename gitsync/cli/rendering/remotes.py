@@ -12,7 +12,7 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.tree import Tree
 from gitsync.ports import Credentials, RemoteBase
 from gitsync.render.build import Build
-from gitsync.source.limits import file_limit
+from gitsync.source.file_rules import file_limit
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES

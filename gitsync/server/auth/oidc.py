@@ -160,14 +160,13 @@ class Provider:
 def _check_installed() -> None:
     try:
         import authlib
-        import joserfc
     except ImportError as error:
         raise InvalidInput(
             "sign-in by OpenID Connect needs further libraries",
             location="GITSYNC_OIDC_ISSUER",
             hint="pip install 'gitsync[oidc]'",
         ) from error
-    del authlib, joserfc
+    del authlib
 
 
 def _check_issuer(issuer: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import content_hash
 from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
-from gitsync.runtime.periodic import Periodic
+from gitsync.runtime.clock import Periodic
 from gitsync.server.auth.users import read
 
 _EVERY = 2.0

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.record.serialization import dump
+from gitsync.record.tables import dump
 from gitsync.server.backend import Backend
 from gitsync.server.pages.dependencies import BackendOf, PagesOf
 

@@ -17,7 +17,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Reconcile
-from gitsync.runtime.stage_timer import StageTimer
+from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.observe import Observation
 from gitsync.sync.planner import Planned

@@ -14,8 +14,7 @@ from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge, questi
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.files import PUBLIC, write_file
-from gitsync.integrations.a2a import send
-from gitsync.integrations.judge import ask_judge
+from gitsync.integrations.agent_evaluation import ask_judge, send
 
 JUDGE_KEY = "GITSYNC_JUDGE_KEY"
 """The environment variable with the key for the model that judges."""

@@ -18,7 +18,7 @@ from gitsync.objects.tree import Entry
 from gitsync.render.build import build
 from gitsync.render.yaml.writer import write, write_all
 from gitsync.services.policies import read_files
-from gitsync.source.folder import FolderTree
+from gitsync.source.local import FolderTree
 
 _IMAGE = "gitsync"
 """The name of the image in the Deployment."""

@@ -1,0 +1,93 @@
+"""Requests of an evaluation: one message to an agent by the A2A protocol 1.0, and one to the model that judges it."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gitsync.agents.evaluation.assertions import Answer, ToolCall
+from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
+from gitsync.agents.model.evaluation import Judge
+from gitsync.errors import ClusterUnavailable
+
+_ANSWER_BYTES = 4 * 1024 * 1024
+_HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+TOOL_CALLS = "toolCalls"
+"""The member of a message's metadata in which an agent lists the tools that it called: names, or name and arguments."""
+TOKENS = "totalTokens"
+"""The member of a message's metadata with the tokens that the answer took."""
+
+
+def send(url: str, text: str, seconds: float) -> Answer:
+    """Return the answer of an agent; raise ClusterUnavailable where none comes in time or it is not one of A2A."""
+    message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": text}]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    request = urllib.request.Request(url, json.dumps(call).encode(), _HEADERS)
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            reply = json.loads(answer.read(_ANSWER_BYTES))
+    except (OSError, ValueError) as error:
+        raise ClusterUnavailable(f"{url} did not answer: {error}") from error
+    return _answer(reply, url)
+
+
+def _answer(reply: Any, url: str) -> Answer:
+    result = reply.get("result") if isinstance(reply, dict) else None
+    if not isinstance(result, dict):
+        raise ClusterUnavailable(f"{url} answered no message: {str(reply)[:200]}")
+    # an agent answers with a message, or with a task whose text is in its status and its artifacts (A2A 1.0)
+    message = result.get("message") or {}
+    task = result.get("task") or {}
+    parts = [*_parts(message), *_parts((task.get("status") or {}).get("message") or {})]
+    parts += [part for artifact in task.get("artifacts") or () for part in _parts(artifact)]
+    metadata = message.get("metadata") or {}
+    calls = metadata.get(TOOL_CALLS)
+    tokens = metadata.get(TOKENS)
+    return Answer(
+        "\n".join(parts),
+        tuple(map(_tool_call, calls)) if isinstance(calls, list) else None,
+        int(tokens) if isinstance(tokens, int | float) else 0,
+    )
+
+
+def _tool_call(call: Any) -> ToolCall:
+    if not isinstance(call, dict):
+        return ToolCall(str(call))
+    arguments = call.get("arguments")
+    return ToolCall(str(call.get("name", "")), arguments if isinstance(arguments, dict) else {})
+
+
+def _parts(holder: Mapping[str, Any]) -> Iterator[str]:
+    return (str(part["text"]) for part in holder.get("parts") or () if "text" in part)
+
+
+_VERDICT_BYTES = 256 << 10
+_VERDICT_TOKENS = 200
+
+
+def ask_judge(judge: Judge, key: str, question: str, seconds: float) -> tuple[str, int]:
+    """
+    Return why the model rejects an answer, empty where it passes, and the tokens that judging took.
+
+    Raise ClusterUnavailable where no answer comes in time, InvalidInput where it is not a verdict.
+    """
+    messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": question}]
+    body = {
+        "model": judge.id,
+        "messages": messages,
+        "temperature": 0,
+        "max_tokens": _VERDICT_TOKENS,
+        "response_format": {"type": "json_object"},
+    }
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    url = f"{judge.endpoint.rstrip('/')}/chat/completions"
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=seconds
+        ) as answer:
+            completion = json.loads(answer.read(_VERDICT_BYTES))
+    except (OSError, ValueError) as error:
+        raise ClusterUnavailable(f"the model that judges did not answer: {error}") from error
+    return decision(completion)

@@ -1,1 +1,0 @@
-"""Prometheus queries that decide whether a newly applied commit is good."""

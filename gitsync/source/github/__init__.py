@@ -1,1 +1,0 @@
-"""Signing in at GitHub as an App."""

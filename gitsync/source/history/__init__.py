@@ -1,1 +1,0 @@
-"""What the history of a mirror tells of files: who wrote lines, and which commits changed a file."""

@@ -1,0 +1,239 @@
+"""ObjectReader: read the objects of one repository through one long-lived git process, and compare trees of commits."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gitsync.errors import SourceUnavailable
+from gitsync.objects.record import Commit
+from gitsync.objects.tree import Entry
+from gitsync.source.git import environment
+from gitsync.source.git_objects import TreeEntry, TreeObject, parse_commit
+from gitsync.source.left_out import request
+
+AUTHORIZED = "gitsync-readers"
+"""Marker file: the credentials that the Git server has accepted."""
+CORRUPT = "gitsync-damaged"
+"""Marker file: the mirror is corrupt and must be rebuilt."""
+# entries of tree objects that are cached, about 15 MB; unchanged folders of two commits are the same object
+_CACHED_ENTRIES = 50_000
+# what a tree object of any size counts, in entries: each commit adds one for every folder above a changed file
+_TREE_OVERHEAD = 20
+_CACHED_COMMITS = 256
+_MAX_TREE = 64 << 20
+
+
+class ParsedCommit(NamedTuple):
+    """A commit's metadata, apart from its files, which are below the tree object ``tree``."""
+
+    commit: Commit
+    tree: str
+
+
+class TooLarge(Exception):
+    """An object has more bytes than its reader may load; ``size`` says how many."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+class ObjectReader:
+    """
+    Read objects by id, through one ``git cat-file --batch`` process that is started on demand and ended by ``close``.
+
+    Objects never change, so parsed trees and commits are cached. Safe for use from several threads. ``on_start`` is
+    called when a process is started.
+    """
+
+    def __init__(self, git_dir: str | Path, on_start: Callable[[ObjectReader], None] = lambda reader: None) -> None:
+        self.git_dir = Path(git_dir)
+        self._on_start = on_start
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._trees: OrderedDict[str, TreeObject] = OrderedDict()
+        self._cached_entries = 0
+        self._commits: OrderedDict[str, ParsedCommit] = OrderedDict()
+
+    def commit(self, id: str) -> ParsedCommit:
+        """Return a commit; raise SourceUnavailable when the mirror does not have it."""
+        parsed = self.find_commit(id)
+        if parsed is None:
+            raise self._corrupt(f"commit {id[:12]} cannot be read from the mirror")
+        return parsed
+
+    def find_commit(self, id: str) -> ParsedCommit | None:
+        """Return a commit, None when the mirror does not have it."""
+        with self._lock:
+            known = self._commits.get(id)
+            content = self._find(id, b"commit", _MAX_TREE) if known is None else None
+            if content is not None:
+                known = self._commits[id] = ParsedCommit(*parse_commit(id, content))
+                if len(self._commits) > _CACHED_COMMITS:
+                    self._commits.popitem(last=False)
+            return known
+
+    def has_commit(self, id: str, *, with_files: bool = True) -> bool:
+        """Return whether a commit is in the repository now, with the list of its files; nothing cached counts."""
+        with self._lock:
+            content = self._find(id, b"commit", _MAX_TREE)
+        return content is not None and not (with_files and self.find_tree(parse_commit(id, content)[1]) is None)
+
+    def tree(self, id: str) -> TreeObject:
+        """Return the entries of a folder by name; raise SourceUnavailable when the mirror does not have it."""
+        entries = self.find_tree(id)
+        if entries is None:
+            raise self._corrupt("a folder of the commit is damaged or missing in the mirror")
+        return entries
+
+    def find_tree(self, id: str) -> TreeObject | None:
+        """Return the entries of a folder by name, None when the mirror does not have it."""
+        with self._lock:
+            known = self._trees.get(id)
+            if known is not None:
+                self._trees.move_to_end(id)
+                return known
+            content = self._find(id, b"tree", _MAX_TREE)
+            try:
+                return self._cache(id, TreeObject(content, len(id) // 2)) if content is not None else None
+            except ValueError:  # git checks only the hash, so a server may send any content as a tree
+                return None
+
+    def blob(self, id: str, limit: int) -> bytes:
+        """Return the content of a file; raise TooLarge past the limit, SourceUnavailable when it cannot be read."""
+        with self._lock:
+            content = self._find(id, b"blob", limit)
+        if content is None and request(self.git_dir, id):
+            raise SourceUnavailable(
+                "the file is large and was not fetched yet", hint="it is fetched by the next attempt"
+            )
+        if content is None:
+            raise self._corrupt("the object of this file is damaged or missing in the mirror")
+        return content
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the process, a later read starts another; without ``wait`` only when no read is running."""
+        if self._lock.acquire(blocking=wait):
+            try:
+                self._stop()
+            finally:
+                self._lock.release()
+
+    def __del__(self) -> None:  # a tree of the command line has a reader of its own, which nothing closes
+        if getattr(self, "_process", None) is not None:
+            self._stop()
+
+    def _cache(self, id: str, entries: TreeObject) -> TreeObject:
+        self._trees[id] = entries
+        self._cached_entries += len(entries) + _TREE_OVERHEAD
+        while self._cached_entries > _CACHED_ENTRIES and len(self._trees) > 1:
+            self._cached_entries -= len(self._trees.popitem(last=False)[1]) + _TREE_OVERHEAD
+        return entries
+
+    def _corrupt(self, reason: str) -> SourceUnavailable:
+        mark_corrupt(self.git_dir)
+        return SourceUnavailable(reason)
+
+    def _find(self, id: str, kind: bytes, limit: int) -> bytes | None:
+        """Return the content of an object, None when it is missing, of another kind, or cannot be read."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(id.encode() + b"\n")
+            process.stdin.flush()
+            header = process.stdout.readline().split()
+            if len(header) == 2:  # "ID missing"
+                return None
+            if len(header) == 3 and header[1] == kind and int(header[2]) > limit:
+                self._stop()  # rather than read all of it
+                raise TooLarge(int(header[2]))
+            if len(header) == 3 and header[1] == kind:
+                content = process.stdout.read(int(header[2]))
+                if process.stdout.read(1):  # else git gave up on the way
+                    return content
+        except OSError:  # the process has ended, such as at a pack that cannot be read
+            pass
+        self._stop()
+        return None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._process = subprocess.Popen(
+            ["git", "--git-dir", str(self.git_dir), "cat-file", "--batch"],  # it sees packs that a later fetch adds
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(()),
+        )
+        self._on_start(self)
+        return self._process
+
+    def _stop(self) -> None:
+        process = self._process
+        self._process = None
+        if process is not None:
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):  # a write that failed is still in the buffer
+                        stream.close()
+            process.kill()
+            process.wait()
+
+
+def mark_corrupt(git_dir: Path) -> None:
+    """Mark an own mirror as corrupt, for the next fetch; other repositories are left alone."""
+    if (git_dir / AUTHORIZED).exists():
+        with contextlib.suppress(OSError):
+            (git_dir / CORRUPT).touch()
+
+
+def changed_paths(reader: ObjectReader, old_commit: str, new_commit: str) -> frozenset[str] | None:
+    """
+    Return the paths of files, links and submodules that differ between two commits, None when one is not here.
+
+    Only folders that differ are read, so the cost follows the size of the change.
+    """
+    old = reader.find_commit(old_commit)
+    new = reader.find_commit(new_commit)
+    if old is None or new is None:
+        return None
+    try:
+        return frozenset(_differences(reader, "", _folder(old.tree), _folder(new.tree)))
+    except SourceUnavailable:  # a damaged folder: the next fetch rebuilds the mirror, and until then all may differ
+        return None
+
+
+def _folder(id: str) -> TreeEntry:
+    return TreeEntry(Entry.FOLDER, id)
+
+
+def _differences(reader: ObjectReader, path: str, old: TreeEntry | None, new: TreeEntry | None) -> Iterator[str]:
+    """Yield the paths at or below a path whose entries differ."""
+    pending = [(path, old, new)]  # a list, since a hostile tree may be nested deeper than Python recurses
+    while pending:
+        path, old, new = pending.pop()
+        if old == new:  # equal ids: everything below is equal too
+            continue
+        if path and (_is_other_than_folder(old) or _is_other_than_folder(new)):
+            yield path
+        old_entries = _entries(reader, old)
+        new_entries = _entries(reader, new)
+        prefix = f"{path}/" if path else ""
+        pending += [
+            (f"{prefix}{name}", old_entries.get(name), new_entries.get(name))
+            for name in old_entries.differing(new_entries)
+        ]
+
+
+def _is_other_than_folder(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.kind is not Entry.FOLDER
+
+
+def _entries(reader: ObjectReader, entry: TreeEntry | None) -> TreeObject:
+    return reader.tree(entry.id) if entry is not None and entry.kind is Entry.FOLDER else TreeObject()

@@ -1,0 +1,57 @@
+"""Requests are counted by verb, resource and code, whatever the objects are called."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import REGISTRY
+
+from gitsync.cluster.client import Client, resource_of
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.errors import ClusterUnavailable, Rejected
+from gitsync.sandbox.server import Sandbox
+from tests.cluster.factories import config_map
+
+
+@pytest.mark.parametrize(
+    ("path", "resource", "is_one"),
+    [
+        ("/api/v1/namespaces/shop/configmaps/a", "configmaps", True),
+        ("/api/v1/namespaces/shop/configmaps", "configmaps", False),
+        ("/apis/apps/v1/deployments", "deployments.apps", False),
+        ("/apis/apps/v1/namespaces/shop/deployments/web/status", "deployments.apps/status", True),
+        ("/api/v1/namespaces/shop", "namespaces", True),
+        ("/api/v1/namespaces/shop/status", "namespaces/status", True),
+        ("/api/v1/namespaces", "namespaces", False),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles/a", "clusterroles.rbac.authorization.k8s.io", True),
+        ("/apis/apps/v1", "discovery", True),
+        ("/apis", "discovery", True),
+        ("/api", "discovery", True),
+        ("/openapi/v3/apis/apps/v1", "openapi", True),
+    ],
+)
+def test_a_path_gives_its_resource_and_no_name(path: str, resource: str, is_one: bool) -> None:
+    assert resource_of(path) == (resource, is_one)
+
+
+def counted(verb: str, resource: str, code: str) -> float:
+    labels = {"verb": verb, "resource": resource, "code": code}
+    return REGISTRY.get_sample_value("gitsync_api_requests_total", labels) or 0.0
+
+
+def test_requests_are_counted_with_their_codes(client: Client, cluster: KubernetesCluster, server: Sandbox) -> None:
+    wanted = [("apply", "200"), ("apply", "201"), ("list", "200"), ("get", "404"), ("watch", "200"), ("list", "none")]
+    before = {pair: counted(pair[0], "configmaps", pair[1]) for pair in wanted}
+    cluster.apply(config_map(x="1"), manager="m")
+    cluster.apply(config_map(x="2"), manager="m")
+    page = client.get("/api/v1/namespaces/default/configmaps")
+    with pytest.raises(Rejected):
+        client.get("/api/v1/namespaces/default/configmaps/absent")
+    query = {"watch": "true", "resourceVersion": page["metadata"]["resourceVersion"]}
+    client.stream("/api/v1/configmaps", query).close()
+    server.stop()
+    with pytest.raises(ClusterUnavailable):
+        client.get("/api/v1/configmaps")
+    after = {pair: counted(pair[0], "configmaps", pair[1]) for pair in wanted}
+    assert {pair: after[pair] - before[pair] for pair in wanted} == dict.fromkeys(wanted, 1.0)
+    labels = {"verb": "apply", "resource": "configmaps"}
+    assert (REGISTRY.get_sample_value("gitsync_api_request_duration_seconds_count", labels) or 0) >= 2
