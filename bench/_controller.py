@@ -18,8 +18,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gitsync.cli.processes.controller import further_processes
-from gitsync.cli.processes.reports import reports_of
+from gitsync.cli.further_processes import further_processes, reports_of
 from gitsync.ports import OtherProcesses, no_others
 from gitsync.server.metrics.processes import process_text
 from gitsync.settings import Settings

@@ -300,7 +300,7 @@ def _further(pid: int) -> float:
 
 def _is_controller(pid: int) -> bool:
     with suppress(FileNotFoundError, ProcessLookupError):
-        return b"gitsync.cli.processes" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"gitsync.cli.further_processes" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

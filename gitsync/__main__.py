@@ -17,10 +17,9 @@ def main() -> None:
     match sys.argv[1:]:
         case ["build", *paths] if paths and not any(path.startswith("-") for path in paths):
             gc.disable()  # builds create many objects and hardly a cycle, and then the process ends
-            from gitsync.cli.builds import print_builds
+            from gitsync.cli.builds import BuildOptions, print_builds
             from gitsync.cli.errors import exit_on_error
             from gitsync.cli.output import BuildFormat
-            from gitsync.cli.rendering.build_options import BuildOptions
 
             try:
                 exit_on_error(print_builds)(paths, BuildOptions(), BuildFormat.YAML, check=False)

@@ -1,18 +1,24 @@
-"""Render paths and print their manifests: ``gitsync build`` without its options, which take long to import."""
+"""Render paths and print their manifests: ``gitsync build`` without the option parser, which takes long to import."""
 
 from __future__ import annotations
 
+import contextlib
+import marshal
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
-from gitsync.cli.parallel import map_forked
-from gitsync.cli.rendering.build_options import BuildOptions
-from gitsync.errors import GitsyncError, one_line
+from gitsync.errors import GitsyncError, InvalidInput, one_line
+from gitsync.render.build import Build, build
 from gitsync.render.yaml.writer import write_all
 from gitsync.source.local import LocalTarget, open_path
+
+TaskOutput: TypeAlias = tuple[str, ...]
+"""The result of one task: a tuple of strings."""
+_LENGTH_BYTES: Final = 8
 
 
 def print_builds(paths: Sequence[str], options: BuildOptions, output: BuildFormat, check: bool) -> Exit:
@@ -71,3 +77,81 @@ def _check(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
     from gitsync.cli.check import problems  # it loads the schemas of Kubernetes, which a plain build does not need
 
     return problems(place, options)
+
+
+class BuildOptions(NamedTuple):
+    """
+    The Git revision to render (empty: the files on disk), the renderer, and whether loads are restricted.
+
+    ``remotes`` are the URLs of other repositories, with ``*``, whose folders a kustomization may name.
+    """
+
+    revision: str = ""
+    renderer: str = "Auto"
+    load_restrictions: bool = True
+    remotes: tuple[str, ...] = ()
+
+    def render(
+        self, place: LocalTarget, *, provenance: bool = False, faults: list[InvalidInput] | None = None
+    ) -> Build:
+        """Return what a path renders to."""
+        render = partial(
+            build,
+            path=place.path,
+            renderer=self.renderer,
+            load_restrictions=self.load_restrictions,
+            provenance=provenance,
+            faults=faults,
+        )
+        if not self.remotes:
+            return render(place.tree)
+        from gitsync.cli.remotes import render_with_remotes  # it loads Git, which a plain build does not need
+
+        return render_with_remotes(place.tree, render, self.remotes, faults)
+
+
+def map_forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[TaskOutput]:
+    """
+    Yield ``work(item)`` for each item, in order, computed in forked processes. ``work`` must be free of side effects.
+
+    Forked processes share the modules that are loaded. Items of a process that ended early are computed here.
+    """
+    count = min(len(items), os.cpu_count() or 1)
+    with contextlib.ExitStack() as stack:
+        replies = (
+            [stack.enter_context(_forked(work, items[start::count])) for start in range(count)] if count > 1 else []
+        )
+        for index, item in enumerate(items):
+            result = _read(replies[index % count]) if replies else None
+            yield work(item) if result is None else result
+
+
+@contextlib.contextmanager
+def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[BinaryIO]:
+    """Fork a process that computes the results of some items, and yield the pipe that it writes them to."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        with contextlib.suppress(BaseException), os.fdopen(writing, "wb") as replies:
+            for item in items:
+                body = marshal.dumps(work(item))
+                replies.write(len(body).to_bytes(_LENGTH_BYTES) + body)
+                replies.flush()
+        os._exit(0)  # what the parent has opened must not be closed or flushed twice
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as replies:
+            yield replies
+    finally:
+        os.waitpid(child, 0)
+
+
+def _read(replies: BinaryIO) -> TaskOutput | None:
+    """Return the next result, None when the process has ended."""
+    body = replies.read(int.from_bytes(replies.read(_LENGTH_BYTES)))
+    try:
+        result: TaskOutput = marshal.loads(body)
+    except (EOFError, ValueError):
+        return None
+    return result

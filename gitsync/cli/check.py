@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitsync.cli.rendering.build_options import BuildOptions
+from gitsync.cli.builds import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import Problem, check_manifests, validate
 from gitsync.kube.field_path import follow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gitsync.cli.dashboard_client import Dashboard
+from gitsync.cli.dashboard import Dashboard
 from gitsync.cli.evaluation import Evaluation, Evaluator
 from gitsync.cli.options import Target
 from gitsync.cli.output import say

@@ -16,15 +16,9 @@ from gitsync.cli.commands import SUMMARIES
 _MODULE_OF = {
     "resume": "suspend",
     "unpin": "pin",
-    "appset": "applicationsets.appset",
-    "eval": "evaluations.eval",
-    "install": "setup.install",
-    "doctor": "setup.doctor",
-    "completion": "setup.completion",
-    "policy": "setup.policy",
-    "webhook": "setup.webhook",
 }
-"""Commands in a module of another name: that of the command that they undo, or one of a sub-package."""
+"""Commands in the module of the command that they undo."""
+_COMPLETE = "_GITSYNC_COMPLETE"
 
 
 class LazyGroup(TyperGroup):
@@ -36,15 +30,9 @@ class LazyGroup(TyperGroup):
         return name, load_command(str(name)), rest
 
 
-_COMPLETE = "_GITSYNC_COMPLETE"
-_QUERIES = frozenset({"agents", "changes", "objects", "top", "tree", "events", "logs", "mcp"})
-"""Commands that read the API of the dashboard."""
-
-
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Return a command by importing its module: the function of its name there, or the group that it is."""
-    folder = "queries" if name in _QUERIES else "commands"
-    target = getattr(import_module(f"gitsync.cli.{folder}.{_MODULE_OF.get(name, name)}"), name)
+    target = getattr(import_module(f"gitsync.cli.commands.{_MODULE_OF.get(name, name)}"), name)
     if not isinstance(target, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(target)

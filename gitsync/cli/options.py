@@ -79,6 +79,14 @@ UsersFile = Annotated[
     ),
 ]
 Host = Annotated[str, typer.Option(envvar="GITSYNC_WEB_HOST", help="The address that the dashboard listens on.")]
+LoadRestrictor = Annotated[bool, typer.Option(help="Reject files outside the kustomization's folder.")]
+Remotes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remote", metavar="URL", help="A repository, with *, whose folders a kustomization may name by URL."
+    ),
+]
+Revision = Annotated[str, typer.Option("--rev", help="Read this Git revision instead of the files on disk.")]
 
 
 class RendererName(StrEnum):
@@ -95,14 +103,6 @@ Renderer = Annotated[
         help="Kustomize, Plain (all manifests as they are), or Auto: Kustomize where there is a kustomization file."
     ),
 ]
-LoadRestrictor = Annotated[bool, typer.Option(help="Reject files outside the kustomization's folder.")]
-Remotes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--remote", metavar="URL", help="A repository, with *, whose folders a kustomization may name by URL."
-    ),
-]
-Revision = Annotated[str, typer.Option("--rev", help="Read this Git revision instead of the files on disk.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from gitsync.errors import one_line
 from gitsync.server.rows.words import words
+
+STYLES = {
+    "Synced": "green",
+    "Healthy": "green",
+    "Succeeded": "green",
+    "OutOfSync": "yellow",
+    "Progressing": "blue",
+    "Suspended": "dim",
+    "Held": "yellow",
+    "Drifted": "yellow",
+    "Degraded": "red",
+    "Failed": "red",
+    "Missing": "yellow",
+    "Dangerous": "red",
+}
+_STATES = frozenset({"sync", "health", "phase", "state", "outcome", "class"})
+"""Columns that tables show in the words of the pages; JSON and YAML have the names of the API."""
+_PERIOD = 1.0
+"""Seconds between two reads."""
 
 
 class Exit(IntEnum):
@@ -43,26 +63,6 @@ class BuildFormat(StrEnum):
 
     YAML = "yaml"
     JSON = "json"
-
-
-STYLES = {
-    "Synced": "green",
-    "Healthy": "green",
-    "Succeeded": "green",
-    "OutOfSync": "yellow",
-    "Progressing": "blue",
-    "Suspended": "dim",
-    "Held": "yellow",
-    "Drifted": "yellow",
-    "Degraded": "red",
-    "Failed": "red",
-    "Missing": "yellow",
-    "Dangerous": "red",
-}
-
-
-_STATES = frozenset({"sync", "health", "phase", "state", "outcome", "class"})
-"""Columns that tables show in the words of the pages; JSON and YAML have the names of the API."""
 
 
 def to_json(value: Any) -> str:
@@ -172,3 +172,22 @@ def say(text: str, style: str = "", *, is_warning: bool = False) -> None:
         Console(file=file, highlight=False, markup=False, soft_wrap=True).print(shown, style=style)
     else:
         print(shown, file=file, flush=True)  # the reader of the pipe waits for this line
+
+
+def repeat(
+    rows: Callable[[], Sequence[Mapping[str, Any]]],
+    columns: Sequence[str],
+    output: Format,
+    *,
+    key: str | Sequence[str],
+) -> NoReturn:
+    """Print the rows, and afterwards each new or changed row, until the process is interrupted."""
+    known: list[Mapping[str, Any]] = []
+    is_first = True
+    while True:
+        found = list(rows())
+        fresh = [row for row in found if row not in known]
+        if fresh or is_first:
+            show(fresh, columns, output, key=key, header=is_first)
+        known, is_first = found, False
+        time.sleep(_PERIOD)

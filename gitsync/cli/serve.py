@@ -15,11 +15,10 @@ from typing import Any
 import uvicorn
 from pydantic import SecretStr
 
-from gitsync.cli.dashboard_client import address_file, local_token
+from gitsync.cli.dashboard import address_file, local_token
 from gitsync.cli.data_lock import lock_data
+from gitsync.cli.further_processes import further_processes, reports_of
 from gitsync.cli.output import say
-from gitsync.cli.processes.controller import further_processes
-from gitsync.cli.processes.reports import reports_of
 from gitsync.errors import InvalidInput
 from gitsync.files import PUBLIC, write_file
 from gitsync.runtime.logs import configure

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import Revision, controller_revision, revision_of, stored_revision
 from gitsync.agents.model.agent import parse_agent
-from gitsync.cli.queries.agent_revisions import revision_rows
+from gitsync.cli.agent_revisions import revision_rows
 from gitsync.objects.manifest import Manifest
 from tests.agents.factories import agent
 

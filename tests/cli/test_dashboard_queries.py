@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gitsync.cli.commands.logs import new_lines
 from gitsync.cli.output import Format, say, show
-from gitsync.cli.queries.logs import new_lines
 from tests.cli.conftest import Commands, Shop, process, running
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.commands.setup.demo_steps import Demo, steps
+from gitsync.cli.commands.demo import Demo, steps
 
 README = Path(__file__).parents[2] / "README.md"
 WORDS = ("commit", "hand", "prompt", "revert", "break it")

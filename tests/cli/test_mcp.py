@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gitsync.cli.dashboard_client import Dashboard
-from gitsync.cli.queries.mcp import tools
+from gitsync.cli.commands.mcp import tools
+from gitsync.cli.dashboard import Dashboard
 from gitsync.errors import Refused
 from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.parallel import TaskOutput, map_forked
+from gitsync.cli.builds import TaskOutput, map_forked
 from gitsync.errors import InvalidInput
 
 HERE = os.getpid()

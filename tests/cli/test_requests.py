@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gitsync.cli.dashboard_client import address_file
+from gitsync.cli.dashboard import address_file
 from gitsync.cli.options import load_settings
 from gitsync.cli.serve import access_of
 from gitsync.server.app import create_app

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
+from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
+from gitsync.cli.dashboard import connect as dashboard
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import audit_request, user_name
 from gitsync.cli.options import DATA, Data, Kubeconfig, Output, Reason, Requester, ServerUrl, Target, TokenFile
 from gitsync.cli.output import Exit, Format, say
-from gitsync.cli.queries.agent_prompts import show_prompts
-from gitsync.cli.queries.agent_revisions import show_revisions
-from gitsync.cli.queries.connection import connect as dashboard
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, VERSION

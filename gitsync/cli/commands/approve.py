@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import request_sync
-from gitsync.cli.dashboard_client import DashboardAddress
+from gitsync.cli.dashboard import DashboardAddress
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.held_plan import held_plan, review_at_dashboard, selected

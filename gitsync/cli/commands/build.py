@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.builds import print_builds
+from gitsync.cli.builds import BuildOptions, print_builds
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import LoadRestrictor, Remotes, Renderer, RendererName, Revision
 from gitsync.cli.output import BuildFormat, Exit
-from gitsync.cli.rendering.build_options import BuildOptions
 
 
 @exit_on_error

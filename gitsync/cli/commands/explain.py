@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from gitsync.cli.builds import BuildOptions
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import LoadRestrictor, Output, Remotes, Renderer, RendererName, Revision
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.rendering.build_options import BuildOptions
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path, show_path
 from gitsync.objects.manifest import Manifest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gitsync.cli.agent_revisions import verdicts
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluation, Evaluator
 from gitsync.cli.options import (
@@ -22,7 +23,6 @@ from gitsync.cli.options import (
 )
 from gitsync.cli.output import Exit, Format, say, show, show_one
 from gitsync.cli.plan_output import COLUMNS, drifted, field_row, print_steps, rows_of
-from gitsync.cli.queries.agent_revisions import verdicts
 from gitsync.objects.change import Change, Decision
 from gitsync.objects.manifest import at
 from gitsync.render.provenance.recorder import FieldSetter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.cli.dashboard_client import DashboardAddress
+from gitsync.cli.dashboard import DashboardAddress
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.held_plan import held_plan, review_at_dashboard

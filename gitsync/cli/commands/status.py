@@ -8,8 +8,7 @@ from typing import Any
 from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import DATA, NAMESPACE, AnyName, AnyNamespace, Data, Kubeconfig, Output, Target, Watch
-from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.watch import repeat
+from gitsync.cli.output import Exit, Format, repeat, say, show
 from gitsync.cluster.client import Client
 from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at

@@ -1,0 +1,179 @@
+"""Evaluate agents: run those of a folder in a sandbox, send the cases to them, and judge the answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from xml.etree import ElementTree
+
+from gitsync.agents.evaluation.cases import Case, failure
+from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge, question
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.evaluation import Evaluation
+from gitsync.cli.options import load_settings
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
+from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.files import PUBLIC, write_file
+from gitsync.integrations.agent_evaluation import ask_judge, send
+from gitsync.objects.keys import VERSION
+from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.ref import ref_of
+from gitsync.plan.order import stage_of
+from gitsync.sandbox.processes.images import read_images
+from gitsync.sandbox.server import Sandbox
+from gitsync.wiring import build_controller
+
+JUDGE_KEY = "GITSYNC_JUDGE_KEY"
+"""The environment variable with the key for the model that judges."""
+_MANAGER = "gitsync-eval"
+_CLUSTER_SCOPED = frozenset({"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"})
+_PATIENCE = 180.0
+_PERIOD = 0.2
+
+
+def evaluate(cases: Sequence[Case], settings: Evaluation, url: str, serving: str = "") -> Verdict:
+    """Return the verdict on the agent at a URL, compared with the one that serves, where there is one."""
+    asker = Asker(settings)
+    before = bool(serving) and asker.reaches(cases[0], serving)
+    return judge(settings, [_result(asker, case, url, serving if before else "") for case in cases])
+
+
+class Asker:
+    """Ask agents, and the model that judges their answers, within the limits of an evaluation."""
+
+    def __init__(self, settings: Evaluation) -> None:
+        self._settings = settings
+        self._began, self._calls, self._tokens = time.monotonic(), 0, 0
+
+    def reaches(self, case: Case, url: str) -> bool:
+        """Whether an agent answers."""
+        self._calls += 1
+        try:
+            self._tokens += send(url, case.input, self._settings.timeout_seconds).tokens
+        except ClusterUnavailable:
+            return False
+        return True
+
+    def failure(self, case: Case, url: str) -> str:
+        """Return why the agent at a URL fails a case, empty where it passes."""
+        try:
+            self._spend()
+            answer = send(url, case.input, self._settings.timeout_seconds)
+            self._tokens += answer.tokens
+            return failure(case, answer, partial(self._grade, case) if self._settings.judge else None)
+        except (ClusterUnavailable, InvalidInput) as error:
+            return str(error)
+
+    def _grade(self, case: Case, rubric: str, text: str) -> str:
+        if self._settings.judge is None:
+            raise ValueError("no model judges")
+        self._spend()
+        key, seconds = os.environ.get(JUDGE_KEY, ""), self._settings.timeout_seconds
+        why, tokens = ask_judge(self._settings.judge, key, question(rubric, case.input, text), seconds)
+        self._tokens += tokens
+        return why
+
+    def _spend(self) -> None:
+        """Count a call; raise InvalidInput that names the limit that is reached."""
+        limits, seconds = self._settings.limits, time.monotonic() - self._began
+        used = {"seconds": (seconds, limits.seconds), "calls": (self._calls, limits.calls)}
+        for name, (count, most) in {**used, "tokens": (self._tokens, limits.tokens)}.items():
+            if most is not None and count >= most:
+                raise InvalidInput(f"not asked: the limit of {most} {name} is reached", location="limits")
+        self._calls += 1
+
+
+def _result(asker: Asker, case: Case, url: str, serving: str) -> CaseResult:
+    message = asker.failure(case, url)
+    was_passed = not asker.failure(case, serving) if serving else None
+    return CaseResult(case.name, not message, was_passed, message)
+
+
+def write_junit(path: Path, verdicts: dict[str, Verdict]) -> None:
+    """Write verdicts by agent as JUnit XML, a suite for each agent."""
+    root = ElementTree.Element("testsuites")
+    for agent, verdict in verdicts.items():
+        failed = sum(not one.is_passed for one in verdict.results)
+        counts = {"name": agent, "tests": str(len(verdict.results)), "failures": str(failed)}
+        suite = ElementTree.SubElement(root, "testsuite", counts)
+        for one in verdict.results:
+            case = ElementTree.SubElement(suite, "testcase", classname=agent, name=one.name)
+            if not one.is_passed:
+                ElementTree.SubElement(case, "failure", message=one.message)
+    write_file(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), PUBLIC)
+
+
+@contextlib.contextmanager
+def running_agents(
+    manifests: Sequence[Manifest], agents: Sequence[Agent], images: Path | None
+) -> Iterator[dict[str, str]]:
+    """Run what a folder renders to, and yield the URLs of these Agents by name once they are ready."""
+    table = read_images(images or Path(str(files("gitsync.demo_agents") / "images.yaml")))
+    with tempfile.TemporaryDirectory(prefix="gitsync-eval-") as folder, Sandbox(images=table) as sandbox:
+        kubeconfig = sandbox.kubeconfig(Path(folder) / "kubeconfig")
+        client = Client(Connection(str(kubeconfig)))
+        cluster = KubernetesCluster(client)
+        CrdInstaller(cluster, install=True).start()
+        _create_namespace(cluster, "gitsync")  # for the Lease of the controller
+        controller = build_controller(load_settings(kubeconfig=str(kubeconfig), data=Path(folder) / "data"))
+        controller.start()
+        try:
+            _apply(cluster, manifests)
+            _wait(cluster, agents)
+            os.environ["http_proxy"] = sandbox.proxy_url  # how urllib finds the Services of the sandbox
+            yield {
+                one.name: f"http://{one.name}.{_namespace(one.namespace)}:{one.spec.runtime.port}/" for one in agents
+            }
+        finally:
+            os.environ.pop("http_proxy", None)
+            controller.stop()
+            client.close()
+
+
+def _apply(cluster: KubernetesCluster, manifests: Sequence[Manifest]) -> None:
+    given = sorted(map(_unchecked, manifests), key=lambda one: stage_of(ref_of(one).of))
+    known = {ref_of(one).name for one in given if one.get("kind") == "Namespace"}
+    for name in sorted({_namespace(ref_of(one).namespace) for one in given} - known):
+        _create_namespace(cluster, name)
+    for manifest in given:
+        cluster.apply(manifest, manager=_MANAGER)
+
+
+def _create_namespace(cluster: KubernetesCluster, name: str) -> None:
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, manager=_MANAGER)
+
+
+def _unchecked(manifest: Manifest) -> Manifest:
+    """Return a manifest with a namespace, an Agent without the evaluation that this command does itself."""
+    spec = manifest.get("spec")
+    if manifest.get("kind") == "Agent" and isinstance(spec, dict):
+        manifest = {**manifest, "spec": {name: value for name, value in spec.items() if name != "evaluation"}}
+    if manifest.get("kind") in _CLUSTER_SCOPED:
+        return manifest
+    return {**manifest, "metadata": {**metadata_of(manifest), "namespace": _namespace(ref_of(manifest).namespace)}}
+
+
+def _namespace(name: str) -> str:
+    return name or "default"
+
+
+def _wait(cluster: KubernetesCluster, agents: Sequence[Agent]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    for agent in agents:
+        ref = agent.ref
+        while True:
+            live = cluster.read(ref._replace(namespace=_namespace(ref.namespace)), VERSION)
+            if at(live, "status", "phase") == "Running":
+                break
+            if time.monotonic() > deadline:
+                why = [one.get("message", "") for one in at(live, "status", "conditions", default=[])]
+                raise ClusterUnavailable(f"{agent.name} is not ready: {'; '.join(filter(None, why))}")
+            time.sleep(_PERIOD)

@@ -1,0 +1,176 @@
+"""ChildProcess: a process that runs as long as this one, and is started again when it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import IO
+
+_log = logging.getLogger(__name__)
+_RESTART_DELAY = 5.0
+"""Seconds between the end of a process and its next start."""
+_POLL = 0.2
+"""Seconds between two checks that a process runs."""
+_STOP_SECONDS = 60.0
+"""Seconds after which a process that does not stop is killed."""
+_CHUNK = 1 << 20
+_MOST_OPEN = 100
+"""Questions without an answer after which a process gets no more of them, as its input would fill."""
+
+
+class ChildProcess:
+    """
+    Run a command that gets ``message`` as the first line of its standard input, and stops when that input ends.
+
+    The system ends the input however this process ends. The child has a session of its own, so that Ctrl-C in a
+    terminal reaches only this process, which then stops it in order. Further lines of its input are questions, which
+    it answers on its standard output.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], message: bytes, *, delay: float = _RESTART_DELAY) -> None:
+        self._name = name
+        self._command = tuple(command)
+        self._message = message
+        self._delay = delay
+        self._stopped = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._questions: Questions | None = None
+        self._asking = threading.Lock()
+        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    @property
+    def id(self) -> int | None:
+        """The id of the process, None before its start."""
+        return self._process.pid if self._process is not None else None
+
+    def ask(self, seconds: float) -> bytes | None:
+        """Return the line by which the process answers a line; None where it does not, in time."""
+        with self._asking:
+            return self._questions.ask(seconds) if self._questions is not None else None
+
+    def start(self) -> None:
+        """Start the process, and the thread that keeps it."""
+        self._process = self._begin()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the input of the process, and return once it has ended."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended already
+            process.stdin.write(self._message + b"\n")
+            process.stdin.flush()
+        self._questions = Questions(process)
+        return process
+
+    def _keep(self) -> None:
+        while self._process is not None and self._has_failed(self._process):
+            _log.warning("%s ended with code %s and is started again", self._name, self._process.returncode)
+            self._end(self._process)
+            if self._stopped.wait(self._delay):
+                return
+            try:
+                self._process = self._begin()
+            except OSError as error:  # such as a limit of processes: the next attempt may succeed
+                _log.warning("%s cannot be started: %s", self._name, error)
+
+    def _has_failed(self, process: subprocess.Popen[bytes]) -> bool:
+        """Return True once the process has ended by itself, False once it was stopped."""
+        while not self._stopped.wait(_POLL):
+            if process.poll() is not None:
+                return True
+        self._end(process)
+        return False
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """End input and output of a process, and return once it has ended."""
+        with self._asking:
+            self._questions = None
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    pipe.close()  # type: ignore[union-attr]
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Questions:
+    """
+    Ask a process, by one thread at a time; a question is a number, and its answer a line that begins with it.
+
+    So an answer that comes too late is not taken for that of the next question.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._asked = self._answered = 0
+        self._rest = b""
+
+    def ask(self, seconds: float) -> bytes | None:
+        """Return the answer to a question; None where the process has ended or does not answer in time."""
+        give_up, given = time.monotonic() + seconds, self._process.stdin
+        if given is None:
+            return None
+        try:
+            self._answer(b"", 0.0)  # reads those that came too late
+            if self._asked - self._answered >= _MOST_OPEN:
+                return None
+            self._asked += 1
+            number = b"%d" % self._asked
+            given.write(number + b"\n")
+            given.flush()
+            return self._answer(number, give_up)
+        except (OSError, ValueError):  # it has ended, or is being stopped
+            return None
+
+    def _answer(self, number: bytes, give_up: float) -> bytes | None:
+        while (line := self._line(give_up)) is not None:
+            found, _, answer = line.partition(b" ")
+            self._answered = int(found)
+            if found == number:
+                return answer
+        return None
+
+    def _line(self, give_up: float) -> bytes | None:
+        output = self._process.stdout
+        while output is not None and b"\n" not in self._rest:
+            if not _is_readable(output, give_up - time.monotonic()):
+                return None
+            chunk = os.read(output.fileno(), _CHUNK)
+            if not chunk:
+                return None
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+
+def answer_until_end(given: Iterable[bytes], output: IO[bytes], report: Callable[[], bytes]) -> None:
+    """Answer each question by a report without line breaks, until the input ends or no one reads the answers."""
+    with suppress(BrokenPipeError):
+        for line in given:
+            output.write(line.strip() + b" " + report() + b"\n")
+            output.flush()
+
+
+def _is_readable(output: IO[bytes], seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(output, select.POLLIN)
+    return bool(poll.poll(max(seconds, 0.0) * 1000))

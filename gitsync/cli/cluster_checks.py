@@ -1,0 +1,231 @@
+"""Checks of a cluster: its version and clock, the definitions, the rights of the controller, and each Application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gitsync.apply.change import impersonated
+from gitsync.cli.adapters import DirectLiveCache
+from gitsync.cli.machine_checks import Finding, missing, ok, warning
+from gitsync.cluster.client import Client
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import INSTALL_HINT
+from gitsync.crds import definitions, is_current
+from gitsync.errors import GitsyncError, Rejected
+from gitsync.kube.kinds import defined_kind
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import APPLICATION, VERSION
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.ports import Source
+from gitsync.sync.credentials import credentials_of
+
+_SKEW_SECONDS = 10
+_OLDEST = (1, 28)
+"""The oldest version whose server-side apply and discovery the tests cover."""
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+READ = ("get", "list", "watch")
+WRITE = ("get", "create", "patch", "delete")
+
+
+def cluster_findings(client: Client, namespace: str, now: Callable[[], datetime]) -> Iterator[Finding]:
+    """Yield the findings about the API server; raise ClusterUnavailable when it does not answer."""
+    yield _version(client)
+    yield _clock(client, now)
+    cluster = KubernetesCluster(client)
+    for definition in definitions():
+        yield _definition(cluster, definition)
+    yield namespace_finding(cluster, namespace, "namespace of the controller")
+
+
+def namespace_finding(cluster: KubernetesCluster, name: str, check: str) -> Finding:
+    """Return whether a namespace exists."""
+    try:
+        found = cluster.read(ObjectRef("", "Namespace", "", name), "v1")
+    except Rejected as error:
+        return warning(check, f"{name}: {error.message}", "let the controller get namespaces")
+    if found is None:
+        return missing(check, f"{name} does not exist", f"kubectl create namespace {name}")
+    return ok(check, name)
+
+
+def _version(client: Client) -> Finding:
+    answer = client.get("/version")
+    text = str(answer.get("gitVersion", ""))
+    major, minor = (int("".join(filter(str.isdigit, str(answer.get(key, "0")))) or 0) for key in ("major", "minor"))
+    if (major, minor) < _OLDEST:
+        return warning("Kubernetes", f"{text} is older than what is tested", "upgrade to Kubernetes 1.28 or newer")
+    return ok("Kubernetes", f"{text} at {client.host}")
+
+
+def _clock(client: Client, now: Callable[[], datetime]) -> Finding:
+    """Compare the clock with the API server's, by the time of creation of a review."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = client.send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
+    except Rejected:  # not served before Kubernetes 1.28
+        answer = {}
+    text = at(answer, "metadata", "creationTimestamp")
+    if not text:
+        return warning("clock", "the API server does not report its time", "compare the clocks yourself")
+    skew = (now() - datetime.fromisoformat(str(text))).total_seconds()
+    if abs(skew) > _SKEW_SECONDS:
+        detail = f"{skew:+.0f} s from the API server's; Leases, approvals and sync windows depend on it"
+        return missing("clock", detail, "synchronize the clocks (NTP)")
+    return ok("clock", "in step with the API server's")
+
+
+def _definition(cluster: KubernetesCluster, definition: Manifest) -> Finding:
+    of, check = defined_kind(definition), f"definition of {defined_kind(definition).kind}"
+    if cluster.resource(of.group, VERSION, of.kind) is None:
+        return missing(check, f"the cluster does not serve {of.kind} of {of.group}/{VERSION}", INSTALL_HINT)
+    try:
+        live = cluster.read(ref_of(definition), "v1")
+    except Rejected as error:
+        return warning(check, f"may not be read: {error.message}", INSTALL_HINT)
+    if live is None or not is_current(live, definition):
+        return warning(check, "is of another version of gitsync: fields may be dropped", INSTALL_HINT)
+    return ok(check, f"{of.group}/{VERSION}")
+
+
+def utc_now() -> datetime:
+    """Return the time of this machine."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Verbs on a resource, in all namespaces where ``namespace`` is empty."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        full = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{full} {self.name}".strip() + (f" in {self.namespace}" if self.namespace else "")
+
+    @property
+    def rule(self) -> str:
+        """The rule of a role that grants it."""
+        return f'{{apiGroups: ["{self.group}"], resources: ["{self.resource}"], verbs: [{", ".join(self.verbs)}]}}'
+
+
+def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: str) -> Iterator[Need]:
+    """Yield what the controller needs for its own work; ``leases_in`` is empty without replicas."""
+    for namespace in namespaces or ("",):
+        yield Need(APPLICATION.group, "applications", (*READ, "create", "patch", "update", "delete"), namespace)
+        yield Need(APPLICATION.group, "applicationsets", (*READ, "patch"), namespace)
+        yield Need(APPLICATION.group, "applicationsets/finalizers", ("update",), namespace)
+        for kind in ("applications", "applicationsets"):
+            yield Need(APPLICATION.group, f"{kind}/status", ("patch", "update"), namespace)
+    for definition in definitions() if install_crds else ():
+        name = definition["metadata"]["name"]
+        yield Need("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), name=name)
+    if leases_in:
+        yield Need("coordination.k8s.io", "leases", ("get", "list", "create", "update", "delete"), leases_in)
+
+
+class Rights:
+    """Ask the API server what the caller, or a user that it impersonates, may do; each answer is kept."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[tuple[Need, str], tuple[str, ...]] = {}
+
+    def finding(self, need: Need, check: str, *, user: str = "") -> Finding:
+        """Return whether all verbs are allowed, with the rule that is missing."""
+        denied = self.denied(need, user)
+        who = f" for {user}" if user else ""
+        if not denied:
+            return ok(check, f"{need}{who}")
+        role = "Role" if need.namespace else "ClusterRole"
+        fix = f"grant it by a {role} with {Need(need.group, need.resource, denied).rule}, or apply `gitsync install`"
+        return missing(check, f"may not {', '.join(denied)} {need}{who}", fix)
+
+    def denied(self, need: Need, user: str = "") -> tuple[str, ...]:
+        """Return the verbs that are not allowed."""
+        if (need, user) not in self._known:
+            self._known[need, user] = tuple(verb for verb in need.verbs if not self._may(verb, need, user))
+        return self._known[need, user]
+
+    def _may(self, verb: str, need: Need, user: str) -> bool:
+        resource, _, subresource = need.resource.partition("/")
+        attributes = {
+            "verb": verb,
+            "group": need.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": need.namespace,
+            "name": need.name,
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        return bool(self._client.send("POST", _REVIEWS, review, user=user)["status"].get("allowed"))
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What the checks of Applications use."""
+
+    cluster: KubernetesCluster
+    rights: Rights
+    source: Source
+    namespaces: tuple[str, ...] = ()
+    """The namespaces that the controller watches; empty: all."""
+
+
+def application_findings(checks: Checks, manifest: Manifest) -> Iterator[Finding]:
+    """Yield the findings about one Application."""
+    try:
+        app = parse_application(manifest)
+    except GitsyncError as error:
+        yield missing("Application", str(error), "correct its spec")
+        return
+    check = f"Application {app.key}"
+    yield _git_server(checks, app, f"{check}: Git")
+    if not app.destination.create_namespace:
+        yield namespace_finding(checks.cluster, app.destination.namespace, f"{check}: namespace")
+    for need, user in _needs(checks, app, Inventory.from_status(manifest.get("status") or {})):
+        yield checks.rights.finding(need, f"{check}: rights", user=user)
+
+
+def _git_server(checks: Checks, app: Application, check: str) -> Finding:
+    try:
+        credentials = credentials_of(app, checks.cluster, DirectLiveCache(checks.cluster))
+        commit = checks.source.resolve(app.source, credentials)
+    except GitsyncError as error:
+        where = f"{error.location}: " if error.location else ""
+        return missing(
+            check, f"{where}{error.message}", error.hint or "correct spec.source, or the Secret that it names"
+        )
+    return ok(check, f"{app.source.revision} is {commit[:12]}")
+
+
+def _needs(checks: Checks, app: Application, inventory: Inventory) -> Iterator[tuple[Need, str]]:
+    """Yield the rights of the controller and, for writes, of the ServiceAccount that it impersonates."""
+    source = app.source
+    if source.credentials_secret or source.verification_secret or source.decryption_secret:
+        yield Need("", "secrets", READ, app.namespace), ""
+    user = impersonated(app)
+    if user:
+        need = Need("", "serviceaccounts", ("impersonate",), app.namespace, app.destination.service_account)
+        yield need, ""
+        if checks.rights.denied(need):
+            return  # what the account may do cannot be asked
+    for group, kind, version, namespace in sorted(
+        {(ref.group, ref.kind, held.version, ref.namespace) for ref, held in inventory.entries.items()}
+    ):
+        resource = checks.cluster.resource(group, version, kind)
+        if resource is not None:
+            watched = namespace if checks.namespaces else ""
+            yield Need(group, resource.plural, READ, watched), ""
+            yield Need(group, resource.plural, WRITE, namespace), user

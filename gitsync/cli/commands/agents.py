@@ -1,0 +1,46 @@
+"""``gitsync agents``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gitsync.cli.dashboard import connect, items
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, Data, FilterWords, Output, ServerUrl, TokenFile, Watch
+from gitsync.cli.output import Exit, Format, repeat, say, show
+
+_ENVIRONMENTS = ("agent", "environment", "model", "endpoint", "prompt", "tools", "differs")
+_NAME = ("namespace", "name")
+_COLUMNS = ("namespace", "name", "phase", "ready", "model", "revision", "traffic", "evaluation")
+
+
+@exit_on_error
+def agents(
+    words: FilterWords = None,
+    limit: Annotated[int, typer.Option(min=1, help="The agents to list, by namespace and name.")] = 500,
+    environments: Annotated[
+        bool, typer.Option("--environments", help="Each agent by environment, and what is not as in the one before.")
+    ] = False,
+    watch: Watch = False,
+    output: Output = Format.TABLE,
+    server: ServerUrl = "",
+    token_file: TokenFile = None,
+    data: Data = DATA,
+) -> Exit:
+    """List the agents of all Applications: state, model, revision, rollout, evaluation."""
+    dashboard = connect(server, token_file, data)
+    path, columns = ("agents/environments", _ENVIRONMENTS) if environments else ("agents", _COLUMNS)
+
+    def rows() -> list[dict[str, Any]]:
+        return items(dashboard, path, limit, q=" ".join(words or ()))
+
+    if watch:
+        repeat(rows, columns, output, key=_NAME)
+    found = rows()
+    if found or output is not Format.TABLE:
+        show(found, columns, output, key=_NAME)
+    else:
+        say("no agents match")
+    return Exit.OK

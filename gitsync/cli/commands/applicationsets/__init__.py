@@ -1,1 +1,0 @@
-"""The command about ApplicationSets, and how it reads them."""

@@ -1,0 +1,172 @@
+"""``gitsync appset``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gitsync.applicationsets.changes import Changes, changes
+from gitsync.applicationsets.expand import Expansion, expand
+from gitsync.applicationsets.model import parse_application_set
+from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.identity import audit_request, user_name
+from gitsync.cli.options import DATA, NAMESPACE, AnyNamespace, Data, Kubeconfig, Output, Reason, Requester, Target
+from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cluster.client import Client, segment
+from gitsync.errors import InvalidInput, Rejected
+from gitsync.objects.conditions import find_condition
+from gitsync.objects.keys import API_VERSION, APPLICATION_SET, APPROVE_DELETIONS
+from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
+from gitsync.render.yaml.reader import read_all
+from gitsync.source.local import open_path
+
+appset = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Preview and list ApplicationSets, and approve their deletions."
+)
+
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the ApplicationSet.")]
+_ROOT = f"/apis/{API_VERSION}"
+_APPROVE_MANAGER = "gitsync-approve-deletions"
+Row = dict[str, Any]
+
+
+@appset.command()
+@exit_on_error
+def preview(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file with the ApplicationSet.")],
+    repo: Annotated[str, typer.Option("--repo", help="The folder that Git generators read, instead of Git.")] = ".",
+    live: Annotated[bool, typer.Option("--live", help="Compare with the Applications of the cluster.")] = False,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Print what a set would create, change and delete. Exit code 1: with `--live`, it would change something."""
+    manifest, known = read_set(file, namespace), dict[str, Manifest]()
+    if live:
+        client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+        place, name = metadata_of(manifest)["namespace"], str(metadata_of(manifest).get("name"))
+        uid = uid_of(one_set(client, place, name) or {})
+        manifest = {**manifest, "metadata": {**metadata_of(manifest), "uid": uid}}
+        known = {str(at(one, "metadata", "name")): one for one in all_applications(client, place)}
+    given = parse_application_set(manifest)
+    tree = open_path(repo).tree
+    found = expand(given, lambda git: tree)
+    rows = list(preview_rows(found, changes(given, found, known)))
+    show(rows, ("action", "name", "element", "path"), output, key="name")
+    return Exit.DIFFERENT if live and any(row["action"] != "keep" for row in rows) else Exit.OK
+
+
+@appset.command("list")
+@exit_on_error
+def list_sets(
+    namespace: AnyNamespace = "", output: Output = Format.TABLE, kubeconfig: Kubeconfig = "", data: Data = DATA
+) -> Exit:
+    """List ApplicationSets with their state. Exit code 1: one is not Ready."""
+    rows = [row_of(one) for one in all_sets(connect(Target(kubeconfig=kubeconfig, data=data).cluster), namespace)]
+    columns = ("namespace", "name", "applications", "ready", "reason", "message")
+    show(rows, columns, output, key=("namespace", "name"))
+    return Exit.OK if all(row["ready"] == "True" for row in rows) else Exit.DIFFERENT
+
+
+@appset.command()
+@exit_on_error
+def approve(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The ApplicationSet.")],
+    namespace: Namespace = NAMESPACE,
+    reason: Reason = "",
+    by: Requester = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Approve the deletions of Applications that wait, exactly these. Exit code 2: none wait."""
+    target = Target(name=f"applicationset:{name}", namespace=namespace, kubeconfig=kubeconfig, data=data)
+    client, subject = connect(target.cluster), f"ApplicationSet {namespace}/{name}"
+    held = at(one_set(client, namespace, name), "status", "heldDeletions")
+    if not held:
+        raise InvalidInput("no deletions wait for approval", object=subject, hint="list sets by gitsync appset list")
+    audit_request(target, "appset approve", user_name(by, "--by"), reason)
+    approve_deletions(client, namespace, name, held["id"])
+    say(f"{subject}: approved the deletion of {held['count']} Applications: {', '.join(held['names'])}")
+    return Exit.OK
+
+
+def read_set(file: str, namespace: str) -> Manifest:
+    """Return the one ApplicationSet of a file, in a namespace where it names none."""
+    try:
+        documents = read_all(Path(file).read_bytes(), file)
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", location=file) from error
+    sets = [one for one in documents if isinstance(one, dict) and one.get("kind") == APPLICATION_SET.kind]
+    if len(sets) != 1:
+        raise InvalidInput(f"contains {len(sets)} ApplicationSets, not one", location=file)
+    return {**sets[0], "metadata": {"namespace": namespace, **metadata_of(sets[0])}}
+
+
+def all_sets(client: Client, namespace: str = "") -> list[Manifest]:
+    """Return the ApplicationSets of one namespace or of all, sorted by name."""
+    inside = f"/namespaces/{segment(namespace)}" if namespace else ""
+    items: list[Manifest] = client.get(f"{_ROOT}{inside}/applicationsets")["items"]
+    return sorted(items, key=lambda item: (at(item, "metadata", "namespace"), at(item, "metadata", "name")))
+
+
+def one_set(client: Client, namespace: str, name: str) -> Manifest | None:
+    """Return one ApplicationSet, None when it does not exist."""
+    try:
+        found: Manifest = client.get(_path(namespace, name))
+    except Rejected as error:
+        if error.code == 404:
+            return None
+        raise
+    return found
+
+
+def approve_deletions(client: Client, namespace: str, name: str, id: str) -> None:
+    """Annotate a set with the id of the deletions that are approved, and with nothing else."""
+    metadata = {"name": name, "namespace": namespace, "annotations": {APPROVE_DELETIONS: id}}
+    body = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "metadata": metadata}
+    client.apply(_path(namespace, name), body, {"fieldManager": _APPROVE_MANAGER, "force": "true"})
+
+
+def row_of(one: Manifest) -> Row:
+    """Return the row of a set in a list."""
+    status = one.get("status") or {}
+    ready = find_condition(status, "Ready")
+    return {
+        "namespace": at(one, "metadata", "namespace"),
+        "name": at(one, "metadata", "name"),
+        "applications": at(status, "counts", "desired", default=0),
+        "ready": ready.get("status", "Unknown"),
+        "reason": ready.get("reason", ""),
+        "message": ready.get("message", ""),
+    }
+
+
+def preview_rows(found: Expansion, changes: Changes) -> Iterator[Row]:
+    """Yield what happens to each Application: in the order of the elements, then what no element yields."""
+    for name, one in found.applications.items():
+        path = at(one.manifest, "spec", "source", "path", default=".")
+        yield {"action": _action(name, changes), "name": name, "element": one.element, "path": path}
+    gone = {
+        **dict.fromkeys(changes.deletes, "delete"),
+        **dict.fromkeys(changes.held.names if changes.held else (), "delete after approval"),
+        **dict.fromkeys(changes.kept, "keep"),
+    }
+    for name, action in sorted(gone.items()):
+        yield {"action": action, "name": name, "element": "", "path": ""}
+
+
+def _action(name: str, changes: Changes) -> str:
+    if name in changes.taken:
+        return "refuse: not the set's"
+    if name in changes.creates:
+        return "create"
+    return "update" if name in changes.updates else "keep"
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"{_ROOT}/namespaces/{segment(namespace)}/applicationsets/{segment(name)}"

@@ -1,0 +1,74 @@
+"""``gitsync doctor``."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.cluster_checks import Checks, Rights, application_findings, cluster_findings, controller_needs, utc_now
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.machine_checks import Finding, Result, machine_findings, missing
+from gitsync.cli.options import DATA, AnyNamespace, Data, FileUrls, Kubeconfig, Output, Target, load_settings
+from gitsync.cli.output import Exit, Format, show
+from gitsync.cluster.client import Client
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.errors import ClusterUnavailable, Rejected
+from gitsync.settings import Settings
+from gitsync.source.repositories import Repositories
+from gitsync.source.validation import SAFE_SCHEMES
+
+_COLUMNS = ("result", "check", "detail", "fix")
+
+
+@exit_on_error
+def doctor(
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Report what is missing on a cluster, a Git server or this machine, with the fix. Exit code 1: something is."""
+    target = Target(kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls)
+    settings = load_settings(kubeconfig=target.cluster, data=data)
+    client = connect(target.cluster)
+    findings, code = list(machine_findings(settings.data)), Exit.OK
+    try:
+        findings += _cluster(client, settings, target, namespace)
+    except ClusterUnavailable as error:
+        findings.append(missing("API server", error.message, error.hint or f"is {client.host} reachable from here?"))
+        code = Exit.UNAVAILABLE
+    finally:
+        client.close()
+    show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
+    return code or (Exit.DIFFERENT if any(finding.result is Result.MISSING for finding in findings) else Exit.OK)
+
+
+def _cluster(client: Client, settings: Settings, target: Target, namespace: str) -> Iterator[Finding]:
+    """Yield the findings about the cluster, the controller's rights, and the Applications."""
+    yield from cluster_findings(client, settings.namespace, utc_now)
+    rights, watched = Rights(client), tuple(filter(None, map(str.strip, settings.namespaces.split(","))))
+    for need in controller_needs(watched, settings.install_crds, settings.namespace if settings.replicas else ""):
+        yield rights.finding(need, "rights of the controller")
+    try:
+        found = [item for place in _places(namespace, watched) for item in all_applications(client, place)]
+    except Rejected as error:
+        yield missing("Applications", error.message, error.hint)
+        return
+    if shutil.which("git") is None:
+        return  # which is reported; no Application can be checked
+    schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
+    with tempfile.TemporaryDirectory() as mirrors:
+        source = Repositories(Path(mirrors), schemes=schemes)
+        checks = Checks(KubernetesCluster(client), rights, source, watched)
+        for manifest in found:
+            yield from application_findings(checks, manifest)
+
+
+def _places(namespace: str, watched: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the namespaces whose Applications are checked; an empty one means all."""
+    return (namespace,) if namespace else watched or ("",)

@@ -1,0 +1,117 @@
+"""``gitsync eval``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from gitsync.agents.evaluation.cases import Case, parse_cases
+from gitsync.agents.evaluation.promptfoo import imported
+from gitsync.agents.evaluation.verdict import Verdict
+from gitsync.agents.model.agent import parse_agent
+from gitsync.agents.model.evaluation import Evaluation
+from gitsync.cli.agent_evaluation import evaluate, running_agents, write_junit
+from gitsync.cli.builds import BuildOptions
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.output import Exit, say
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ref_of
+from gitsync.render.yaml.reader import read_all
+from gitsync.source.local import open_path
+from gitsync.workers import protocol
+
+_SUMMARY_BYTES = 4000
+"""Kubernetes keeps 4096 bytes of a termination message."""
+
+
+@exit_on_error
+def eval(
+    path: Annotated[str, typer.Argument(metavar="[PATH]", help="The folder with the Agents and their cases.")] = "",
+    agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this Agent; by default all with cases.")] = "",
+    cases: Annotated[Path | None, typer.Option(help="Cases as JSON Lines, instead of those of PATH.")] = None,
+    url: Annotated[str, typer.Option(help="The agent to ask; by default the Agents of PATH run in a sandbox.")] = "",
+    serving: Annotated[str, typer.Option(help="The agent to compare with.")] = "",
+    settings: Annotated[str, typer.Option(help="The members of spec.evaluation as JSON, for --cases.")] = "{}",
+    images: Annotated[
+        Path | None, typer.Option(help="The images of the sandbox that run; by default the demo's.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML to this file.")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Write the verdict as JSON to this file.")] = None,
+    promptfoo: Annotated[
+        Path | None, typer.Option(help="Print the tests of this promptfoo configuration as cases, and ask nothing.")
+    ] = None,
+) -> Exit:
+    """Ask agents the cases of their evaluation, and compare the answers with the assertions."""
+    if promptfoo is not None:
+        return _import(promptfoo)
+    if cases is not None:
+        members = {"cases": {"name": "file", "key": cases.name}, **orjson.loads(settings)}
+        found = parse_cases(cases.read_text(encoding="utf-8"), str(cases))
+        verdicts = {agent or url: evaluate(found, Evaluation.model_validate(members), _needed(url), serving)}
+    else:
+        manifests = [protocol.as_received(one) for one in BuildOptions().render(open_path(_needed(path), "")).manifests]
+        verdicts = _of_folder(manifests, agent, url, images)
+    return _report(verdicts, junit, summary)
+
+
+def _import(file: Path) -> Exit:
+    """Print cases to standard output, and what has no counterpart to standard error."""
+    document = next(iter(read_all(file.read_text(encoding="utf-8"), str(file))), None)
+    found = imported(document, str(file))
+    for case in found.cases:
+        typer.echo(orjson.dumps(case).decode())
+    for line in found.left_out:
+        typer.echo(f"not imported: {line}", err=True)
+    return Exit.DIFFERENT if found.left_out else Exit.OK
+
+
+def _needed(value: str) -> str:
+    if not value:
+        raise InvalidInput(
+            "what to evaluate is not named", hint="gitsync eval PATH, or gitsync eval --cases FILE --url URL"
+        )
+    return value
+
+
+def _of_folder(manifests: list[Manifest], name: str, url: str, images: Path | None) -> dict[str, Verdict]:
+    agents = [parse_agent(one) for one in manifests if one.get("kind") == "Agent"]
+    chosen = [
+        (one, one.spec.evaluation) for one in agents if one.spec.evaluation is not None and name in ("", one.name)
+    ]
+    if not chosen:
+        raise InvalidInput(f"no Agent{f' {name}' if name else ''} with spec.evaluation", hint="see docs/agents.md")
+    given = {one.name: (cases_of(settings, manifests), settings) for one, settings in chosen}
+    if url:
+        return {key: evaluate(*cases, url) for key, cases in given.items()}
+    with running_agents(manifests, [one for one, _ in chosen], images) as urls:
+        return {key: evaluate(*cases, urls[key]) for key, cases in given.items()}
+
+
+def cases_of(settings: Evaluation, manifests: list[Manifest]) -> tuple[Case, ...]:
+    """Return the cases of an evaluation from the ConfigMap beside its Agent."""
+    wanted = settings.cases
+    found = next((one for one in manifests if one.get("kind") == "ConfigMap" and ref_of(one).name == wanted.name), None)
+    text = at(found, "data", wanted.key) if found else None
+    if not isinstance(text, str):
+        raise InvalidInput(
+            f"the folder has no ConfigMap {wanted.name} with member {wanted.key}", location="spec.evaluation"
+        )
+    return parse_cases(text, f"{wanted.name}/{wanted.key}")
+
+
+def _report(verdicts: dict[str, Verdict], junit: Path | None, summary: Path | None) -> Exit:
+    for name, verdict in verdicts.items():
+        say(f"{name}: {verdict.message}", "green" if verdict.is_passed else "red")
+        for one in verdict.results:
+            if not one.is_passed:
+                say(f"  {one.name}: {one.message}")
+    if junit is not None:
+        write_junit(junit, verdicts)
+    if summary is not None:
+        # in place: the termination log of a Pod is a mounted file, which no rename can replace
+        summary.write_bytes(orjson.dumps(next(iter(verdicts.values())).to_status(_SUMMARY_BYTES)))
+    return Exit.OK if all(one.is_passed for one in verdicts.values()) else Exit.DIFFERENT

@@ -1,1 +1,0 @@
-"""``gitsync eval``: agents in a sandbox, their answers, and the report."""

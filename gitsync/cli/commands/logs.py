@@ -1,0 +1,65 @@
+"""``gitsync logs``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+from urllib.parse import urlencode
+
+import typer
+
+from gitsync.cli.dashboard import Dashboard, connect, of, one_object
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, NAMESPACE, Data, Name, Namespace, ObjectArgument, ServerUrl, TokenFile
+from gitsync.cli.output import Exit, say
+
+_PERIOD = 1.0
+"""Seconds between two reads of a log that is followed."""
+_FOLLOWED = 2000
+"""Lines that are read each time; more than that between two reads would be lost."""
+
+
+@exit_on_error
+def logs(
+    name: Name,
+    object: ObjectArgument,
+    container: Annotated[str, typer.Option("--container", "-c", help="The container; by default the first.")] = "",
+    pod: Annotated[str, typer.Option(help="The Pod of the object; by default the first.")] = "",
+    previous: Annotated[bool, typer.Option("--previous", "-p", help="The log before the last restart.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option(min=1, max=2000, help="The last lines to print.")] = 200,
+    namespace: Namespace = NAMESPACE,
+    server: ServerUrl = "",
+    token_file: TokenFile = None,
+    data: Data = DATA,
+) -> Exit:
+    """Print the log of a container of a Pod that an object owns, or is."""
+    dashboard, application = connect(server, token_file, data), f"{namespace}/{name}"
+    query = {"ref": one_object(dashboard, application, object), "pod": pod, "container": container}
+    query |= {"previous": "true"} if previous else {}
+    url = f"{of(application)}/logs?{urlencode(query)}"
+    text = dashboard.text(f"{url}&lines={lines}")
+    say(text.rstrip("\n"))
+    while follow:
+        text = _print_new(dashboard, url, text)
+    return Exit.OK
+
+
+def _print_new(dashboard: Dashboard, url: str, before: str) -> str:
+    time.sleep(_PERIOD)
+    text = dashboard.text(f"{url}&lines={_FOLLOWED}")
+    new = new_lines(before.splitlines(), text.splitlines())
+    if new:
+        say("\n".join(new))
+    return text
+
+
+def new_lines(before: list[str], now: list[str]) -> list[str]:
+    """Return the lines that were added to a log whose last lines were read before."""
+    if not before:
+        return now
+    for end in range(len(now), 0, -1):
+        count = min(end, len(before))
+        if now[end - count : end] == before[-count:]:
+            return now[end:]
+    return now

@@ -1,1 +1,0 @@
-"""Commands that prepare a cluster, a machine or a shell for gitsync."""

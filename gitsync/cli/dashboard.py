@@ -1,0 +1,248 @@
+"""The dashboard of a command: its address, its client, and the port-forward that reaches it in a cluster."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import threading
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from gitsync.cli.options import NAMESPACE
+from gitsync.errors import ClusterUnavailable, InvalidInput, Refused, one_line
+from gitsync.files import PRIVATE, create_file
+from gitsync.integrations.http import RequestFailed, host_of, request
+
+_TIMEOUT = 30.0
+"""Seconds that a request may take."""
+_MAX_BYTES = 32 << 20
+"""Bytes that an answer may have."""
+_ADDRESS, _LOCAL_TOKEN = "dashboard.url", "dashboard.token"
+_SERVICE = "service/gitsync"
+_SECONDS = 15.0
+"""How long kubectl may take until it forwards."""
+_READY = re.compile(r"Forwarding from (127\.0\.0\.1:\d+) ")
+
+
+def address_file(data: Path) -> Path:
+    """Return the file in the data folder that holds the address of the dashboard while it runs."""
+    return data / _ADDRESS
+
+
+def local_token(data: Path) -> str:
+    """Return the token for the dashboard on loopback, which stays the same; commands find it in the data folder."""
+    file = data / _LOCAL_TOKEN
+    create_file(file, f"{secrets.token_urlsafe(32)}\n", PRIVATE)
+    return _token(file)
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardAddress:
+    """The options of the command line: the URL of a dashboard, and the file with the token for it."""
+
+    url: str = ""
+    token_file: Path | None = None
+
+    def find(self, data: Path) -> Dashboard | None:
+        """Return the dashboard, None when none is named and none runs on the data folder."""
+        token = _token(self.token_file)
+        if self.url:
+            if not host_of(self.url):
+                raise InvalidInput(
+                    f"{self.url!r} is not a valid URL", location="--server", hint="write https://gitsync.example"
+                )
+            return Dashboard(self.url.rstrip("/"), token)
+        local = data / _LOCAL_TOKEN
+        token = token or (_token(local) if local.exists() else "")
+        try:
+            found = Dashboard(address_file(data).read_text(encoding="utf-8").strip(), token)
+        except OSError:
+            return None
+        return found if found.is_alive() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """A dashboard; its errors are raised as Refused or ClusterUnavailable."""
+
+    url: str
+    token: str
+
+    def is_alive(self) -> bool:
+        """Return whether it answers; the URL of a killed dashboard stays in the data folder and does not."""
+        try:
+            status, _ = request("GET", f"{self.url}/healthz", {}, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
+        except RequestFailed:
+            return False
+        return status == 200
+
+    def plan(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return the plan of an Application as JSON."""
+        found: dict[str, Any] = self.get(f"{_application(namespace, name)}/plan")
+        return found
+
+    def review(self, namespace: str, name: str, review: dict[str, Any]) -> dict[str, Any]:
+        """Approve or reject a plan."""
+        answer = self._request("POST", f"{_application(namespace, name)}/review", orjson.dumps(review))
+        found: dict[str, Any] = _json(answer)
+        return found
+
+    def get(self, path: str) -> Any:
+        """Return the parsed answer of a path of the API."""
+        return _json(self._request("GET", path, None))
+
+    def text(self, path: str) -> str:
+        """Return the answer of a path of the API as text."""
+        return self._request("GET", path, None).decode(errors="replace")
+
+    def _request(self, method: str, path: str, body: bytes | None) -> bytes:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            status, answer = request(method, self.url + path, headers, body, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
+        except RequestFailed as error:
+            raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
+        if status != 200:
+            found = _json(answer)
+            detail = str(found.get("detail", "")) if isinstance(found, dict) else ""
+            _fail(self.url, status, detail or answer.decode(errors="replace"))
+        return answer
+
+
+def _application(namespace: str, name: str) -> str:
+    return f"/api/v1/applications/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def _fail(url: str, status: int, text: str) -> NoReturn:
+    message = one_line(text, 500) or f"the dashboard answered {status}"
+    if status == 401:
+        raise Refused("the dashboard requires you to sign in", location=url, hint="give your token with --token-file")
+    if status == 503:
+        raise ClusterUnavailable(message, location=url)
+    raise Refused(message, location=url)
+
+
+def _json(answer: bytes) -> Any:
+    try:
+        return orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _token(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput("cannot read the token file", location=str(file)) from error
+
+
+def connect(server: str, token_file: Path | None, data: Path) -> Dashboard:
+    """Return the dashboard of the options, else that of the cluster; raise InvalidInput where there is none."""
+    found = DashboardAddress(server, token_file).find(data)
+    if found is None and can_forward():
+        found = DashboardAddress(forward(), token_file).find(data)
+    if found is None:
+        raise InvalidInput(
+            "no dashboard runs on the data folder",
+            location=str(data),
+            hint="name one with --server URL, or give the data folder of the controller with --data",
+        )
+    return found
+
+
+def items(dashboard: Dashboard, path: str, limit: int, **query: str) -> list[dict[str, Any]]:
+    """Return at most ``limit`` items of a list of the API, page by page."""
+    parameters = {name: text for name, text in query.items() if text}
+    url = f"/api/v1/{path}?{urlencode({**parameters, 'limit': str(min(limit, 500))})}"
+    found: list[dict[str, Any]] = []
+    while url and len(found) < limit:
+        page = dashboard.get(url)
+        found += page["items"]
+        url = page["next"]
+    return found[:limit]
+
+
+def one_object(dashboard: Dashboard, application: str, text: str) -> str:
+    """Return the ref of an object that is written as ``kind/name`` or ``group/kind/namespace/name``."""
+    if text.count("/") >= 3:
+        return text
+    kind, _, name = text.partition("/")
+    if not (kind and name):
+        raise InvalidInput(f"{text!r} is not an object", location="OBJECT", hint="write Deployment/web")
+    found = items(dashboard, "objects", 2, q=f'app:{application} kind:{kind} name:"{name}"')
+    if len(found) == 1:
+        return "/".join(found[0][part] for part in ("group", "kind", "namespace", "name"))
+    if kind.lower() in ("pod", "replicaset", "job") and not found:
+        return _part(dashboard, application, kind.lower(), name)
+    problem = "is not part of" if not found else "is in several namespaces or groups of"
+    raise InvalidInput(
+        f"{text} {problem} Application {application}",
+        hint="see `gitsync objects`" if not found else "write it as group/kind/namespace/name",
+    )
+
+
+def _part(dashboard: Dashboard, application: str, kind: str, name: str) -> str:
+    waiting: list[dict[str, Any]] = list(dashboard.get(f"{of(application)}/tree"))
+    while waiting:
+        node = waiting.pop()
+        if (node["kind"].lower(), node["name"]) == (kind, name):
+            return str(node["ref"])
+        waiting += node["children"]
+    raise InvalidInput(f"{kind}/{name} is not part of Application {application}", hint="see `gitsync tree`")
+
+
+def of(application: str) -> str:
+    """Return the path of an Application in the API."""
+    return "/api/v1/applications/" + "/".join(quote(part, safe="") for part in application.split("/", 1))
+
+
+def can_forward() -> bool:
+    """Return whether there are a kubectl and a kubeconfig."""
+    config = _given() or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    return shutil.which("kubectl") is not None and any(map(os.path.exists, config.split(os.pathsep)))
+
+
+def forward() -> str:
+    """Return the URL of the dashboard in the cluster, which is reached until this process ends."""
+    place = [f"--kubeconfig={_given()}"] if _given() else []
+    command = ["kubectl", *place, "--namespace", NAMESPACE, "port-forward", "--address", "127.0.0.1", _SERVICE, ":80"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    atexit.register(process.kill)
+    assert process.stdout is not None
+    limit = threading.Timer(_SECONDS, process.kill)
+    limit.start()
+    line = process.stdout.readline()
+    ready = _READY.match(line)
+    limit.cancel()
+    if ready is None:
+        process.kill()
+        reason = one_line(line + process.communicate()[0], 300)
+        raise ClusterUnavailable(
+            f"no dashboard runs on the data folder, nor is one reached: {reason}",
+            object=f"{NAMESPACE}/{_SERVICE}",
+            hint="name one with --server URL",
+        )
+    threading.Thread(target=_drop, args=(process.stdout,), daemon=True).start()
+    return f"http://{ready[1]}"
+
+
+def _given() -> str:
+    return os.environ.get("GITSYNC_KUBECONFIG", "")
+
+
+def _drop(stream: IO[str]) -> None:
+    """Read what kubectl prints for each connection, so that it is never blocked."""
+    deque(stream, maxlen=0)

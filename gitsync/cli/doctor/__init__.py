@@ -1,1 +1,0 @@
-"""What ``gitsync doctor`` checks: this machine, the cluster, the rights, and each Application."""

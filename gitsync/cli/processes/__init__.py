@@ -1,1 +1,0 @@
-"""Several controller processes on one machine."""

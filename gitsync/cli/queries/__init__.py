@@ -1,1 +1,0 @@
-"""Commands that show what the dashboard shows, read from its API."""

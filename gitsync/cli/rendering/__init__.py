@@ -1,1 +1,0 @@
-"""Renders on the command line: their options, and folders of other repositories."""
