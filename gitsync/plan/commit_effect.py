@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.build import SchemaOf, family, paired, predecessors
 from gitsync.plan.drift import compare_objects
 from gitsync.plan.mask import mask_change
-from gitsync.plan.risk.table import classify
+from gitsync.plan.risk.table import Scope, classify
 
 
 def commit_effect(
-    declared_before: Iterable[Manifest], declared_after: Iterable[Manifest], schema_of: SchemaOf
+    declared_before: Iterable[Manifest],
+    declared_after: Iterable[Manifest],
+    schema_of: SchemaOf,
+    app: Application | None = None,
 ) -> tuple[Change, ...]:
     """
     Return the steps from the objects of one commit to those of another, the riskiest first, Secret values masked.
 
-    A generated object and the one that it follows are one step.
+    A generated object and the one that it follows are one step. With the Application that declares them, its own risk
+    rules count, and those that compare a step with everything else that is declared.
     """
     old, new = ({ref_of(item): item for item in side} for side in (declared_before, declared_after))
     steps = [Change(ref, Action.PRUNE, live=old[ref]) for ref in old.keys() - new.keys()]
@@ -31,7 +36,9 @@ def commit_effect(
             steps.append(Change(ref, Action.UPDATE, desired=desired, live=old[ref], differences=differences))
     known = predecessors(steps)
     steps = [paired(step, known.get(family(step.ref)), schema_of) for step in steps]
-    judged = [classify(step, (), known.get(family(step.ref))) for step in steps]
+    rules = app.risk.rules if app else ()
+    scope = Scope(app, new, old) if app else None
+    judged = [classify(step, rules, known.get(family(step.ref)), scope) for step in steps]
     followed = {step.follows for step in judged}
     shown = [step for step in judged if step.action is not Action.PRUNE or step.ref not in followed]
     return tuple(map(mask_change, sorted(shown, key=lambda step: (-step.risk.level, step.ref))))

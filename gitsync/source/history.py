@@ -6,6 +6,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from typing import Protocol
 
 from gitsync.errors import SourceUnavailable
 from gitsync.ports import FileVersion
@@ -32,7 +33,15 @@ _LOG = ("log", "--follow", f"--max-count={_COMMITS}", "--raw", "--no-abbrev", "-
 _CHANGED = re.compile(rb"^([0-9a-f]{40,64})\n\n:\d+ 100\d{3} [0-9a-f]+ ([0-9a-f]+) [A-Z]", re.MULTILINE)
 
 
-def blame(mirror: Mirror, commit: str, places: Collection[str]) -> dict[str, str]:
+class Repository(Protocol):
+    """A mirror, or the repository that a user works in."""
+
+    def git(self, *arguments: str, timeout: float) -> bytes:
+        """Run git with fixed arguments and return its output."""
+        ...
+
+
+def blame(repository: Repository, commit: str, places: Collection[str]) -> dict[str, str]:
     """
     Return the ids of the commits that wrote lines, by ``file:line`` as of one commit.
 
@@ -51,7 +60,7 @@ def blame(mirror: Mirror, commit: str, places: Collection[str]) -> dict[str, str
             break
         ranges = (option for number in numbers for option in ("-L", f"{number},{number}"))
         try:
-            text = mirror.git("blame", "--porcelain", *ranges, commit, "--", file, timeout=seconds)
+            text = repository.git("blame", "--porcelain", *ranges, commit, "--", file, timeout=seconds)
         except (GitFailed, SourceUnavailable):
             continue  # one file without a history hides no line of the others
         authors |= {f"{file}:{line.decode()}": id.decode() for id, line in _LINE.findall(text)}

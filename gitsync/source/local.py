@@ -61,7 +61,7 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
 
     require_git()
     place = Path(path).resolve()
-    top, git_dir = _repository(place)
+    top, git_dir = repository_of(place)
     if top is None or git_dir is None:
         raise InvalidInput("is not inside a Git repository, so --rev means nothing", location=path)
     inside = place.relative_to(top).as_posix()
@@ -70,7 +70,8 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
     )
 
 
-def _repository(place: Path) -> tuple[Path | None, Path | None]:
+def repository_of(place: Path) -> tuple[Path | None, Path | None]:
+    """Return the work tree that a path is in, and its Git folder; None for both where there is none."""
     from pathlib import Path
 
     from git import Repo

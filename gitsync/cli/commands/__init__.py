@@ -16,6 +16,7 @@ SUMMARIES: Final = {
     "status": "Show sync state, health and reasons.",
     "diff": "Show each field in which the cluster differs from Git.",
     "plan": "Show what a sync would do: each step with its class, rule and reason.",
+    "preview": "Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects.",
     "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
     "orphans": "List objects that an Application applied and that no Application holds any more.",
     "changes": "List commits with their syncs, drift, decisions and requests, newest first.",

@@ -1,0 +1,236 @@
+"""Compare what each deployed folder renders to in two trees: steps, classes, origins, effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from gitsync.errors import EmptyRender, GitsyncError
+from gitsync.gate.cel_rules import ManifestRule, check_rules
+from gitsync.gate.policy import Policy, violations
+from gitsync.gate.policy_files import policy_for
+from gitsync.merge.schema import Schema, builtin
+from gitsync.objects.application import Application, Destination, GitSource
+from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
+from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.objects.tree import Tree
+from gitsync.plan.commit_effect import commit_effect, effect_risk
+from gitsync.plan.normalize import desired_objects
+from gitsync.preview.effects import Effect, effects_of
+from gitsync.preview.namespaced import cluster_scoped_kinds
+from gitsync.preview.roots import BuildSources, Root, find_roots
+from gitsync.render.build import build
+from gitsync.render.kustomize.files import ParseCache
+from gitsync.render.provenance.trace import Traces, trace
+from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """
+    What a change does to each deployed folder that it reaches.
+
+    ``covered`` are all deployed folders that were found, ``changes`` what happens in those that change or that cannot
+    be built any more, in the order in which a reviewer should read them.
+    """
+
+    covered: tuple[Root, ...]
+    changes: tuple[RootChange, ...]
+
+    @property
+    def risk(self) -> Risk:
+        """The class of the riskiest step of all folders."""
+        return max((change.risk for change in self.changes), key=lambda risk: risk.level, default=Risk.SAFE)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why folders cannot be built after the change, or what the operator's policies reject there."""
+        lines = (line for change in self.changes for line in (change.problem, *change.violations) if line)
+        return tuple(dict.fromkeys(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class RootChange:
+    """
+    What a change does to one deployed folder, or in the same way to several.
+
+    The steps are those of the first root; a root that cannot be built has none, for ``problem`` after the change, for
+    ``base_problem`` before it. ``traces`` name the files and lines of the new values.
+    """
+
+    roots: tuple[Root, ...]
+    steps: tuple[Change, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    violations: tuple[str, ...] = ()
+    traces: Traces = field(default_factory=dict)
+    problem: str = ""
+    base_problem: str = ""
+
+    @property
+    def risk(self) -> Risk:
+        """The class of the riskiest step."""
+        return effect_risk(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The operator's policies and rules on manifests, as the gate applies them; none by default."""
+
+    policies: tuple[Policy, ...] = ()
+    manifests: tuple[ManifestRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The files before and after a change, and the paths that differ."""
+
+    base: Tree
+    result: Tree
+    changed: frozenset[str]
+
+
+def preview(
+    sides: Sides, is_own: Callable[[str], bool], rules: Rules | None = None, below: Collection[str] = ()
+) -> Preview:
+    """
+    Return what a change does to each deployed folder, without a cluster.
+
+    ``is_own`` tells whether a URL is that of this repository; with ``below``, only folders at or below these paths are
+    covered.
+    """
+    roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own)))
+    covered = [root for root in _latest(roots) if _is_selected(root, below)]
+    sources = (BuildSources(sides.base), BuildSources(sides.result))
+    touched = [root for root in covered if any(side.reads_any(root, sides.changed) for side in sources)]
+    comparison = _Comparison(sides, rules or Rules())
+    changes = sorted((change for root in touched if (change := comparison.of(root)) is not None), key=_rank)
+    # traced only now: a build that records every step takes longer than all others together
+    return Preview(tuple(covered), tuple(comparison.traced(group) for group in _grouped(changes)))
+
+
+def _grouped(changes: Iterable[RootChange]) -> Iterator[RootChange]:
+    """Yield each change once, with all roots in which the same fields of the same kinds change in the same way."""
+    groups: dict[object, list[RootChange]] = {}
+    for change in changes:
+        groups.setdefault(_signature(change), []).append(change)
+    for same in groups.values():
+        yield replace(same[0], roots=tuple(root for change in same for root in change.roots))
+
+
+def _signature(change: RootChange) -> object:
+    """
+    Return what two changes have in common that read the same.
+
+    Names and namespaces are left out: overlays differ by their prefix and their namespace.
+    """
+    steps = sorted(
+        (step.action.value, str(step.ref.of), step.risk.value, step.rule, repr(_values(step))) for step in change.steps
+    )
+    return tuple(steps), change.problem, change.base_problem, change.violations
+
+
+def _values(step: Change) -> object:
+    if step.differences:
+        return [(item.path, item.live, item.desired) for item in step.differences]
+    manifest = step.desired or step.live or {}
+    return {key: value for key, value in manifest.items() if key != "metadata"}
+
+
+def _latest(roots: Iterable[Root]) -> list[Root]:
+    """Return each root once: an Application that the change edits counts as it is after the change."""
+    latest: dict[tuple[str, str], Root] = {}
+    for root in roots:  # those of the result precede those of the base
+        latest.setdefault((root.application.key if root.application else "", root.path), root)
+    return list(latest.values())
+
+
+def _is_selected(root: Root, below: Collection[str]) -> bool:
+    return not below or any(not path or root.path == path or root.path.startswith(f"{path}/") for path in below)
+
+
+def _rank(change: RootChange) -> tuple[bool, bool, int, str]:
+    """Rank what reviewers have to read first: what cannot be built, production, the riskiest class."""
+    root = change.roots[0]
+    return (not change.problem, not _is_production(root), -change.risk.level, root.name)
+
+
+def _is_production(root: Root) -> bool:
+    words = f"{root.path}/{root.application.key if root.application else ''}".replace("-", "/").split("/")
+    return any(word in ("prod", "production") for word in words)
+
+
+class _Comparison:
+    """Build folders on both sides; parsed files are shared by all builds."""
+
+    def __init__(self, sides: Sides, rules: Rules) -> None:
+        self._sides = sides
+        self._rules = rules
+        self._cache = ParseCache()
+
+    def of(self, root: Root) -> RootChange | None:
+        """Return what changes in a root, None where nothing does."""
+        app = root.application or _stand_in(root)
+        try:
+            old, base_problem = self._objects(self._sides.base, root, app), ""
+        except GitsyncError as error:
+            old, base_problem = {}, str(error)
+        try:
+            new = self._objects(self._sides.result, root, app)
+        except GitsyncError as error:
+            return RootChange((root,), problem=str(error), base_problem=base_problem)
+        if base_problem:
+            return RootChange((root,), base_problem=base_problem, violations=self._violations(root, new))
+        steps = commit_effect(old.values(), new.values(), _schema_of, app)
+        broken = self._violations(root, new)
+        if not steps and not broken:
+            return None
+        return RootChange((root,), steps, effects_of(steps, new), broken)
+
+    def traced(self, change: RootChange) -> RootChange:
+        """Return a change with the files and lines that set the new values of its first root."""
+        root = change.roots[0]
+        wanted = {step.ref: fields for step in change.steps if (fields := _declared_fields(step))}
+        if not wanted:
+            return change
+        made = build(self._sides.result, root.path, cache=self._cache, renderer=root.renderer, provenance=True)
+        return replace(change, traces=trace(made, wanted))
+
+    def _objects(self, tree: Tree, root: Root, app: Application) -> dict[ObjectRef, Manifest]:
+        """Return what a root declares; nothing where the folder does not exist on this side."""
+        if tree.entry(root.path) is None and root.path:
+            return {}
+        try:
+            rendered = build(tree, root.path, cache=self._cache, renderer=root.renderer)
+        except EmptyRender:  # an empty folder declares nothing
+            return {}
+        reject_ambiguous_bools(rendered.manifests)
+        cluster_scoped = cluster_scoped_kinds(rendered.manifests)
+        return desired_objects(app, rendered.manifests, lambda of: of not in cluster_scoped)
+
+    def _violations(self, root: Root, objects: Mapping[ObjectRef, Manifest]) -> tuple[str, ...]:
+        """Return what the policies reject; those that name Applications say nothing about a bare folder."""
+        lines: tuple[str, ...] = check_rules(self._rules.manifests, objects.values())
+        app = root.application
+        if app is not None and self._rules.policies:
+            policy = policy_for(self._rules.policies, app)
+            cluster_scoped = cluster_scoped_kinds(objects.values())
+            lines += violations(policy, app, objects, lambda of: of not in cluster_scoped)
+        return lines
+
+
+def _declared_fields(step: Change) -> list[str]:
+    """Return the fields that have a new value; the object itself where it is new."""
+    fields = [item.path for item in step.differences if item.kind in DRIFT and item.desired is not ABSENT]
+    return fields or ([""] if step.desired is not None and step.live is None else [])
+
+
+def _stand_in(root: Root) -> Application:
+    """Return an Application with the defaults for a folder of which no Application is known."""
+    source = GitSource.model_construct(repo_url="", path=root.path)
+    return Application("preview", "default", "", 0, source, Destination(namespace="default", allow_cluster_scoped=True))
+
+
+def _schema_of(manifest: Manifest) -> Schema | None:
+    api_version = str(manifest.get("apiVersion") or "")
+    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(manifest.get("kind") or ""))

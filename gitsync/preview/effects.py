@@ -1,0 +1,122 @@
+"""What a change does to running Pods, data and requests for resources, as far as manifests tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from gitsync.errors import GitsyncError
+from gitsync.kube import quantity
+from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from gitsync.kube.selectors import matches
+from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.manifest import Manifest, at, labels_of
+from gitsync.objects.ref import ObjectRef
+
+_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_NANO = 10**9
+_REQUESTS = (("cpu", "CPU"), ("memory", "memory"))
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect; ``is_loss`` where a revert cannot undo it."""
+
+    text: str
+    is_loss: bool = False
+
+
+def effects_of(steps: Sequence[Change], declared: Mapping[ObjectRef, Manifest]) -> tuple[Effect, ...]:
+    """
+    Return the effects of steps, losses first.
+
+    ``declared`` is everything that the folder declares after the change, such as disruption budgets.
+    """
+    effects = [effect for step in steps for effect in _of_step(step, declared)]
+    effects += [Effect(text) for text in _request_changes(steps)]
+    return tuple(sorted(effects, key=lambda effect: not effect.is_loss))
+
+
+def _of_step(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[Effect]:
+    if step.ref.kind in _WORKLOADS:
+        yield from _of_workload(step, declared)
+    elif step.action is Action.PRUNE and step.ref.of == PERSISTENT_VOLUME_CLAIM:
+        size = at(step.live or {}, "spec", "resources", "requests", "storage", default="a volume")
+        yield Effect(f"{step.ref}: the data of {size} is deleted", is_loss=True)
+    elif step.action is Action.PRUNE and step.ref.of == NAMESPACE:
+        yield Effect(f"{step.ref}: everything in the namespace is deleted", is_loss=True)
+    elif step.action is Action.PRUNE and step.ref.of == CRD:
+        yield Effect(f"{step.ref}: every object of the kind is deleted, in all namespaces", is_loss=True)
+
+
+def _of_workload(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[Effect]:
+    before = _replicas(step.live)
+    after = _replicas(step.desired)
+    if step.action is Action.CREATE:
+        yield Effect(f"{step.ref}: starts {_pods(after)}")
+    elif step.action is Action.PRUNE:
+        yield Effect(f"{step.ref}: stops {_pods(before)}")
+    elif any(item.path.startswith(".spec.template") for item in step.differences if item.kind in DRIFT):
+        yield Effect(f"{step.ref}: restarts {_pods(before)}")
+        yield from (Effect(text) for text in _blocking_budgets(step, declared))
+    if step.action is Action.UPDATE and before != after:
+        yield Effect(f"{step.ref}: scales from {before} to {after}")
+
+
+def _blocking_budgets(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
+    """
+    Yield the disruption budgets that allow no eviction of the Pods of a workload.
+
+    They do not hold the rollout itself, which deletes Pods without the eviction API, but the node drains beside it.
+    """
+    labels = labels_of(at(step.desired or {}, "spec", "template", default={}) or {})
+    replicas = _replicas(step.desired)
+    for ref, manifest in declared.items():
+        selector = at(manifest, "spec", "selector", default=None)
+        if ref.kind != "PodDisruptionBudget" or ref.namespace != step.ref.namespace or not selector:
+            continue
+        available = at(manifest, "spec", "minAvailable", default=None)
+        blocks = at(manifest, "spec", "maxUnavailable", default=None) in (0, "0%")
+        blocks = blocks or available == "100%" or (isinstance(available, int) and available >= replicas > 0)
+        if blocks and matches(selector, labels):
+            yield f"{step.ref}: {ref} allows no eviction of its Pods, so nodes cannot be drained"
+
+
+def _request_changes(steps: Iterable[Change]) -> Iterator[str]:
+    """Yield how the sum of requested CPU and memory changes over all workloads of the steps."""
+    workloads = [step for step in steps if step.ref.kind in _WORKLOADS]
+    for resource, title in _REQUESTS:
+        before = sum((_requested(step.live, resource) for step in workloads), Fraction())
+        after = sum((_requested(step.desired, resource) for step in workloads), Fraction())
+        if before != after:
+            yield f"requests {_amount(before, resource)} → {_amount(after, resource)} {title}"
+
+
+def _requested(manifest: Manifest | None, resource: str) -> Fraction:
+    """Return what all Pods of a workload request, in cores or bytes; a value that is not a quantity counts as none."""
+    containers = at(manifest or {}, "spec", "template", "spec", "containers", default=()) or ()
+    total = Fraction()
+    for container in containers:
+        amount = at(container, "resources", "requests", resource, default=None)
+        if isinstance(amount, str | int):
+            try:
+                total += Fraction(quantity.parse(str(amount)).nanos, _NANO)
+            except (ValueError, GitsyncError):  # the API server reports it
+                continue
+    return total * _replicas(manifest)
+
+
+def _amount(total: Fraction, resource: str) -> str:
+    form = quantity.Form.BINARY if resource == "memory" else quantity.Form.DECIMAL
+    return str(quantity.Quantity(int(total * _NANO), form))
+
+
+def _replicas(manifest: Manifest | None) -> int:
+    """Return the declared number of Pods: 1 by default, and for a DaemonSet, whose number the nodes decide."""
+    replicas = at(manifest or {}, "spec", "replicas", default=1)
+    return replicas if isinstance(replicas, int) else 1
+
+
+def _pods(count: int) -> str:
+    return f"{count} {'Pod' if count == 1 else 'Pods'}"

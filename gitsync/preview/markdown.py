@@ -1,0 +1,177 @@
+"""
+The report as Markdown, for a comment at a Git host or the summary of a CI job.
+
+Names, values and messages come from the change, whose author may be anyone. They are written only inside code, where
+GitHub, GitLab, Forgejo and Gitea interpret neither markup nor HTML nor mentions, with a fence that the text does not
+contain and with invisible characters escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from gitsync.errors import one_line
+from gitsync.preview.report import PreviewReport, ReportedChange, ReportedField, ReportedStep
+from gitsync.render.yaml.writer import write
+
+MARKER = "<!-- gitsync preview -->"
+"""The first line, by which a comment is found again to be updated."""
+COMMENT_LIMIT = 60_000
+"""Characters of a comment: GitHub accepts 65,536, GitLab and Gitea more."""
+
+_LINE = 300
+_CONTENT_LINES = 60
+_NAMED_ROOTS = 12
+_BACKTICKS = re.compile(r"`+")
+_VERBS = {"create": "Create", "update": "Update", "prune": "Delete"}
+
+
+def to_markdown(report: PreviewReport, limit: int = COMMENT_LIMIT) -> str:
+    """Return the report in at most ``limit`` characters; what is cut is counted."""
+    text = f"{MARKER}\n{_headline(report)}\n"
+    blocks = [_change(change) for change in report.changes]
+    for index, block in enumerate(blocks):
+        rest = _cut(report, len(blocks) - index)
+        if len(text) + len(block) + len(rest) > limit:
+            return text + rest
+        text += block
+    return text + _unchanged(report)
+
+
+def _headline(report: PreviewReport) -> str:
+    between = f"{_code(report.base[:12])} → {_code(report.head[:12])}"
+    if not report.changes:
+        return f"### gitsync: nothing that is deployed changes\n\n{between}, {_folders(len(report.covered))} checked."
+    invalid = "" if report.is_valid else ", cannot be applied"
+    steps = [step for change in report.changes for step in change.steps]
+    roots = sum(len(change.roots) for change in report.changes)
+    return (
+        f"### gitsync: {report.risk}{invalid}\n\n"
+        f"{between} changes {_count(len(steps), 'object')} in {_folders(roots)} of {len(report.covered)}."
+    )
+
+
+def _change(change: ReportedChange) -> str:
+    title = named_roots([_code(root) for root in change.roots])
+    return "\n".join((f"\n#### {title}: {change.risk}\n", *_facts(change), *_steps(change), ""))
+
+
+def named_roots(roots: Sequence[str]) -> str:
+    """Return the names of folders in which the same changes, the first twelve of them."""
+    more = len(roots) - _NAMED_ROOTS
+    return ", ".join(roots[:_NAMED_ROOTS]) + (f" and {more} more, in the same way" if more > 0 else "")
+
+
+def _facts(change: ReportedChange) -> Iterator[str]:
+    """Yield what a reviewer has to know before the fields."""
+    if change.applications:
+        yield f"- deployed by {', '.join(_code(name) for name in change.applications[:_NAMED_ROOTS])}"
+    if change.problem:
+        yield f"- **cannot be built**: {_code(change.problem)}"
+    if change.base_problem:
+        yield f"- cannot be compared, it was not valid before: {_code(change.base_problem)}"
+    yield from (f"- **rejected by policy**: {_code(line)}" for line in change.violations)
+    for step in change.steps:
+        if step.risk != "Safe":
+            yield f"- {step.risk}: {_code(step.object)}, {_code(step.reason)}"
+    for effect in change.effects:
+        yield f"- {'**cannot be undone**: ' if effect.is_loss else ''}{_code(effect.text)}"
+
+
+def _steps(change: ReportedChange) -> Iterator[str]:
+    if not change.steps:
+        return
+    lines = [line for step in change.steps for line in diff_lines(step)]
+    yield f"\n<details><summary>{_count(len(change.steps), 'object')}</summary>\n"
+    yield _fenced(lines)
+    yield "\n</details>"
+
+
+def diff_lines(step: ReportedStep) -> list[str]:
+    """Return a step as the lines of a diff: the object, then what is removed and added, and where it is set."""
+    return list(_diff(step))
+
+
+def _diff(step: ReportedStep) -> Iterator[str]:
+    where = f"   # {step.where}" if step.where else ""
+    replaces = f" (replaces {step.replaces})" if step.replaces else ""
+    yield f"# {_VERBS.get(step.action, step.action)} {step.object}{replaces}{where}"
+    for field in step.fields:
+        yield from _field(field)
+    if step.content is not None:
+        mark = "-" if step.action == "prune" else "+"
+        content = write(step.content).splitlines()
+        yield from (f"{mark} {line}" for line in content[:_CONTENT_LINES])
+        if len(content) > _CONTENT_LINES:
+            yield f"{mark} … {len(content) - _CONTENT_LINES} more lines"
+
+
+def _field(field: ReportedField) -> Iterator[str]:
+    by = f", {field.commit[:7]} {field.author}" if field.commit else ""
+    origin = f"   # {field.where}{by}" if field.where else ""
+    if field.lines:
+        yield f"  {field.path}:{origin}"
+        yield from (f"{line.mark}     {line.text}" for line in field.lines)
+    elif field.inside:
+        yield f"  {field.path}:{origin}"
+        for change in field.inside:
+            yield from _sides(f"    {change.path}", change.before, change.after)
+    else:
+        yield from _sides(f" {field.path}", field.before, field.after, origin)
+
+
+def _sides(path: str, before: Any, after: Any, origin: str = "") -> Iterator[str]:
+    if before is not None:
+        yield f"-{path}: {_value(before)}"
+    if after is not None:
+        yield f"+{path}: {_value(after)}{origin}"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _unchanged(report: PreviewReport) -> str:
+    if not report.changes or not report.unchanged:
+        return ""
+    return f"\nNothing changes in {_folders(len(report.unchanged))}.\n"
+
+
+def _cut(report: PreviewReport, count: int) -> str:
+    command = _code(f"gitsync preview {report.base[:12]}..{report.head[:12]}")
+    return f"\n**{_count(count, 'change')} more, cut here to fit a comment.** All of them: {command}\n"
+
+
+def _code(text: str) -> str:
+    """Return a text as inline code, which contains no run of backticks as long as its delimiter."""
+    line = one_line(text, _LINE)
+    delimiter = "`" * (_longest_run(line) + 1)
+    # CommonMark strips one space on each side where the code begins or ends with a backtick
+    padding = " " if line.startswith("`") or line.endswith("`") or not line.strip() else ""
+    return f"{delimiter}{padding}{line}{padding}{delimiter}"
+
+
+def _fenced(lines: Iterable[str]) -> str:
+    text = "\n".join(printable(line, _LINE) for line in lines)
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}diff\n{text}\n{fence}"
+
+
+def printable(line: str, limit: int) -> str:
+    """Return one printable line with its mark and its indentation, which ``one_line`` strips."""
+    indentation = len(line[1:]) - len(line[1:].lstrip(" "))
+    return line[:1] + " " * indentation + one_line(line[1:], limit)
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _folders(number: int) -> str:
+    return _count(number, "deployed folder")

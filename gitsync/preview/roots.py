@@ -1,0 +1,216 @@
+"""The folders of a repository that are deployed, and the files that the build of each can read."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.keys import GROUP
+from gitsync.objects.tree import Entry, Tree
+from gitsync.render.kustomize.kustomization import FILE_NAMES
+from gitsync.render.yaml.reader import read_all
+
+_YAML = (".yaml", ".yml")
+_MARK = f"{GROUP}/".encode()
+"""What a file with an Application contains; other files are not parsed."""
+_MAX_LINKS = 40
+"""Symbolic links that one path may pass, as many as Linux follows (path_resolution(7))."""
+_COMPONENT = "Component"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder that is deployed: the path of an Application, or a kustomization that no other one includes."""
+
+    path: str
+    application: Application | None = None
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the Application with its path, or the path alone."""
+        return f"{self.application.key} ({self.path or '.'})" if self.application else self.path or "."
+
+    @property
+    def renderer(self) -> str:
+        """How the folder is rendered."""
+        return self.application.source.renderer if self.application else "Auto"
+
+
+def find_roots(tree: Tree, is_own: Callable[[str], bool]) -> tuple[Root, ...]:
+    """
+    Return the deployed folders of a tree, by path: those of its Applications, then kustomizations that none includes.
+
+    ``is_own`` tells whether the URL in an Application is that of this repository. A file that cannot be parsed declares
+    nothing here; the build that reads it reports why.
+    """
+    files = tuple(_files(tree))
+    applications = tuple(_applications(tree, files, is_own))
+    sources = BuildSources(tree)
+    folders = {posixpath.dirname(file) for file in files if posixpath.basename(file) in FILE_NAMES}
+    included = {folder for parent in folders for folder in sources.direct(parent).folders if folder != parent}
+    known = {root.path for root in applications}
+    alone = folders - included - known
+    kustomizations = (Root(folder) for folder in alone if sources.direct(folder).kind != _COMPONENT)
+    return tuple(sorted((*applications, *kustomizations), key=lambda root: (root.path, root.name)))
+
+
+def _files(tree: Tree) -> Iterator[str]:
+    """Yield the paths of all regular files."""
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        for name in tree.names(folder):
+            path = f"{folder}/{name}" if folder else name
+            entry = tree.entry(path)
+            if entry is Entry.FOLDER and name != ".git":
+                pending.append(path)
+            elif entry is Entry.FILE:
+                yield path
+
+
+def _applications(tree: Tree, files: Iterable[str], is_own: Callable[[str], bool]) -> Iterator[Root]:
+    for file in files:
+        if not file.endswith(_YAML):
+            continue
+        try:
+            content = tree.read(file)
+            documents = read_all(content, file) if _MARK in content else []
+        except InvalidInput:  # too large or not YAML: it declares no Application that a controller could read either
+            continue
+        for document in documents:
+            app = _application(document)
+            if app is not None and is_own(app.source.repo_url):
+                yield Root(_clean(app.source.path), app)
+
+
+def _application(document: Any) -> Application | None:
+    if not isinstance(document, dict) or document.get("kind") != "Application":
+        return None
+    if not str(document.get("apiVersion")).startswith(f"{GROUP}/"):
+        return None
+    try:
+        return parse_application(document)
+    except InvalidInput:  # one that the controller rejects deploys nothing
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a kustomization names: files and absent paths, and the folders that it includes."""
+
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+    kind: str = ""
+
+
+class BuildSources:
+    """
+    The files that builds of a tree can read, found without building.
+
+    Every text of a kustomization that names a path counts, whatever its field: too many roots cost a build, one too few
+    would hide a change.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._direct: dict[str, Sources] = {}
+
+    def reads_any(self, root: Root, changed: Collection[str]) -> bool:
+        """Whether the build of a root can read one of the changed paths."""
+        if not _has_kustomization(self._tree, root.path) or root.renderer == "Plain":
+            return any(_is_below(path, root.path) for path in changed)
+        files: set[str] = set()
+        pending = [root.path]
+        visited: set[str] = set()
+        while pending:
+            folder = pending.pop()
+            if folder in visited:
+                continue
+            visited.add(folder)
+            sources = self.direct(folder)
+            files |= sources.files
+            pending.extend(sources.folders)
+        # a new kustomization in an included folder counts too: it replaces how the folder is read
+        return any(path in files or posixpath.dirname(path) in visited for path in changed)
+
+    def direct(self, folder: str) -> Sources:
+        """Return what the kustomization of a folder names itself; nothing where it has none."""
+        if folder not in self._direct:
+            self._direct[folder] = self._read(folder)
+        return self._direct[folder]
+
+    def _read(self, folder: str) -> Sources:
+        files: set[str] = set()
+        folders: set[str] = set()
+        kind = ""
+        for name in FILE_NAMES:
+            file = f"{folder}/{name}" if folder else name
+            files.add(file)
+            if self._tree.entry(file) not in (Entry.FILE, Entry.LINK):
+                continue
+            try:
+                documents = read_all(self._tree.read(file), file)
+            except InvalidInput:  # the build reports it; the folder itself is read
+                continue
+            kind = next((str(item.get("kind") or "") for item in documents if isinstance(item, dict)), "")
+            for text in _texts(documents):
+                self._add(folder, text, files, folders)
+        return Sources(frozenset(files), frozenset(folders), kind)
+
+    def _add(self, folder: str, text: str, files: set[str], folders: set[str]) -> None:
+        # `files: [key=path]` of generators names a path behind the sign
+        for candidate in {text, text.partition("=")[2]}:
+            if not candidate or "\n" in candidate or "://" in candidate or candidate.startswith("/"):
+                continue
+            for path in self._passed(folder, candidate):
+                (folders if self._tree.entry(path) is Entry.FOLDER else files).add(path)
+
+    def _passed(self, folder: str, candidate: str) -> Iterator[str]:
+        """Yield the path that a text names, seen from a folder, and the links that lead there."""
+        path = _clean(f"{folder}/{candidate}")
+        for _ in range(_MAX_LINKS):
+            if path.startswith("..") or path == folder:
+                return
+            yield path
+            link = self._first_link(path)
+            if not link:
+                return
+            yield link
+            target = self._tree.read(link).decode(errors="replace")
+            path = _clean(f"{posixpath.dirname(link)}/{target}{path[len(link) :]}")
+
+    def _first_link(self, path: str) -> str:
+        parts = path.split("/")
+        prefixes = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+        return next((prefix for prefix in prefixes if self._tree.entry(prefix) is Entry.LINK), "")
+
+
+def _has_kustomization(tree: Tree, folder: str) -> bool:
+    return any(tree.entry(f"{folder}/{name}" if folder else name) for name in FILE_NAMES)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a parsed document."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+
+
+def _clean(path: str) -> str:
+    """Return a path without ``.`` and ``..``; the root is empty."""
+    cleaned = posixpath.normpath(path.lstrip("/"))
+    return "" if cleaned == "." else cleaned
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return not folder or path == folder or path.startswith(f"{folder}/")

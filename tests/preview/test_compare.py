@@ -1,0 +1,168 @@
+"""What a change does to each deployed folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitsync.gate.cel_rules import ManifestRule
+from gitsync.gate.policy import Policy
+from gitsync.objects.change import Action, Risk
+from gitsync.preview.compare import Rules
+from tests.preview.factories import compare, deployment
+
+BASE = {
+    "base/kustomization.yaml": "resources: [d.yaml]",
+    "base/d.yaml": deployment(),
+    "dev/kustomization.yaml": "resources: [../base]\nnamePrefix: dev-",
+    "prod/kustomization.yaml": "resources: [../base]\nnamePrefix: prod-",
+    "other/kustomization.yaml": "resources: [c.yaml]",
+    "other/c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n",
+}
+
+
+def test_a_change_of_a_base_reaches_its_overlays_once_together() -> None:
+    found = compare(BASE, {**BASE, "base/d.yaml": deployment(replicas=3)})
+
+    assert [[root.path for root in change.roots] for change in found.changes] == [["prod", "dev"]]
+    [step] = found.changes[0].steps
+    assert (step.action, str(step.ref), [item.path for item in step.differences]) == (
+        Action.UPDATE,
+        "Deployment default/prod-web",
+        [".spec.replicas"],
+    )
+    setters = found.changes[0].traces[step.ref][".spec.replicas"]
+    assert setters[-1].where == "base/d.yaml:5"
+    assert [root.path for root in found.covered] == ["dev", "other", "prod"]
+
+
+def test_overlays_in_which_other_values_change_are_apart_production_first() -> None:
+    overlay = "resources: [../base]\nreplicas: [{name: web, count: %d}]\n"
+    result = {**BASE, "dev/kustomization.yaml": overlay % 2, "prod/kustomization.yaml": overlay % 3}
+
+    assert [[root.path for root in change.roots] for change in compare(BASE, result).changes] == [["prod"], ["dev"]]
+
+
+def test_a_change_that_renders_to_the_same_changes_nothing() -> None:
+    assert compare(BASE, {**BASE, "base/d.yaml": f"# a comment\n{deployment()}"}).changes == ()
+
+
+def test_a_folder_that_appears_or_goes_is_created_or_pruned() -> None:
+    without = {path: text for path, text in BASE.items() if not path.startswith("other/")}
+
+    assert [step.action for step in compare(without, BASE).changes[0].steps] == [Action.CREATE]
+    assert [step.action for step in compare(BASE, without).changes[0].steps] == [Action.PRUNE]
+
+
+def test_a_folder_that_cannot_be_built_after_it_is_a_problem_with_its_line() -> None:
+    found = compare(BASE, {**BASE, "base/kustomization.yaml": "resources: [d.yaml]\nresourcs: []"})
+
+    assert "base/kustomization.yaml:2" in found.changes[0].problem
+    assert found.problems == (found.changes[0].problem,)
+
+
+def test_a_folder_that_was_broken_before_is_not_compared() -> None:
+    broken = {**BASE, "base/kustomization.yaml": "resources: [absent.yaml]"}
+
+    [change] = compare(broken, BASE).changes
+    assert "absent.yaml" in change.base_problem
+    assert (change.problem, change.steps) == ("", ())
+
+
+def test_only_folders_below_the_given_paths_are_covered() -> None:
+    found = compare(BASE, {**BASE, "base/d.yaml": deployment(replicas=3)}, below=("dev",))
+
+    assert [root.path for root in found.covered] == ["dev"]
+
+
+APP = """\
+apiVersion: gitsync.dev/v1alpha1
+kind: Application
+metadata: {name: shop, namespace: team}
+spec:
+  source: {repoURL: "https://git.example.com/shop.git", path: prod}
+  destination: {namespace: shop}
+  risk: {rules: [{match: {kind: Deployment}, class: Dangerous}]}
+"""
+
+
+def test_rules_and_namespace_of_the_application_count() -> None:
+    base = {**BASE, "apps/shop.yaml": APP}
+    [change, _] = compare(base, {**base, "base/d.yaml": deployment(replicas=3)}).changes
+
+    assert change.roots[0].name == "team/shop (prod)"
+    assert (change.risk, str(change.steps[0].ref)) == (Risk.DANGEROUS, "Deployment shop/prod-web")
+
+
+def test_policies_and_rules_of_the_operator_reject() -> None:
+    base = {**BASE, "apps/shop.yaml": APP}
+    policy = Policy(name="shop", namespaces=("other",))
+    rule = ManifestRule(
+        name="few", kinds=("Deployment",), expression="object.spec.replicas < 3", message="at most two replicas"
+    )
+    found = compare(base, {**base, "base/d.yaml": deployment(replicas=3)}, Rules((policy,), (rule,)))
+
+    assert found.changes[0].violations == (
+        "Deployment shop/prod-web: at most two replicas (rule few)",
+        "spec.destination.namespace: shop is not allowed by policy shop",
+        "Deployment shop/prod-web: namespace shop is not allowed by policy shop",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effects"),
+    [
+        pytest.param(
+            deployment(),
+            deployment(replicas=3),
+            [
+                "Deployment default/web: scales from 1 to 3",
+                "requests 100m → 300m CPU",
+                "requests 64Mi → 192Mi memory",
+            ],
+            id="scale",
+        ),
+        pytest.param(
+            deployment(replicas=2),
+            deployment(replicas=2, image="web:2"),
+            ["Deployment default/web: restarts 2 Pods"],
+            id="image",
+        ),
+        pytest.param(
+            deployment(cpu="1"),
+            deployment(cpu="many"),
+            ["Deployment default/web: restarts 1 Pod", "requests 1 → 0 CPU"],
+            id="not a quantity",
+        ),
+    ],
+)
+def test_effects_on_pods_and_requests(before: str, after: str, effects: list[str]) -> None:
+    base = {"kustomization.yaml": "resources: [d.yaml]", "d.yaml": before}
+    [change] = compare(base, {**base, "d.yaml": after}).changes
+
+    assert [effect.text for effect in change.effects] == effects
+
+
+def test_lost_data_comes_first() -> None:
+    claim = (
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+        "spec: {resources: {requests: {storage: 5Gi}}}\n"
+    )
+    base = {"kustomization.yaml": "resources: [d.yaml, p.yaml]", "d.yaml": deployment(), "p.yaml": claim}
+    result = {"kustomization.yaml": "resources: [d.yaml]", "d.yaml": deployment(replicas=2)}
+    [change] = compare(base, result).changes
+
+    assert (change.effects[0].text, change.effects[0].is_loss) == (
+        "PersistentVolumeClaim default/data: the data of 5Gi is deleted",
+        True,
+    )
+
+
+def test_a_budget_that_allows_no_eviction_is_named() -> None:
+    budget = (
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\n"
+        "spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}\n"
+    )
+    base = {"kustomization.yaml": "resources: [d.yaml, b.yaml]", "d.yaml": deployment(), "b.yaml": budget}
+    [change] = compare(base, {**base, "d.yaml": deployment(image="web:2")}).changes
+
+    assert any("allows no eviction" in effect.text for effect in change.effects)
