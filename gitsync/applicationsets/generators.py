@@ -187,6 +187,8 @@ _WILD = "*?[{"
 _ANY_DEPTH = "**"
 _MOST = 5000
 """Folders or files that one generator may yield."""
+_MOST_VISITED = 200_000
+"""Names that one pattern may pass: those of a large repository several times."""
 
 
 def find(tree: Tree, patterns: Sequence[Directory | File], kind: Entry) -> tuple[str, ...]:
@@ -195,7 +197,7 @@ def find(tree: Tree, patterns: Sequence[Directory | File], kind: Entry) -> tuple
     found: set[str] = set()
     for pattern in patterns:
         if not pattern.exclude:
-            found.update(_walk(tree, "", tuple(pattern.path.split("/")), kind))
+            found.update(_Walk(tree, kind, pattern.path).below("", tuple(pattern.path.split("/"))))
         if len(found) > _MOST:
             raise InvalidInput(f"{pattern.path} matches more than {_MOST} paths", hint="narrow the pattern")
     return tuple(sorted(path for path in found if not any(_fits(path, each) for each in excluded)))
@@ -218,31 +220,52 @@ def _read(pattern: str) -> str:
     return "/".join(fixed) + "/"
 
 
-def _walk(tree: Tree, folder: str, parts: tuple[str, ...], kind: Entry) -> Iterator[str]:
-    """Yield the paths below a folder whose names match the parts of a pattern."""
-    head = parts[0]
-    rest = parts[1:]
-    if head == _ANY_DEPTH:
-        yield from _walk(tree, folder, rest or ("*",), kind)
-        for path in _folders(tree, folder):
-            yield from _walk(tree, path, parts, kind)
-        return
-    for name in tree.names(folder) if tree.entry(folder) is Entry.FOLDER or not folder else ():
-        path = f"{folder}/{name}" if folder else name
-        if not _names(name, head):
-            continue
-        entry = tree.entry(path)
-        if rest and entry is Entry.FOLDER:
-            yield from _walk(tree, path, rest, kind)
-        elif not rest and entry is kind:
-            yield path
+class _Walk:
+    """
+    The paths of a tree that match a pattern, of files or of folders.
 
+    Equal folders are one object of Git, so few objects can be a tree of 10^11 folders: a walk has a limit.
+    """
 
-def _folders(tree: Tree, folder: str) -> Iterator[str]:
-    for name in tree.names(folder) if tree.entry(folder) is Entry.FOLDER or not folder else ():
-        path = f"{folder}/{name}" if folder else name
-        if not name.startswith(".") and tree.entry(path) is Entry.FOLDER:
-            yield path
+    def __init__(self, tree: Tree, kind: Entry, pattern: str) -> None:
+        self._tree = tree
+        self._kind = kind
+        self._pattern = pattern
+        self._visited = 0
+
+    def below(self, folder: str, parts: tuple[str, ...]) -> Iterator[str]:
+        """Yield the paths below a folder whose names match the parts of a pattern."""
+        head = parts[0]
+        rest = parts[1:]
+        if head == _ANY_DEPTH:
+            yield from self.below(folder, rest or ("*",))
+            for path in self._folders(folder):
+                yield from self.below(path, parts)
+            return
+        for name in self._names(folder):
+            path = f"{folder}/{name}" if folder else name
+            if not _names(name, head):
+                continue
+            entry = self._tree.entry(path)
+            if rest and entry is Entry.FOLDER:
+                yield from self.below(path, rest)
+            elif not rest and entry is self._kind:
+                yield path
+
+    def _folders(self, folder: str) -> Iterator[str]:
+        for name in self._names(folder):
+            path = f"{folder}/{name}" if folder else name
+            if not name.startswith(".") and self._tree.entry(path) is Entry.FOLDER:
+                yield path
+
+    def _names(self, folder: str) -> Iterator[str]:
+        for name in self._tree.names(folder) if self._tree.entry(folder) is Entry.FOLDER or not folder else ():
+            self._visited += 1
+            if self._visited > _MOST_VISITED:
+                raise InvalidInput(
+                    f"{self._pattern} searches more than {_MOST_VISITED} files and folders", hint="narrow the pattern"
+                )
+            yield name
 
 
 def _names(name: str, part: str) -> bool:

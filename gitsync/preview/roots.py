@@ -20,6 +20,8 @@ _MARK = f"{GROUP}/".encode()
 _MAX_LINKS = 40
 """Symbolic links that one path may pass, as many as Linux follows (path_resolution(7))."""
 _COMPONENT = "Component"
+_MOST_ENTRIES = 200_000
+"""Files and folders of a repository that are searched for Applications and kustomizations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,17 @@ def find_roots(tree: Tree, is_own: Callable[[str], bool]) -> tuple[Root, ...]:
 
 
 def _files(tree: Tree) -> Iterator[str]:
-    """Yield the paths of all regular files."""
+    """Yield the paths of all regular files; raise InvalidInput for a tree that is too large to search."""
     pending = [""]
+    entries = 0
     while pending:
         folder = pending.pop()
         for name in tree.names(folder):
             path = f"{folder}/{name}" if folder else name
             entry = tree.entry(path)
+            entries += 1
+            if entries > _MOST_ENTRIES:  # equal folders are one object: few objects can be a tree of 10^11 files
+                raise InvalidInput(f"the repository has more than {_MOST_ENTRIES} files and folders")
             if entry is Entry.FOLDER and name != ".git":
                 pending.append(path)
             elif entry is Entry.FILE:

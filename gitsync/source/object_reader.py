@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,8 @@ _CACHED_ENTRIES = 50_000
 _TREE_OVERHEAD = 20
 _CACHED_COMMITS = 256
 _MAX_TREE = 64 << 20
+# entries that differ between two commits; a commit that changes more is compared as if it changed everything
+_MOST_DIFFERENCES = 200_000
 
 
 class ParsedCommit(NamedTuple):
@@ -197,14 +199,15 @@ def changed_paths(reader: ObjectReader, old_commit: str, new_commit: str) -> fro
     """
     Return the paths of files, links and submodules that differ between two commits, None when one is not here.
 
-    Only folders that differ are read, so the cost follows the size of the change.
+    Only folders that differ are read, so the cost follows the size of the change. None also for a change of too many
+    entries to compare: any path may differ then.
     """
     old = reader.find_commit(old_commit)
     new = reader.find_commit(new_commit)
     if old is None or new is None:
         return None
     try:
-        return frozenset(_differences(reader, "", _folder(old.tree), _folder(new.tree)))
+        return _differences(reader, _folder(old.tree), _folder(new.tree))
     except SourceUnavailable:  # a damaged folder: the next fetch rebuilds the mirror, and until then all may differ
         return None
 
@@ -213,15 +216,21 @@ def _folder(id: str) -> TreeEntry:
     return TreeEntry(Entry.FOLDER, id)
 
 
-def _differences(reader: ObjectReader, path: str, old: TreeEntry | None, new: TreeEntry | None) -> Iterator[str]:
-    """Yield the paths at or below a path whose entries differ."""
+def _differences(reader: ObjectReader, old: TreeEntry | None, new: TreeEntry | None) -> frozenset[str] | None:
+    """Return the paths of the entries that differ; None for too many."""
+    paths: set[str] = set()
+    path = ""
+    compared = 0
     pending = [(path, old, new)]  # a list, since a hostile tree may be nested deeper than Python recurses
     while pending:
         path, old, new = pending.pop()
         if old == new:  # equal ids: everything below is equal too
             continue
+        compared += 1
+        if compared > _MOST_DIFFERENCES:  # few objects can be a tree of 10^11 paths
+            return None
         if path and (_is_other_than_folder(old) or _is_other_than_folder(new)):
-            yield path
+            paths.add(path)
         old_entries = _entries(reader, old)
         new_entries = _entries(reader, new)
         prefix = f"{path}/" if path else ""
@@ -229,6 +238,7 @@ def _differences(reader: ObjectReader, path: str, old: TreeEntry | None, new: Tr
             (f"{prefix}{name}", old_entries.get(name), new_entries.get(name))
             for name in old_entries.differing(new_entries)
         ]
+    return frozenset(paths)
 
 
 def _is_other_than_folder(entry: TreeEntry | None) -> bool:

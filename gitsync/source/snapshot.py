@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from gitsync.errors import InvalidInput, SourceUnavailable
@@ -14,6 +13,8 @@ from gitsync.source.git_objects import TreeEntry, TreeObject
 from gitsync.source.object_reader import ObjectReader, TooLarge
 
 _EMPTY = TreeObject()
+MOST_ENTRIES = 1_000_000
+"""Files or folders of a commit that are walked through at most: about two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,9 @@ class GitTree:
         return content
 
     def check_size(self, path: str) -> None:
-        """Raise InvalidInput when there are more files at or below the path than the limit allows."""
-        limit = self._limits.files
-        if sum(1 for _ in islice(self.below(path), limit + 1)) > limit:
-            count = sum(1 for _ in self.below(path))
-            raise InvalidInput(f"too many files: {count}, the limit is {limit}", location=path or ".")
+        """Raise InvalidInput when there are more files, or more folders, at or below the path than the limit allows."""
+        for _ in self.below(path, self._limits.files):
+            pass
 
     def submodules(self, path: str) -> tuple[str, ...]:
         """Return the paths of submodules at or below the path; their files are not read."""
@@ -95,15 +94,30 @@ class GitTree:
             return (path,)
         return tuple(sorted(name for name, entry in self.below(path) if entry.kind is Entry.SUBMODULE))
 
-    def below(self, path: str) -> Iterator[tuple[str, TreeEntry]]:
-        """Yield paths and entries below a folder at any depth, other than folders."""
+    def below(self, path: str, limit: int = MOST_ENTRIES) -> Iterator[tuple[str, TreeEntry]]:
+        """
+        Yield paths and entries below a folder at any depth, other than folders.
+
+        Raise InvalidInput after ``limit`` files or folders. Twelve objects can be a tree of 10^11 files, or of as many
+        empty folders, since folders with equal content are one object: a walk to the end of it would not return.
+        """
         pending = [(f"{path}/" if path else "", self._find(path))]
+        files = folders = 0
         while pending:
             prefix, folder = pending.pop()
             for name, entry in self._entries(folder).items():
                 if entry.kind is Entry.FOLDER:
                     pending.append((f"{prefix}{name}/", entry))
+                    folders += 1
                 else:
+                    files += 1
+                if max(files, folders) > limit:
+                    raise InvalidInput(
+                        f"too many files or folders: more than {limit}, the limit",
+                        location=path or ".",
+                        hint="point the path at a smaller folder",
+                    )
+                if entry.kind is not Entry.FOLDER:
                     yield f"{prefix}{name}", entry
 
     def close(self) -> None:

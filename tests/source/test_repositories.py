@@ -116,7 +116,7 @@ def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Pa
     commit = repo.commit({"app/big": "x" * 200, "app/small": "x", "app/also": "x" * 60, "app/more": "x" * 60})
     limits = Limits(file_bytes=100, read_bytes=100, files=3)
     repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=limits)
-    with pytest.raises(InvalidInput, match="app: too many files: 4, the limit is 3"):
+    with pytest.raises(InvalidInput, match="app: too many files or folders: more than 3, the limit"):
         repositories.snapshot(source_of(repo), NOBODY, commit)
     tree = repositories.snapshot(source_of(repo, path="app/other"), NOBODY, commit).tree
     with pytest.raises(InvalidInput, match="app/big: the file is too large: 200 bytes, the limit is 100"):
