@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
-from gitsync.apply.in_flight import WritesInFlight
+from gitsync.apply.owner_writes import WritePool, WritesByOwner
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.fencing import FencedCluster
@@ -315,23 +315,23 @@ def build_engine(
     ports = Ports(cluster, live, records, clock)
     share = share or SingleReplica()
     statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
-    in_flight = WritesInFlight(adapters.pool, lambda key: state.enqueue(key))
-    applier = Applier(ports, in_flight, lambda: share.may_write)
-    executor = SyncExecutor(ports, applier, Hooks(applier, cluster, live), state)
+    writes = WritesByOwner(ports, WritePool(adapters.pool, lambda key: state.enqueue(key), lambda: share.may_write))
+    applier = Applier(ports, writes)
+    executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     policies = policies or Policies(cluster, live, adapters.source)
     gate = SyncGate(ports, advice, policies)
     planner = Planner(cluster, state, adapters.pool, appliers, policies.of)
-    reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
+    reconciler = Reconciler(cluster, live, writes, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state, clock)
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
     stages = Stages(fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state), analysis)
-    pipeline = Pipeline(stages, records, statuses, state, clock)
+    pipeline = Pipeline(stages, ports, writes, statuses, state)
     state.caches["applications"] = pipeline.cached
-    applications = ApplicationController(pipeline, watcher, state, ports, share=share, workers=workers)
+    applications = ApplicationController(pipeline, watcher, state, ports, writes, share=share, workers=workers)
     return applications, state
 
 
@@ -346,18 +346,19 @@ def build_operator(
     """Return the controller of Agents and MultiAgentSystems, not started, connected to these adapters."""
     cluster, live = adapters.cluster, adapters.live
     ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
-    in_flight = WritesInFlight(adapters.pool, lambda key: controller.enqueue_owner(key))
-    applier = Applier(ports, in_flight, lambda: share.may_write)
+    pool = WritePool(adapters.pool, lambda key: controller.enqueue_owner(key), lambda: share.may_write)
+    writes = WritesByOwner(ports, pool)
+    applier = Applier(ports, writes)
     planner = Planner(cluster, state, adapters.pool, frozenset())
     child_reconciler = ChildrenReconciler(
-        ports, planner, applier, (policies or Policies(cluster, live, adapters.source)).of
+        ports, planner, applier, writes, (policies or Policies(cluster, live, adapters.source)).of
     )
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
     agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
-    systems = SystemReconciler(ports, child_reconciler, statuses)
+    systems = SystemReconciler(ports, child_reconciler, writes, statuses)
     reported, reported_systems = (ReportingReconciler(one, statuses, adapters.clock) for one in (agents, systems))
-    controller = AgentController(reported, reported_systems, child_reconciler, ports, share=share, workers=workers)
+    controller = AgentController(reported, reported_systems, writes, ports, share=share, workers=workers)
     return controller
 
 
@@ -367,18 +368,18 @@ def build_sets(
     """Return the controller of ApplicationSets, not started, connected to these adapters."""
     cluster, live = adapters.cluster, adapters.live
     ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
-    in_flight = WritesInFlight(adapters.pool, lambda key: controller.enqueue_answered(key))
-    applier = Applier(ports, in_flight, lambda: share.may_write)
+    pool = WritePool(adapters.pool, lambda key: controller.enqueue_answered(key), lambda: share.may_write)
+    writes = WritesByOwner(ports, pool)
     fetcher = Fetcher(
         adapters.source, verify_revision, cluster, live, adapters.clock, signers_of=policies.signers, waits=False
     )
     reconciler = SetReconciler(
         ports,
         SetSources(fetcher, watcher, policies.all_of),
-        SetWriter(applier, adapters.records, adapters.clock),
+        SetWriter(Applier(ports, writes), writes),
         StatusWriter(cluster, live),
     )
-    controller = ApplicationSetController(reconciler, ports, share=share, workers=_SET_WORKERS)
+    controller = ApplicationSetController(reconciler, ports, writes, share=share, workers=_SET_WORKERS)
     watcher.route(lambda key: controller.enqueue(key))
     return controller
 

@@ -18,7 +18,7 @@ from gitsync.ports import Cluster, LiveCache
 _TRIES = 5
 
 
-def apply_change(job: ApplyRequest, change: Change, cluster: Cluster, live: LiveCache) -> StepResult:
+def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: LiveCache) -> StepResult:
     """
     Apply or delete one object. Never raises: errors are part of the result.
 
@@ -30,11 +30,11 @@ def apply_change(job: ApplyRequest, change: Change, cluster: Cluster, live: Live
         return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
     began = time.monotonic()
     try:
-        found = _with_retries(lambda: _write(job, change, cluster))
+        found = _with_retries(lambda: _write(request, change, cluster))
     except GitsyncError as error:
         message = mask_text(str(error), (change.desired, change.live))
         return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
-    resource = cluster.resource(change.ref.group, job.versions[change.ref], change.ref.kind)
+    resource = cluster.resource(change.ref.group, request.versions[change.ref], change.ref.kind)
     if resource is not None and found is not None:
         live.observe_write(resource, found)
     elif resource is not None and change.live is not None:
@@ -48,42 +48,42 @@ def impersonated(app: Application) -> str:
     return f"system:serviceaccount:{app.namespace}:{account}" if account else ""
 
 
-def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | None:
-    ref, user = change.ref, impersonated(job.app)
+def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | None:
+    ref, user = change.ref, impersonated(request.app)
     if change.action is Action.PRUNE:
         if change.live is None:
             raise ValueError(f"{change.ref}: a prune needs the live object")
-        return cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
+        return cluster.delete(ref, request.versions[ref], uid=uid_of(change.live), user=user)
     if change.action is Action.RELEASE:
-        return cluster.release(change, manager=job.app.field_manager, user=user)
+        return cluster.release(change, manager=request.app.field_manager, user=user)
     if change.desired is None:
         raise ValueError(f"{change.ref}: a write needs the desired object")
     if change.managed_fields is not None and change.live is not None:
-        cluster.set_managed_fields(change.live, change.managed_fields, manager=job.app.field_manager, user=user)
+        cluster.set_managed_fields(change.live, change.managed_fields, manager=request.app.field_manager, user=user)
     if change.removed and change.live is not None:
-        left = cluster.remove_fields(change.live, change.removed, manager=job.app.field_manager, user=user)
+        left = cluster.remove_fields(change.live, change.removed, manager=request.app.field_manager, user=user)
         if all(found.pointer in change.removed for found in change.differences if found.kind in DRIFT):
             return left
-    if change.action is Action.CREATE and job.creates_only:
-        return cluster.create(change.desired, manager=job.app.field_manager, user=user)
+    if change.action is Action.CREATE and request.creates_only:
+        return cluster.create(change.desired, manager=request.app.field_manager, user=user)
     if change.action is Action.REPLACE:
-        return _replace(job, change, change.desired, cluster, user)
-    return cluster.apply(change.desired, manager=job.app.field_manager, user=user)
+        return _replace(request, change, change.desired, cluster, user)
+    return cluster.apply(change.desired, manager=request.app.field_manager, user=user)
 
 
-def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
+def _replace(request: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
     """
     Apply; when the API server rejects an immutable field, delete the object and create it.
 
     Return the object on its way out when finalizers hold it: the next plan creates it once it is gone.
     """
     try:
-        return cluster.apply(desired, manager=job.app.field_manager, user=user)
+        return cluster.apply(desired, manager=request.app.field_manager, user=user)
     except Rejected as error:
         if change.live is None or not immutable_fields(error):
             raise
-    leaving = cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
-    return leaving or cluster.apply(desired, manager=job.app.field_manager, user=user)
+    leaving = cluster.delete(change.ref, request.versions[change.ref], uid=uid_of(change.live), user=user)
+    return leaving or cluster.apply(desired, manager=request.app.field_manager, user=user)
 
 
 def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:

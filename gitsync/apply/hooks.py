@@ -63,65 +63,67 @@ class Hooks:
         self._cluster = cluster
         self._live = live
 
-    def run(self, job: ApplyRequest, runs: HookRuns, phase: HookPhase) -> ApplyProgress:
+    def run(self, request: ApplyRequest, runs: HookRuns, phase: HookPhase) -> ApplyProgress:
         """Start due hooks, poll running ones, and return the results that are not counted yet."""
         stage = hook_stage(phase)
-        hooks = [change for change in job.plan.changes if change.stage == stage and is_hook(change)]
+        hooks = [change for change in request.plan.changes if change.stage == stage and is_hook(change)]
         results: list[StepResult] = []
         for _, group in groupby(hooks, key=lambda change: change.wave):
             wave = tuple(group)
-            if waiting := missing_definition(job, wave, self._cluster, self._live):
+            if waiting := missing_definition(request, wave, self._cluster, self._live):
                 return ApplyProgress(tuple(results), waiting)
             for change in wave:
                 run = runs.setdefault((change.ref, phase), HookRun())
                 if run.result is None:
-                    waiting = self._advance(job, change, run, f"{job.sync}-{phase.value}") or waiting
+                    waiting = self._advance(request, change, run, f"{request.sync}-{phase.value}") or waiting
                 if run.result is not None and not run.is_counted:
                     results.append(run.result)
             if waiting or any(result.outcome is Outcome.FAILED for result in results):
                 return ApplyProgress(tuple(results), waiting)
         return ApplyProgress(tuple(results))
 
-    def stop(self, job: ApplyRequest, runs: HookRuns) -> None:
+    def stop(self, request: ApplyRequest, runs: HookRuns) -> None:
         """Delete the hooks that still run after the timeout."""
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
-        self._delete(job, late)
+        self._delete(request, late)
 
-    def delete_completed(self, job: ApplyRequest, runs: HookRuns) -> tuple[StepResult, ...]:
+    def delete_completed(self, request: ApplyRequest, runs: HookRuns) -> tuple[StepResult, ...]:
         """Delete the hooks that have ended and that their policies want gone, but for those that these runs deleted."""
         deleted = {ref for (ref, _), run in runs.items() if run.is_deleted}
         leftovers = {}
-        for ref in {change.ref for change in job.plan.changes if is_hook(change)} - deleted:
-            found = live_object(job, ref, self._cluster, self._live)
-            if found is not None and _is_completed(job, ref, found):
+        for ref in {change.ref for change in request.plan.changes if is_hook(change)} - deleted:
+            found = live_object(request, ref, self._cluster, self._live)
+            if found is not None and _is_completed(request, ref, found):
                 leftovers[ref] = uid_of(found)
-        return tuple(self._delete(job, leftovers))
+        return tuple(self._delete(request, leftovers))
 
-    def _advance(self, job: ApplyRequest, change: Change, run: HookRun, mark: str) -> str:
+    def _advance(self, request: ApplyRequest, change: Change, run: HookRun, mark: str) -> str:
         """Take one hook a step further; return what it waits for, empty when it has ended."""
         if change.desired is None:
             raise ValueError(f"{change.ref}: a hook needs the desired object")
         options = change.options
-        found = live_object(job, change.ref, self._cluster, self._live)
+        found = live_object(request, change.ref, self._cluster, self._live)
         if not run.uid and found is not None and annotations_of(found).get(HOOK_RUN) == mark:
             run.uid = uid_of(found)
         if run.uid:
-            return self._watch(job, change, run, found, options)
-        is_over = found is not None and _is_completed(job, change.ref, found)
+            return self._watch(request, change, run, found, options)
+        is_over = found is not None and _is_completed(request, change.ref, found)
         if found is not None and (is_over or _deletes_before_creation(change.desired, options)):
             if run.deleting_uid != uid_of(found):
-                (deleted,) = self._delete(job, {change.ref: uid_of(found)})
+                (deleted,) = self._delete(request, {change.ref: uid_of(found)})
                 if isinstance(deleted.error, TransientError):
                     return f"the last {change.ref} to be deleted ({deleted.message})"
                 if deleted.outcome is not Outcome.SUCCEEDED:
                     run.result = replace(deleted, change=change)
                     return ""
                 run.deleting_uid = uid_of(found)
-                found = live_object(job, change.ref, self._cluster, self._live)
+                found = live_object(request, change.ref, self._cluster, self._live)
             if found is not None:
                 return f"the last {change.ref} to be gone"
-        done = self._applier.write(job, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))])[0]
-        if isinstance(done.error, Terminating) and job.app.is_deleted:
+        done = self._applier.write(
+            request, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))]
+        )[0]
+        if isinstance(done.error, Terminating) and request.app.is_deleted:
             run.result = replace(done, outcome=Outcome.REFUSED)  # waiting for it would block its namespace forever
             return ""
         if isinstance(done.error, TransientError):
@@ -130,36 +132,38 @@ class Hooks:
             run.result = done
             return ""
         run.uid = uid_of(done.live)
-        return self._watch(job, change, run, done.live, options)
+        return self._watch(request, change, run, done.live, options)
 
-    def _watch(self, job: ApplyRequest, change: Change, run: HookRun, found: Manifest | None, options: Options) -> str:
+    def _watch(
+        self, request: ApplyRequest, change: Change, run: HookRun, found: Manifest | None, options: Options
+    ) -> str:
         if found is None or uid_of(found) != run.uid:
             run.result = StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
             return ""
-        status = job.health(change.ref, found)
+        status = request.health(change.ref, found)
         if status.health is Health.PROGRESSING:
             return f"hook {change.ref} to finish"
         failed = status.health is Health.DEGRADED
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
         run.result = StepResult(change, outcome, f"{change.ref}: {status.message}" if failed else "")
         if _policy_for(status.health) in options.hook_delete:
-            (deleted,) = self._delete(job, {change.ref: run.uid})
+            (deleted,) = self._delete(request, {change.ref: run.uid})
             run.is_deleted = deleted.outcome is Outcome.SUCCEEDED
         return ""
 
-    def _delete(self, job: ApplyRequest, uids: dict[ObjectRef, str]) -> list[StepResult]:
+    def _delete(self, request: ApplyRequest, uids: dict[ObjectRef, str]) -> list[StepResult]:
         changes = [
             Change(ref, Action.PRUNE, reason=HOOK_DELETION, live={"metadata": {"uid": uid}})
             for ref, uid in uids.items()
         ]
-        return self._applier.write(job, changes)
+        return self._applier.write(request, changes)
 
 
-def _is_completed(job: ApplyRequest, ref: ObjectRef, found: Manifest) -> bool:
+def _is_completed(request: ApplyRequest, ref: ObjectRef, found: Manifest) -> bool:
     """Whether a hook that we started has ended, and its policies want it gone, and it is not going yet."""
     if HOOK_RUN not in annotations_of(found) or metadata_of(found).get("deletionTimestamp"):
         return False
-    health = job.health(ref, found).health
+    health = request.health(ref, found).health
     return health is not Health.PROGRESSING and _policy_for(health) in options_of(found).hook_delete
 
 

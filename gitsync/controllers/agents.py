@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from gitsync.agents.keys import AGENT_LABEL, BACKUP_LABEL
 from gitsync.agents.references import named_objects
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.controllers.leases import is_renewal
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Owner
+from gitsync.operator.child_reconciler import ChildrenCache, Owner
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
 from gitsync.operator.reporting import OwnerReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
@@ -23,8 +24,8 @@ _DEBOUNCE = 0.03
 _FIRST_LIST = 30.0
 _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
 _KINDS = (AGENT, SYSTEM)
-_INTERRUPTED = ObjectRef(AGENT.group, "", "", "")
-"""The key of which the reconcile enqueues the owners of interrupted writes; the queue repeats it after an error."""
+_UNRESOLVED = ObjectRef(AGENT.group, "", "", "")
+"""The key of which the reconcile enqueues the owners of unresolved writes; the queue repeats it after an error."""
 _BACKUPS = frozenset({"VolumeSnapshot"})
 
 
@@ -40,13 +41,13 @@ class AgentController:
         self,
         agents: OwnerReconciler,
         systems: OwnerReconciler,
-        children: ChildrenReconciler,
+        writes: WritesByOwner,
         ports: Ports,
         *,
         share: Shard | None = None,
         workers: int = 4,
     ) -> None:
-        self._agents, self._systems, self._children = agents, systems, children
+        self._agents, self._systems, self._writes = agents, systems, writes
         self._cluster: Cluster = ports.cluster
         self._live: LiveCache = ports.live
         self._share = share or SingleReplica()
@@ -63,7 +64,7 @@ class AgentController:
                 "the cluster does not serve Agent", hint="install the CRDs (gitsync run does when allowed)"
             )
         self._live.follow([(resource, "") for resource in resources if resource is not None], _FIRST_LIST)
-        self._queue.add(_INTERRUPTED)
+        self._queue.add(_UNRESOLVED)
         self._controller.start()
 
     def stop(self) -> None:
@@ -72,20 +73,24 @@ class AgentController:
 
     def reconcile(self, key: ObjectRef) -> float | None:
         """Reconcile one Agent or system; return the seconds until the next reconcile."""
-        if key == _INTERRUPTED:
-            self._enqueue_interrupted()
+        if key == _UNRESOLVED:
+            self._enqueue_unresolved()
             return None
         with self._share.claim(Owner.key_of(key)) as is_ours:
             if not is_ours:
-                self._caches.pop(key, None)
+                self._forget(key)
                 return None
             manifest, cache = self._get(key), self._caches.setdefault(key, ChildrenCache())
             if manifest is None:
-                self._children.conclude(key, cache)
-                self._caches.pop(key)
+                self._writes.of(Owner.key_of(key)).conclude()
+                self._forget(key)
                 return None
             reconciler = self._agents if key.of == AGENT else self._systems
             return reconciler.reconcile(manifest, cache)
+
+    def _forget(self, key: ObjectRef) -> None:
+        self._caches.pop(key, None)
+        self._writes.forget(Owner.key_of(key))
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the Agents and systems of a changed object."""
@@ -107,7 +112,7 @@ class AgentController:
 
     def enqueue_all(self) -> None:
         """Enqueue all: a watch failed or recovered, or this replica owns others now."""
-        self._queue.add_after(_INTERRUPTED, _DEBOUNCE)
+        self._queue.add_after(_UNRESOLVED, _DEBOUNCE)
         for of in _KINDS:
             for manifest in self._all(of):
                 self._queue.add_after(ref_of(manifest), _DEBOUNCE)
@@ -120,10 +125,11 @@ class AgentController:
         """Return how many wait for a worker."""
         return len(self._queue)
 
-    def _enqueue_interrupted(self) -> None:
-        """Enqueue the owners of interrupted writes: no event follows for one that was deleted meanwhile."""
-        for owner in self._children.interrupted():
-            self._queue.add(owner)
+    def _enqueue_unresolved(self) -> None:
+        """Enqueue the owners of unresolved writes: no event follows for one that was deleted meanwhile."""
+        for owner in self._writes.unresolved_owners():
+            if Owner.is_key(owner):
+                self._queue.add(Owner.ref_of(owner))
 
     def _on_own_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue one whose input changed, and those of its namespace that depend on it."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.controllers.changed_objects import ChangedObjects
 from gitsync.controllers.leases import is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
@@ -46,8 +47,8 @@ _FORWARD_DELAY = 0.5
 _FIRST_LIST = 30.0
 _ANSWER_POLL = 1.0
 """Seconds until it is checked again whether the last writes of a deleted Application were answered."""
-_INTERRUPTED = ""
-"""The key whose reconcile enqueues the Applications of interrupted writes; the queue repeats it after an error."""
+_UNRESOLVED = ""
+"""The key whose reconcile enqueues the Applications of unresolved writes; the queue repeats it after an error."""
 
 
 class ApplicationController:
@@ -66,6 +67,7 @@ class ApplicationController:
         watcher: GitWatcher,
         state: StateStore,
         ports: Ports,
+        writes: WritesByOwner,
         *,
         share: Shard | None = None,
         workers: int = 4,
@@ -74,7 +76,7 @@ class ApplicationController:
         self._watcher = watcher
         self._state = state
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
-        self._records = ports.records
+        self._writes = writes
         self._share = share or SingleReplica()
         self._queue: WorkQueue[str] = WorkQueue(on_hand_out=state.costs.waited)
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
@@ -92,7 +94,7 @@ class ApplicationController:
         self._follow()
         self._state.enqueue = self._queue.add
         self._watcher.start(partial(self._queue.add, urgent=True))
-        self._queue.add(_INTERRUPTED)
+        self._queue.add(_UNRESOLVED)
         self._controller.start()
 
     def stop(self) -> None:
@@ -106,8 +108,8 @@ class ApplicationController:
 
     def reconcile(self, key: str) -> float | None:
         """Reconcile one Application; return the seconds until the next reconcile."""
-        if key == _INTERRUPTED:
-            self._enqueue_interrupted()
+        if key == _UNRESOLVED:
+            self._enqueue_unresolved()
             return None
         changed = self._changed.take(key)
         manifest = self._get(key)
@@ -134,13 +136,20 @@ class ApplicationController:
         self._is_ours.pop(key, None)
         self._notified_at.pop(key, None)
         with self._share.claim(key) as is_ours:
-            return _ANSWER_POLL if is_ours and not self._pipeline.conclude(key) else None
+            return _ANSWER_POLL if is_ours and not self._conclude(key) else None
 
-    def _enqueue_interrupted(self) -> None:
-        """Enqueue the Applications of interrupted writes: no event follows for one that was deleted meanwhile."""
-        for application in {intent.application for intent in self._records.unfinished()}:
-            if ":" not in application:  # otherwise it is an Agent, a system or a set
-                self._queue.add(application)
+    def _conclude(self, key: str) -> bool:
+        """Return whether each write of an Application that is gone has an outcome in the audit."""
+        if not self._writes.of(key).conclude():
+            return False
+        self._writes.forget(key)
+        return True
+
+    def _enqueue_unresolved(self) -> None:
+        """Enqueue the Applications of unresolved writes: no event follows for one that was deleted meanwhile."""
+        for owner in self._writes.unresolved_owners():
+            if ":" not in owner:  # otherwise it is an Agent, a system or a set
+                self._queue.add(owner)
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
         """Sync the changed objects of an Application, or all of it where they are None."""
@@ -200,7 +209,7 @@ class ApplicationController:
 
     def _enqueue_those(self, is_due: Callable[[str], bool]) -> None:
         if self._resource is not None:
-            self._queue.add_after(_INTERRUPTED, _DEBOUNCE)
+            self._queue.add_after(_UNRESOLVED, _DEBOUNCE)
             for key in filter(is_due, map(_key, self._live.all(self._resource))):
                 self._queue.add_after(key, _DEBOUNCE)
 

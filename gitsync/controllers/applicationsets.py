@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.controllers.push_forwarding import SetPushes, one_set_of_each
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import APPLICATION, APPLICATION_SET, GIT_PUSHED
@@ -25,8 +26,8 @@ _FIRST_LIST = 30.0
 _ANSWER_POLL = 1.0
 """Seconds until it is checked again whether the last writes of a deleted set were answered."""
 _SECRET = GroupKind("", "Secret")
-_INTERRUPTED = ObjectRef(APPLICATION_SET.group, "", "", "")
-"""The key of which the reconcile enqueues the sets of interrupted writes; the queue repeats it after an error."""
+_UNRESOLVED = ObjectRef(APPLICATION_SET.group, "", "", "")
+"""The key of which the reconcile enqueues the sets of unresolved writes; the queue repeats it after an error."""
 
 
 class ApplicationSetController:
@@ -39,9 +40,16 @@ class ApplicationSetController:
     """
 
     def __init__(
-        self, reconciler: SetReconciler, ports: Ports, *, share: Shard | None = None, workers: int = 4
+        self,
+        reconciler: SetReconciler,
+        ports: Ports,
+        writes: WritesByOwner,
+        *,
+        share: Shard | None = None,
+        workers: int = 4,
     ) -> None:
         self._reconciler = reconciler
+        self._writes = writes
         self._cluster, self._live = ports.cluster, ports.live
         self._share = share or SingleReplica()
         self._queue: WorkQueue[ObjectRef] = WorkQueue()
@@ -57,7 +65,7 @@ class ApplicationSetController:
                 "the cluster does not serve ApplicationSet", hint="install the CRDs (gitsync run does when allowed)"
             )
         self._live.follow([(resource, "")], _FIRST_LIST)
-        self._queue.add(_INTERRUPTED)
+        self._queue.add(_UNRESOLVED)
         self._controller.start()
 
     def stop(self) -> None:
@@ -66,9 +74,9 @@ class ApplicationSetController:
 
     def reconcile(self, key: ObjectRef) -> float | None:
         """Reconcile one set; return the seconds until the next reconcile."""
-        if key == _INTERRUPTED:
-            for one in self._reconciler.interrupted():
-                self.enqueue(one)
+        if key == _UNRESOLVED:
+            for owner in self._writes.unresolved_owners():
+                self.enqueue(owner)  # an Application or Agent is not one of ours
             return None
         cache = self._caches.setdefault(key, SetCache())
         with self._share.claim(key_of(key)) as is_ours:
@@ -77,6 +85,7 @@ class ApplicationSetController:
                     self._reconciler.poll_now(key_of(key), cache)
                 return self._reconcile(key, cache)
         self._reconciler.leave(key_of(key), self._caches.pop(key))
+        self._writes.forget(key_of(key))
         if self._pushes.take(key) and self._get(key) is not None:
             self._pushes.send(key)
         return None
@@ -85,10 +94,13 @@ class ApplicationSetController:
         manifest = self._get(key)
         if manifest is not None:
             return self._reconciler.reconcile(manifest, cache)
-        is_over = self._reconciler.forget(key_of(key), cache)
+        self._reconciler.leave(key_of(key), cache)
         self._caches.pop(key)
         self._pushes.forget(key)
-        return None if is_over else _ANSWER_POLL
+        if not self._writes.of(key_of(key)).conclude():
+            return _ANSWER_POLL
+        self._writes.forget(key_of(key))
+        return None
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the sets of a changed object."""

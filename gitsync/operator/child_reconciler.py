@@ -10,7 +10,7 @@ from typing import Any
 
 from gitsync.agents.keys import AGENT_LABEL
 from gitsync.apply.execute import Applier
-from gitsync.apply.open_writes import resolve_open_writes
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy
@@ -147,7 +147,6 @@ class ChildrenCache:
     """What is kept of one owner between reconciles; losing it only costs recomputation."""
 
     plans: PlanCache = field(default_factory=PlanCache)
-    has_unresolved_writes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,12 @@ class ChildrenReconciler:
     """Reconcile the children of owners, which owner references name, so that a crash leaves none unknown."""
 
     def __init__(
-        self, ports: Ports, planner: Planner, applier: Applier, policy_of: Callable[[Application], Policy]
+        self,
+        ports: Ports,
+        planner: Planner,
+        applier: Applier,
+        writes: WritesByOwner,
+        policy_of: Callable[[Application], Policy],
     ) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
@@ -194,6 +198,7 @@ class ChildrenReconciler:
         self._clock = ports.clock
         self._planner = planner
         self._applier = applier
+        self._writes = writes
         self._policy_of = policy_of
 
     def children(self, uid: str, namespace: str) -> dict[ObjectRef, Manifest]:
@@ -219,7 +224,7 @@ class ChildrenReconciler:
         now = self._clock.now()
         began = self._clock.monotonic()
         objects = desired.objects
-        results = self._take_answered(cache, app.key)
+        results = tuple(write.result for write in self._writes.of(app.key).take())
         known = {} if desired.is_partial else self.children(owner.uid, owner.ref.namespace)
         held = {
             ref: InventoryEntry(str(one["apiVersion"]).rpartition("/")[2], uid_of(one))
@@ -231,13 +236,13 @@ class ChildrenReconciler:
         commit = Commit(f"generation-{owner.generation}", message=f"{owner.ref} at generation {owner.generation}")
         input = ReconcileInput(app, now, SyncState())
         planned = self._planner.plan(input, Target(commit, objects, desired.options), observation, cache.plans)
-        self._resolve(cache, app, planned, now)
+        self._writes.of(app.key).resolve(planned.plan, observation.live)
         judged = _judged(planned)
         verdict = self._verdict(judged, given)
         may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
         is_guarded = may_run and given.is_new and not given.is_safe and judged.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
-            results += self._apply(planned, cache, verdict)
+            results += self._apply(planned, verdict)
         if results:
             self._record(planned, results, now, round((self._clock.monotonic() - began) * 1000))
         after = self.children(owner.uid, owner.ref.namespace) | {
@@ -246,18 +251,6 @@ class ChildrenReconciler:
         refs = objects.keys() | after.keys()
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
         return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
-
-    def interrupted(self) -> frozenset[ObjectRef]:
-        """Return the owners of writes whose outcome is not known, also those that do not exist any more."""
-        applications = {intent.application for intent in self._records.unfinished()}
-        return frozenset(Owner.ref_of(one) for one in applications if Owner.is_key(one))
-
-    def conclude(self, owner: ObjectRef, cache: ChildrenCache) -> None:
-        """Audit an outcome for the writes that have none of an owner that is deleted, or about to be."""
-        key = Owner.key_of(owner)
-        if cache.has_unresolved_writes or self._applier.in_flight(key):
-            cache.has_unresolved_writes = True  # also when the audit fails on the way
-            cache.has_unresolved_writes = not self._applier.conclude(key)
 
     def _verdict(self, planned: Planned, given: GateInput) -> Verdict:
         verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)
@@ -268,7 +261,7 @@ class ChildrenReconciler:
             return Verdict(Decision.ALLOWED, verdict.reasons, "annotation" if is_approved else "")
         return verdict
 
-    def _apply(self, planned: Planned, cache: ChildrenCache, verdict: Verdict) -> tuple[StepResult, ...]:
+    def _apply(self, planned: Planned, verdict: Verdict) -> tuple[StepResult, ...]:
         app = planned.app
         observation = planned.observation
         request = ApplyRequest(
@@ -281,17 +274,7 @@ class ChildrenReconciler:
             lambda ref, manifest: health_of(ref, manifest, self._live),
             approver=verdict.approver,
         )
-        cache.has_unresolved_writes = True
-        results = self._applier.execute(request).results
-        cache.has_unresolved_writes = any(result.is_unknown for result in results)
-        return results
-
-    def _take_answered(self, cache: ChildrenCache, application: str) -> tuple[StepResult, ...]:
-        """Return the results of writes that were answered since the last pass."""
-        if not self._applier.in_flight(application):
-            return ()
-        cache.has_unresolved_writes = True  # also when the audit fails on the way, and for lost answers
-        return tuple(each.result for each in self._applier.take_answered(application))
+        return self._applier.execute(request).results
 
     def _record(self, planned: Planned, results: tuple[StepResult, ...], now: datetime, took: int) -> None:
         plan = planned.plan
@@ -312,12 +295,6 @@ class ChildrenReconciler:
             ),
             keep=planned.app.history_limit,
         )
-
-    def _resolve(self, cache: ChildrenCache, app: Application, planned: Planned, now: datetime) -> None:
-        if cache.has_unresolved_writes:
-            in_flight = self._applier.in_flight(app.key)
-            resolve_open_writes(self._records, planned.plan, planned.observation.live, now, in_flight)
-            cache.has_unresolved_writes = False
 
 
 def _judged(planned: Planned) -> Planned:

@@ -13,6 +13,7 @@ from gitsync.agents.systems.expansion import entry_service, kept_revision, membe
 from gitsync.agents.systems.members import agent_name, check_members, member_spec, waves
 from gitsync.agents.systems.rollout import MemberSpecs, stored_system_revision, system_rollout
 from gitsync.agents.systems.status import MemberState, SystemSituation, system_status
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
@@ -37,11 +38,14 @@ _RETRY = 15.0
 class SystemReconciler:
     """Reconcile MultiAgentSystems, level-based."""
 
-    def __init__(self, ports: Ports, child_reconciler: ChildrenReconciler, statuses: StatusWriter) -> None:
+    def __init__(
+        self, ports: Ports, child_reconciler: ChildrenReconciler, writes: WritesByOwner, statuses: StatusWriter
+    ) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
         self._clock = ports.clock
         self._child_reconciler = child_reconciler
+        self._writes = writes
         self._statuses = statuses
         self._events = EventRecorder(ports.cluster)
 
@@ -153,7 +157,7 @@ class SystemReconciler:
         last = next((index for index in range(len(order) - 1, -1, -1) if owned.keys() & set(order[index])), None)
         owner = Owner(system.ref, system.uid, system.generation)
         if last is None:
-            self._child_reconciler.conclude(system.ref, cache)
+            self._writes.of(Owner.key_of(system.ref)).conclude()
             self._set_finalizer(system, wanted=False)
             return None
         kept = {name for wave in order[:last] for name in wave}

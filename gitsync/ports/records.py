@@ -56,8 +56,8 @@ class Records(Protocol):
         """Yield the audit chain of one application or of all, oldest first, without holding all of it in memory."""
         ...
 
-    def unfinished(self, application: str = "") -> tuple[AuditRecord, ...]:
-        """Return intents that no outcome follows: what a crash interrupted; of one Application where it is named."""
+    def unresolved(self, application: str = "") -> tuple[AuditRecord, ...]:
+        """Return the intents of unresolved writes, which no outcome follows; of one Application where it is named."""
         ...
 
     def keep_review(self, link: AuditRecord) -> None:

@@ -32,10 +32,10 @@ _IS_FOLLOWED = exists().where(
     _DONE.c.id > AUDIT.c.id,
     _DONE.c.outcome != Outcome.INTENDED.value,
 )
-_UNFINISHED = (
+_UNRESOLVED = (
     select(*AUDIT_COLUMNS).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~_IS_FOLLOWED).order_by(AUDIT.c.id)
 )
-_UNFINISHED_OF = _UNFINISHED.where(AUDIT.c.application == bindparam("application"))
+_UNRESOLVED_OF = _UNRESOLVED.where(AUDIT.c.application == bindparam("application"))
 
 
 def record_of(row: Row[int, str, str, str]) -> AuditRecord:
@@ -78,9 +78,9 @@ def _locked(connection: Connection) -> tuple[int, str]:
     return int(length), str(head)
 
 
-def unfinished(connection: Connection, application: str = "") -> tuple[AuditRecord, ...]:
+def unresolved(connection: Connection, application: str = "") -> tuple[AuditRecord, ...]:
     """Return intents that no outcome follows, oldest first; of one Application where it is named."""
-    query, members = (_UNFINISHED_OF, {"application": application}) if application else (_UNFINISHED, {})
+    query, members = (_UNRESOLVED_OF, {"application": application}) if application else (_UNRESOLVED, {})
     return tuple(record_of(row) for row in connection.execute(query, members))
 
 
@@ -88,17 +88,17 @@ def trim(connection: Connection, now: datetime, oldest: datetime | None, keep: i
     """
     Cut off the links older than a time and those before the newest ``keep``, each where given.
 
-    The first unfinished link and what follows it stay. Return how many were cut off, and the link that says so.
+    The first unresolved write and what follows it stay. Return how many were cut off, and the link that says so.
     """
     length, _ = _locked(connection)
     first = connection.execute(select(func.min(AUDIT.c.id))).scalar()
     if first is None:
         return 0, None
-    open_intents = unfinished(connection)
+    intents = unresolved(connection)
     end = _first_since(connection, int(first), length, oldest) if oldest else int(first)
     if keep and length - int(first) > keep:  # one more is kept, the link that says what was cut off
         end = max(end, length + 1 - keep)
-    end = min(end, open_intents[0].id if open_intents else length + 1)
+    end = min(end, intents[0].id if intents else length + 1)
     if end <= first:
         return 0, None
     last = record_of(connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == end - 1)).one())

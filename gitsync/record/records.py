@@ -16,7 +16,7 @@ from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.ports import Advice
 from gitsync.record import reviews
-from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unfinished
+from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unresolved
 from gitsync.record.database import Database, GroupCommit
 from gitsync.record.heads import AuditHeads
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, history_body, history_record
@@ -133,10 +133,10 @@ class SqlRecords:
                 return
             last = records[-1].id
 
-    def unfinished(self, application: str = "") -> tuple[AuditRecord, ...]:
-        """Return intents that no outcome follows: what a crash interrupted; of one Application where it is named."""
+    def unresolved(self, application: str = "") -> tuple[AuditRecord, ...]:
+        """Return the intents of unresolved writes, which no outcome follows; of one Application where it is named."""
         with self._database.reading() as connection:
-            return unfinished(connection, application)
+            return unresolved(connection, application)
 
     def keep_review(self, link: AuditRecord) -> None:
         """Append the link of a review, and store that it is one."""

@@ -157,7 +157,7 @@ class VisibleRecords:
         self._shows = shows
         self.audit, self.keep_review, self.review = records.audit, records.keep_review, records.review
         self.save, self.mark_failed, self.end_approval = records.save, records.mark_failed, records.end_approval
-        self.head, self.verify, self.unfinished = records.head, records.verify, records.unfinished
+        self.head, self.verify, self.unresolved = records.head, records.verify, records.unresolved
         self.trim = records.trim
 
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:

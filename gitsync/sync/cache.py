@@ -166,8 +166,6 @@ class ExecutionCache:
     """Monotonic time of the next attempt to delete leftover hooks."""
     is_operation_restored: bool = False
     """Whether an operation interrupted by a crash has been restored since start-up."""
-    has_unresolved_writes: bool = True
-    """Whether the audit may hold writes without an outcome: after start-up, and after a lost response."""
 
 
 @dataclass(slots=True)

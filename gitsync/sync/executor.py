@@ -9,6 +9,7 @@ from typing import Any
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import HOOK_DELETION, Hooks, is_hook
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.change import Action, Change, Verdict
@@ -84,8 +85,9 @@ class SyncExecutor:
     Waiting holds no worker: the next reconcile resumes here.
     """
 
-    def __init__(self, ports: Ports, applier: Applier, hooks: Hooks, state: StateStore) -> None:
+    def __init__(self, ports: Ports, applier: Applier, writes: WritesByOwner, hooks: Hooks, state: StateStore) -> None:
         self._applier = applier
+        self._writes = writes
         self._hooks = hooks
         self._records = ports.records
         self._state = state
@@ -106,14 +108,12 @@ class SyncExecutor:
 
     def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:
         """Run an operation until it ends, fails or has to wait; ``finish`` has to be called when it is over."""
-        cache.has_unresolved_writes = True  # also when the audit fails on the way
         request, postponed = self._request(planned, operation, store), self._postponed(operation, cache)
         answered, cache.answered = tuple(cache.answered), []
         run = _Run(planned, operation, request, postponed, tuple(filter(_counts_late, answered)))
         done = self._run_phases(run)
         for hook in operation.hooks.values():  # a failure counts in each run until the operation has ended
             hook.is_counted = hook.result is not None and hook.result.outcome is Outcome.SUCCEEDED
-        cache.has_unresolved_writes = bool(operation.hooks) or any(result.is_unknown for result in done.results)
         return self._complete_or_requeue(run, cache, done)
 
     def _postponed(self, operation: Operation, cache: ExecutionCache) -> frozenset[ObjectRef]:
@@ -126,24 +126,8 @@ class SyncExecutor:
     def take_answered(self, application: str, cache: ExecutionCache) -> None:
         """Keep the results of writes that were answered since the last reconcile, for the operation that made them."""
         operation = cache.operation.id if cache.operation is not None else ""
-        if self._applier.in_flight(application):
-            had_open_intents, cache.has_unresolved_writes = cache.has_unresolved_writes, True  # if the audit fails now
-            answered = self._applier.take_answered(application)
-            cache.answered += [each.result for each in answered if each.job.sync == operation]
-            is_open = any(each.result.is_unknown for each in answered)
-            cache.has_unresolved_writes = had_open_intents or is_open
-
-    def in_flight(self, application: str) -> frozenset[ObjectRef]:
-        """Return the objects of an Application whose writes are not answered yet."""
-        return self._applier.in_flight(application)
-
-    def conclude(self, application: str) -> bool:
-        """Audit an outcome for writes of an Application that is gone; return False while some are not answered."""
-        return self._applier.conclude(application)
-
-    def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
-        """Whether all these objects are of batches that are being written: the last answer reconciles them."""
-        return self._applier.is_writing(application, refs)
+        answered = self._writes.of(application).take()
+        cache.answered += [write.result for write in answered if write.request.sync == operation]
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
@@ -160,11 +144,9 @@ class SyncExecutor:
         """
         if cache.operation is not None or not any(is_hook(change) for change in planned.plan.changes):
             return None
-        now, had_open_intents = self._clock.monotonic(), cache.has_unresolved_writes
+        now = self._clock.monotonic()
         if now >= cache.hook_cleanup_due:
-            cache.has_unresolved_writes = True  # also when the audit fails on the way
             results = self._hooks.delete_completed(self._request(planned), {})
-            cache.has_unresolved_writes = had_open_intents or any(result.is_unknown for result in results)
             delays = [_delay(result.error) for result in results if result.error is not None]
             cache.hook_cleanup_due = now + max(delays, default=0.0)
         return cache.hook_cleanup_due - now if now < cache.hook_cleanup_due else None

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import (
     GitsyncError,
     RecordUnavailable,
@@ -30,7 +31,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
-from gitsync.ports import Clock, Reconcile, Records
+from gitsync.ports import Ports, Reconcile
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
@@ -61,7 +62,7 @@ _CHANGED, _RECORD = "changed", "record"
 _RESYNC_PERIOD = 600.0
 """Seconds after which an Application is reconciled although nothing is known to have changed."""
 _WRITING_PERIOD = 10.0
-"""Seconds until changed objects of a batch are reconciled that has unanswered writes; most are echoes of the writes."""
+"""Seconds until changed objects of a batch are reconciled with running writes; most are echoes of the writes."""
 
 
 class QueryDue(Exception):
@@ -92,7 +93,7 @@ class Pipeline:
     """Sync Applications. The work queue ensures that two threads never sync the same one."""
 
     def __init__(
-        self, stages: Stages, records: Records, statuses: StatusWriter, state: StateStore, clock: Clock
+        self, stages: Stages, ports: Ports, writes: WritesByOwner, statuses: StatusWriter, state: StateStore
     ) -> None:
         self._fetcher = stages.fetcher
         self._watcher = stages.watcher
@@ -100,10 +101,11 @@ class Pipeline:
         self._reconciler = stages.reconciler
         self._settled_reconciler = stages.settled
         self._analysis = stages.analysis
-        self._records = records
+        self._records = ports.records
+        self._writes = writes
         self._statuses = statuses
         self._state = state
-        self._clock = clock
+        self._clock = ports.clock
         self._caches: dict[str, ReconcileCache] = {}
         self._settled: dict[str, Settled] = {}
         """The Applications that were in sync at their last reconcile, by uid."""
@@ -117,7 +119,7 @@ class Pipeline:
         Where these objects alone cannot show that, the whole Application is synced.
         """
         meta, uid = metadata_of(manifest), uid_of(manifest)
-        if self._reconciler.is_writing(f"{meta.get('namespace')}/{meta.get('name')}", changed):
+        if self._writes.of(f"{meta.get('namespace')}/{meta.get('name')}").is_writing(changed):
             return SyncResult(_WRITING_PERIOD)
         before = self._settled.pop(uid, None)
         if before is not None and not changed & _watched(before.planned.app):
@@ -171,7 +173,7 @@ class Pipeline:
         try:
             result = self._record(report, is_deleted=is_deleted)
             settled = Settled.after(report)
-            if settled is not None and not cache.execution.has_unresolved_writes:
+            if settled is not None and self._writes.of(report.app.key).are_resolved:
                 self._settled[uid] = settled
             return result
         except GitsyncError:
@@ -193,12 +195,9 @@ class Pipeline:
         given = ReconcileInput.unparsed(manifest, now)
         with suppress(TerminalError):  # the other replica reports why the spec is invalid
             given = ReconcileInput.parse(manifest, now)
+        self._writes.forget(given.app.key)
         self._watcher.leave(given.app.key)
         self._state.publish_remote(given, Report(manifest, given).previous_status)
-
-    def conclude(self, key: str) -> bool:
-        """Audit an outcome for writes of an Application that is gone; return False while some are not answered."""
-        return self._reconciler.conclude(key)
 
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gitsync.apply.open_writes import resolve_open_writes
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.options import HookPhase
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Cluster, LiveCache, Records
-from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
+from gitsync.ports import Cluster, LiveCache
+from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.incremental.finished import with_finished
@@ -39,7 +39,7 @@ class Reconciler:
         self,
         cluster: Cluster,
         live: LiveCache,
-        records: Records,
+        writes: WritesByOwner,
         planner: Planner,
         gate: SyncGate,
         executor: SyncExecutor,
@@ -48,7 +48,7 @@ class Reconciler:
     ) -> None:
         self._cluster = cluster
         self._live = live
-        self._records = records
+        self._writes = writes
         self._planner = planner
         self._gate = gate
         self._executor = executor
@@ -68,14 +68,6 @@ class Reconciler:
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
         self._conclude(report, cache, planned, message)
-
-    def conclude(self, application: str) -> bool:
-        """Audit an outcome for writes of an Application that is gone; return False while some are not answered."""
-        return self._executor.conclude(application)
-
-    def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
-        """Whether all these objects are of batches that are being written: the last answer reconciles them."""
-        return self._executor.is_writing(application, refs)
 
     def delete_all(self, report: Report, cache: ReconcileCache) -> bool:
         """
@@ -112,13 +104,14 @@ class Reconciler:
         return is_complete
 
     def _prepare(self, report: Report, cache: ReconcileCache, target: Target, trigger: str = "") -> Planned:
-        """Observe, validate and plan; restore or supersede an operation, and resolve writes without an outcome."""
+        """Observe, validate and plan; restore or supersede an operation, and resolve writes."""
         self._executor.take_answered(report.app.key, cache.execution)
         planned = self._plan(report, cache, target)
         self._executor.restore(planned, cache.execution)
         finished = self._executor.finish_ended(planned, cache.execution)
         report.record = finished or self._executor.supersede(planned, cache.execution, trigger) or report.record
-        self._resolve_open_writes(planned, cache.execution)
+        observation = planned.observation
+        self._writes.of(report.app.key).resolve(planned.plan, observation.live, observation.unobserved.keys())
         return planned
 
     def _plan(self, report: Report, cache: ReconcileCache, target: Target) -> Planned:
@@ -132,7 +125,7 @@ class Reconciler:
 
     def _plan_again(self, report: Report, cache: ReconcileCache, before: Planned, target: Target) -> Planned:
         """Plan after an operation: only what it updated where it has ended, nothing while it waits for answers."""
-        if self._executor.in_flight(before.app.key):
+        if self._writes.of(before.app.key).running:
             return before  # the last answer reconciles the Application again
         after = None
         if cache.execution.operation is None:
@@ -213,14 +206,6 @@ class Reconciler:
         if outcome.phase is Phase.SYNCED:
             _acknowledge(report, cache)
             cache.execution.failed.clear()
-
-    def _resolve_open_writes(self, planned: Planned, cache: ExecutionCache) -> None:
-        """Audit an outcome for writes that have none, once their objects are observed."""
-        if cache.has_unresolved_writes:
-            seen, in_flight = planned.observation, self._executor.in_flight(planned.app.key)
-            unknown = in_flight | seen.unobserved.keys()
-            resolve_open_writes(self._records, planned.plan, seen.live, planned.given.now, unknown)
-            cache.has_unresolved_writes = bool(seen.unobserved)
 
 
 def _acknowledge(report: Report, cache: ReconcileCache) -> None:

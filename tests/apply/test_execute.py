@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gitsync.apply.execute import Applier
-from gitsync.apply.in_flight import NotAnswered, WritesInFlight
+from gitsync.apply.owner_writes import NotAnswered, OwnerWrites, WritePool, WritesByOwner
 from gitsync.apply.types import ApplyRequest
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
@@ -58,11 +58,20 @@ class Bench:
         self.records = SqlRecords(Database(f"sqlite:///{folder / 'history.db'}"))
         self.pool = ThreadPoolExecutor(4)
         self.answered: list[str] = []
-        self.in_flight = WritesInFlight(self.pool, self.answered.append, patience=60)
-        self.applier = Applier(Ports(self.cluster, self.live, self.records, Clock()), self.in_flight)
+        self.ports = Ports(self.cluster, self.live, self.records, Clock())
+        self.writes = WritesByOwner(self.ports, WritePool(self.pool, self.answered.append, patience=60))
+        self.applier = Applier(self.ports, self.writes)
         self.held: dict[ObjectRef, InventoryEntry] = {}
         resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
         self.live.follow([(resource, "") for resource in resources if resource is not None], 10)
+
+    def be_patient(self, seconds: float) -> None:
+        """Wait this long for the writes of a batch; running writes stay as they are."""
+        self.own._pool = WritePool(self.pool, self.answered.append, patience=seconds)
+
+    @property
+    def own(self) -> OwnerWrites:
+        return self.writes.of(APP.key)
 
     def job(self, *changes: Change, app: Application = APP) -> ApplyRequest:
         ordered = in_order(changes)
@@ -135,7 +144,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
     mute.follow([(resource, "")], 10)
-    bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.in_flight)
+    bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.writes)
     steps = [Change(ref_of(manifest), Action.PRUNE, live=manifest, reason="is not in Git") for manifest in live]
     done = bench.applier.execute(bench.job(*steps))
     assert {result.outcome for result in done.results} == {Outcome.SUCCEEDED}
@@ -214,7 +223,7 @@ def test_a_lost_reply_of_a_create_only_step_has_no_outcome_in_the_audit(bench: B
     bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", resource="configmaps", count=1))
     done = bench.applier.execute(replace(bench.job(create(config_map("a", x="1"))), creates_only=True))
     assert done.results[0].is_unknown
-    assert [record.resource for record in bench.records.unfinished()] == ["/ConfigMap/default/a"]
+    assert [record.resource for record in bench.records.unresolved()] == ["/ConfigMap/default/a"]
 
 
 @pytest.mark.parametrize("kind", [FaultKind.LOST_REPLY, FaultKind.ERROR_AFTER])
@@ -225,25 +234,25 @@ def test_a_lost_reply_after_a_transfer_of_ownership_has_no_outcome_in_the_audit(
     bench.sandbox.inject(Fault(kind, verb="patch", resource="configmaps", skip=1, count=1, code=500))
     done = bench.applier.execute(bench.job(change))
     assert done.results[0].is_unknown, done.results[0].message
-    assert [record.resource for record in bench.records.unfinished()] == ["/ConfigMap/default/a"]
+    assert [record.resource for record in bench.records.unresolved()] == ["/ConfigMap/default/a"]
 
 
 def test_a_write_whose_answer_never_comes_has_no_outcome_in_the_audit(bench: Bench) -> None:
     bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps"))
     done = bench.applier.execute(bench.job(create(config_map("a", x="1"))))
     assert done.results[0].is_unknown
-    assert [record.resource for record in bench.records.unfinished()] == ["/ConfigMap/default/a"]
+    assert [record.resource for record in bench.records.unresolved()] == ["/ConfigMap/default/a"]
 
 
 def test_a_write_that_is_not_answered_in_time_holds_no_worker(bench: Bench) -> None:
-    bench.in_flight._patience = 0.05
+    bench.be_patient(0.05)
     bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=1.5))
     slow, quick = create(config_map("slow", x="1")), create(config_map("quick", x="1"))
     assert bench.applier.execute(bench.job(slow)).waiting
-    bench.in_flight._patience = 60.0  # a loaded machine may need longer than 0.05 s for the next one
+    bench.be_patient(60)  # a loaded machine may need longer than 0.05 s for the next one
     assert [result.change.ref.name for result in bench.applier.execute(bench.job(quick)).results] == ["quick"]
 
-    bench.in_flight._patience = 0.05
+    bench.be_patient(0.05)
     again = bench.applier.execute(bench.job(slow))
     assert again.results == ()
     assert again.waiting == "the API server to answer the write of ConfigMap default/slow"
@@ -251,34 +260,34 @@ def test_a_write_that_is_not_answered_in_time_holds_no_worker(bench: Bench) -> N
     assert ("Succeeded", "slow") not in bench.audit()
 
     until(lambda: bench.answered == [APP.key])
-    (late,) = bench.applier.take_answered(APP.key)
+    (late,) = bench.own.take()
     assert late.result.outcome is Outcome.SUCCEEDED
     assert [entry for entry in bench.audit() if entry[1] == "slow"] == [("Intended", "slow"), ("Succeeded", "slow")]
-    assert bench.applier.in_flight(APP.key) == frozenset()
+    assert bench.own.running == frozenset()
 
 
 def test_late_writes_reconcile_once_all_of_them_are_answered(bench: Bench) -> None:
-    bench.in_flight._patience = 0.05
+    bench.be_patient(0.05)
     bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", count=3, seconds=0.5))
     changes = [create(config_map(name, x="1")) for name in "abc"]
     assert bench.applier.execute(bench.job(*changes)).waiting
     refs = frozenset(change.ref for change in changes)
-    assert bench.applier.is_writing(APP.key, refs)
+    assert bench.own.is_writing(refs)
     until(lambda: bench.answered)
     assert bench.answered == [APP.key]
-    assert len(bench.applier.take_answered(APP.key)) == len(changes)
-    assert not bench.applier.is_writing(APP.key, refs)
+    assert len(bench.own.take()) == len(changes)
+    assert not bench.own.is_writing(refs)
 
 
 def test_objects_of_a_batch_count_as_being_written_until_all_of_it_is_answered(bench: Bench) -> None:
-    bench.in_flight._patience = 0.5
+    bench.be_patient(0.5)
     bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=2.0))
     slow, quick, other = (create(config_map(name, x="1")) for name in ("slow", "quick", "other"))
     assert bench.applier.execute(bench.job(slow, quick)).waiting
-    assert bench.applier.is_writing(APP.key, frozenset({quick.ref}))  # its change is the echo of the write
-    assert not bench.applier.is_writing(APP.key, frozenset({quick.ref, other.ref}))
+    assert bench.own.is_writing(frozenset({quick.ref}))  # its change is the echo of the write
+    assert not bench.own.is_writing(frozenset({quick.ref, other.ref}))
     until(lambda: bench.answered)
-    assert not bench.applier.is_writing(APP.key, frozenset({quick.ref}))
+    assert not bench.own.is_writing(frozenset({quick.ref}))
 
 
 def test_conflicts_are_tried_again_but_not_for_ever(bench: Bench) -> None:
@@ -337,7 +346,8 @@ def test_without_an_audit_nothing_is_written(bench: Bench, tmp_path: Path) -> No
     broken = SqlRecords(Database(f"sqlite:///{tmp_path / 'broken.db'}"))
     with broken._database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE audit")
-    applier = Applier(Ports(bench.cluster, bench.live, broken, Clock()), bench.in_flight)
+    ports = Ports(bench.cluster, bench.live, broken, Clock())
+    applier = Applier(ports, WritesByOwner(ports, WritePool(bench.pool, bench.answered.append)))
     with pytest.raises(RecordUnavailable):
         applier.execute(bench.job(create(config_map("a", x="1"))))
     assert bench.cluster.read(ObjectRef("", "ConfigMap", "default", "a"), "v1") is None

@@ -126,7 +126,7 @@ def check_records(world: World, commits: tuple[str, ...]) -> None:
         for record in records.audit_records(limit=1000)
         if record.outcome.value == "Succeeded" and record.sync
     )
-    assert (records.verify(), records.unfinished()) == ((), ())
+    assert (records.verify(), records.unresolved()) == ((), ())
     records.close()
     assert written == {(f"{NAMESPACE}/{name}", commit): 1 for name in NAMES for commit in commits}
 

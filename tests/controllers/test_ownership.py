@@ -65,7 +65,7 @@ class Cluster:
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         return tuple(self.get(resource, "gitsync", name) for name in NAMES)
 
-    def unfinished(self) -> tuple[()]:
+    def unresolved_owners(self) -> tuple[()]:
         return ()
 
 
@@ -108,7 +108,7 @@ class World:
         self.share, self.cluster, self.engine = Share(), Cluster(), Engine()
         engine, cluster = self.engine, self.cluster
         ports: Any = Ports(cluster, cluster, cluster, SystemClock())  # type: ignore[arg-type]
-        self.controller = ApplicationController(engine, engine, engine, ports, share=self.share)  # type: ignore[arg-type]
+        self.controller = ApplicationController(engine, engine, engine, ports, cluster, share=self.share)  # type: ignore[arg-type]
         self.controller.start()
         self.controller.enqueue_all()
         until(lambda: sorted(self.engine.synced) == sorted(NAMES))

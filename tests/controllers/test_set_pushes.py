@@ -69,6 +69,11 @@ class Cluster:
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         return tuple(self.stored.values())
 
+    def unresolved_owners(self) -> tuple[()]:
+        return ()
+
+    def forget(self, owner: str) -> None: ...
+
 
 class Reconciler:
     """It records which sets are reconciled and polled; ``is_watched`` is whether the watcher has their branches."""
@@ -80,9 +85,6 @@ class Reconciler:
 
     def reconcile(self, manifest: Manifest, cache: SetCache) -> None:
         self.reconciled.append(manifest["metadata"]["name"])
-
-    def interrupted(self) -> frozenset[str]:
-        return frozenset()
 
     def leave(self, key: str, cache: SetCache) -> None: ...
 
@@ -98,7 +100,7 @@ class World:
         self.share, self.cluster, self.reconciler = Share(), Cluster(), Reconciler()
         self.share.ours = set(NAMES[:5])
         ports: Any = Ports(self.cluster, self.cluster, self.cluster, SystemClock())  # type: ignore[arg-type]
-        self.controller = ApplicationSetController(self.reconciler, ports, share=self.share)  # type: ignore[arg-type]
+        self.controller = ApplicationSetController(self.reconciler, ports, self.cluster, share=self.share)  # type: ignore[arg-type]
         self.controller.start()
         self.controller.enqueue_all()
         until(lambda: sorted(self.reconciler.reconciled) == sorted(NAMES[:5]))

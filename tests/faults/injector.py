@@ -140,7 +140,7 @@ def _target(method: str, arguments: tuple[Any, ...]) -> str:
 
 WRITES = frozenset({"apply", "delete", "set_managed_fields", "remove_fields", "release"})
 """Methods that write what Git declares."""
-READS = frozenset({"check", "tag", "authors", "unfinished", "review", "head"})
+READS = frozenset({"check", "tag", "authors", "unresolved", "review", "head"})
 """Methods that a reconcile calls each time, or that only read: the suite fails some of their calls."""
 
 
@@ -152,7 +152,7 @@ _ERRORS = {
 EDGES = {
     "api": WRITES | {"replace", "read"},
     "database": frozenset(
-        {"audit", "save", "mark_failed", "keep_review", "review", "end_approval", "forget", "unfinished", "head"}
+        {"audit", "save", "mark_failed", "keep_review", "review", "end_approval", "forget", "unresolved", "head"}
     ),
     "git": frozenset({"check", "resolve", "fetch", "tag", "authors", "snapshot", "changed_paths", "is_forward"}),
     "render": frozenset({"render"}),

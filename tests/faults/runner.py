@@ -227,7 +227,7 @@ class ScheduleRunner:
 
     def _open(self, records: SqlRecords) -> list[AuditRecord]:
         """Return our writes without an outcome."""
-        return [record for record in records.unfinished() if record.application.startswith(f"{self.name}/")]
+        return [record for record in records.unresolved() if record.application.startswith(f"{self.name}/")]
 
     def _named(self, root: str, plural: str) -> set[str]:
         answer = self._world.client.get(f"/{root}/namespaces/{self.name}/{plural}")

@@ -386,7 +386,7 @@ def test_a_lost_answer_ends_the_same_and_is_audited(world: World) -> None:
     declare(world, listed("a", "b"))
     world.start()
     eventually(world, ["a", "b"])
-    until(lambda: [*world.controller.records.unfinished()] == [])
+    until(lambda: [*world.controller.records.unresolved()] == [])
     records = world.controller.records.audit_records(f"{NAMESPACE}/applicationset:shops", outcome="Succeeded")
     assert sorted((one.action, one.resource.rpartition("/")[2]) for one in records) == [
         ("create", "a"),
@@ -406,7 +406,7 @@ def test_a_controller_killed_while_it_creates_ends_the_same(world: World) -> Non
         running.wait()
     world.start()
     eventually(world, sorted(names))
-    until(lambda: [*world.controller.records.unfinished()] == [])
+    until(lambda: [*world.controller.records.unresolved()] == [])
     key = f"{NAMESPACE}/applicationset:shops"
     done = world.controller.records.audit_records(key, limit=1000, outcome="Succeeded")
     assert {one.resource.rpartition("/")[2] for one in done} == set(names)

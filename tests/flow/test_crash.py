@@ -50,7 +50,7 @@ def test_a_controller_killed_while_it_applies_goes_on_after_a_restart(world: Wor
     status = world.synced(commit, timeout=20)
     assert names(world) == inventory(world) == {f"c{n}" for n in range(OBJECTS)}
     assert status["resources"]["total"] == OBJECTS
-    assert world.controller.records.unfinished() == ()
+    assert world.controller.records.unresolved() == ()
     assert world.controller.records.verify() == ()
     audited = {r.resource for r in world.controller.records.audit_records(limit=1000) if r.outcome.value == "Succeeded"}
     assert audited == {f"/ConfigMap/shop/c{n}" for n in range(OBJECTS)}
@@ -72,7 +72,7 @@ def test_a_controller_killed_while_it_prunes_leaves_no_orphan(world: World) -> N
     world.start()
     world.synced(second, timeout=20)
     assert names(world) == inventory(world) == {f"c{n}" for n in range(35)}
-    assert world.controller.records.unfinished() == ()
+    assert world.controller.records.unresolved() == ()
     assert world.controller.records.verify() == ()
 
 

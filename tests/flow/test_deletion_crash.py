@@ -171,10 +171,10 @@ def test_writes_of_an_application_that_was_deleted_meanwhile_get_an_outcome(
         with suppress(Crashed, GitsyncError):
             engine.applications.reconcile("gitsync/shop")
     engine.stop()
-    (intent,) = records_of(world).unfinished()
+    (intent,) = records_of(world).unresolved()
     world.client.send("DELETE", "/apis/gitsync.dev/v1alpha1/namespaces/gitsync/applications/shop", {})
     world.start()
-    until(lambda: not records_of(world).unfinished(), 30)
+    until(lambda: not records_of(world).unresolved(), 30)
     newest, *_ = records_of(world).audit_records("gitsync/shop")
     assert (newest.sync, newest.resource) == (intent.sync, intent.resource)
     assert newest.outcome is (Outcome.SUCCEEDED if failure == "crash-after" else Outcome.FAILED)

@@ -111,7 +111,7 @@ def test_nothing_is_applied_while_the_disk_is_full_and_it_goes_on_by_itself(worl
     records = SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
     try:
         assert records.verify() == ()
-        assert records.unfinished() == ()
+        assert records.unresolved() == ()
     finally:
         records.close()
 

@@ -80,7 +80,7 @@ def check(world: World, uids: dict[str, str]) -> None:
     kept = {f"{name}-b": (uids[f"{name}-b"], "1") for name in APPS if name not in PRUNING}
     changed = {f"{name}-a": (uids[f"{name}-a"], "2") for name in APPS}
     assert live(world) == kept | changed
-    assert world.controller.records.unfinished() == ()
+    assert world.controller.records.unresolved() == ()
 
 
 @pytest.mark.timeout(2400 if IS_COMPLETE else 120)

@@ -111,7 +111,7 @@ def test_a_hook_whose_delete_was_not_taken_is_deleted_later(world: World, fault:
     world.sandbox.clear_faults()
     until(lambda: world.get("Job", "after", api="batch/v1") is None, 20, world.status)
     until(lambda: audited(world, "Succeeded") == 1, 20)
-    until(lambda: world.controller.records.unfinished() == (), 10)
+    until(lambda: world.controller.records.unresolved() == (), 10)
     assert world.status()["phase"] == "Synced"
 
 

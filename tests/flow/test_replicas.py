@@ -121,7 +121,7 @@ def check_audit(database: str) -> None:
     records = SqlRecords(Database(database))
     try:
         assert records.verify() == ()
-        assert records.unfinished() == ()
+        assert records.unresolved() == ()
     finally:
         records.close()
 

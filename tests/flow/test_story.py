@@ -108,4 +108,4 @@ def test_a_day_with_gitsync(world: World) -> None:
     world.synced(seventh)
     until(lambda: world.status()["health"] == "Healthy", 15, world.status)
     assert world.controller.records.verify() == ()
-    assert world.controller.records.unfinished() == ()
+    assert world.controller.records.unresolved() == ()

@@ -142,7 +142,7 @@ class Scenario:
             except Crashed:
                 with self.operators.process() as second:
                     self.follow(second)
-        assert self.operators.records.unfinished() == ()
+        assert self.operators.records.unresolved() == ()
         return writes.writes, children(self.world, self.namespace)
 
 
@@ -197,12 +197,12 @@ def test_interrupted_writes_of_a_deleted_owner_get_an_outcome_at_the_next_start(
     world.apply(agent(namespace="shop"))
     with operators.process(lambda client: MortalCluster(client, 0, when)) as process, pytest.raises(Crashed):
         drive(process, [key], lambda: False)
-    interrupted = operators.records.unfinished()
+    interrupted = operators.records.unresolved()
     delete(world, key.name, propagationPolicy="Orphan")
     until(lambda: world.get("Agent", key.name, "shop", API) is None)
     with operators.process() as process:
         process.controller.start()
-        until(lambda: operators.records.unfinished() == ())
+        until(lambda: operators.records.unresolved() == ())
         process.controller.stop()
     found = operators.records.audit_records(limit=len(interrupted))
     assert {one.resource for one in found} == {one.resource for one in interrupted}

@@ -104,14 +104,14 @@ def test_an_edited_or_missing_audit_record_shows(
     assert says in "\n".join(records.verify())
 
 
-def test_intents_without_an_outcome_are_unfinished(records: SqlRecords) -> None:
+def test_intents_without_an_outcome_are_unresolved(records: SqlRecords) -> None:
     records.audit([audit_record("create"), audit_record("update")])
     records.audit([audit_record("update", Outcome.FAILED)])
     records.audit([audit_record("update", Outcome.FAILED, sync="s0")])
-    assert [(record.action, record.sync) for record in records.unfinished()] == [("create", "s1")]
-    application = records.unfinished()[0].application
-    assert records.unfinished(application) == records.unfinished()
-    assert records.unfinished("another/application") == ()
+    assert [(record.action, record.sync) for record in records.unresolved()] == [("create", "s1")]
+    application = records.unresolved()[0].application
+    assert records.unresolved(application) == records.unresolved()
+    assert records.unresolved("another/application") == ()
 
 
 def test_writers_do_not_break_the_chain(records: SqlRecords) -> None:
@@ -274,7 +274,7 @@ def test_a_write_without_an_outcome_is_never_trimmed(records: SqlRecords) -> Non
     records.audit([aged(9), open_intent, aged(7)])
     assert records.trim(NOW, before=NOW) == 1
     assert [link.id for link in records.export()] == [2, 3, 4]
-    assert [link.sync for link in records.unfinished()] == ["s2"]
+    assert [link.sync for link in records.unresolved()] == ["s2"]
     assert records.trim(NOW, keep=1) == 0
 
 
@@ -315,7 +315,7 @@ def test_a_database_of_the_previous_version_is_read(tmp_path: Path) -> None:
     assert [step.outcome for step in first.steps] == [Outcome.SUCCEEDED, Outcome.FAILED]
     assert first.steps[0].differences == ({"path": ".spec.replicas", "live": 1, "desired": 2.5, "kind": "changed"},)
     assert (second.commit, second.started) == (Commit("b" * 40), NOW + timedelta(minutes=1))
-    (intent,) = records.unfinished()
+    (intent,) = records.unresolved()
     assert (intent.resource, intent.outcome, intent.timestamp) == ("/ConfigMap/shop/a", Outcome.INTENDED, NOW)
     assert intent.details == {"differences": [{"path": ".spec.replicas", "live": 1, "desired": None}]}
     assert records.verify() == ()

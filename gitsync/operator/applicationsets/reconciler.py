@@ -29,7 +29,6 @@ class SetCache:
     sources: SourcesCache = field(default_factory=SourcesCache)
     expanded_for: tuple[object, ...] = ()
     expansion: Expansion | None = None
-    has_unresolved_writes: bool = True
 
 
 class SetReconciler:
@@ -63,23 +62,14 @@ class SetReconciler:
             if isinstance(error, TransientError):
                 raise
             return retry_after  # a revision that does not exist, or is not signed, is not watched
-        return self._bring(manifest, given, expansion, cache, files.errors) or files.requeue_after
-
-    def forget(self, key: str, cache: SetCache) -> bool:
-        """Stop watching for a set that is gone; return False while writes of it are not answered."""
-        self._sources.leave(key, cache.sources)
-        return self._writer.conclude(key)
-
-    def interrupted(self) -> frozenset[str]:
-        """Return the keys with writes that have no outcome."""
-        return self._writer.interrupted()
+        return self._bring(manifest, given, expansion, files.errors) or files.requeue_after
 
     def poll_now(self, key: str, cache: SetCache) -> bool:
         """Poll the repositories of a set now: a push was received; return whether a reconcile has to do it."""
         return self._sources.poll_now(key, cache.sources, self._clock.monotonic())
 
     def leave(self, key: str, cache: SetCache) -> None:
-        """Stop watching for a set that another replica reconciles."""
+        """Stop watching for a set that is gone, or that another replica reconciles."""
         self._sources.leave(key, cache.sources)
 
     def _bring(
@@ -87,17 +77,13 @@ class SetReconciler:
         manifest: Manifest,
         given: ApplicationSet,
         expansion: Expansion,
-        cache: SetCache,
         sources: Mapping[str, GitsyncError | None],
     ) -> float | None:
         answered = self._writer.take_answered(given)  # first: what it wrote is in the cache, and is not written again
         live = self._applications(given)
         found = changes(given, expansion, live)
-        if cache.has_unresolved_writes:
-            self._writer.resolve(given, found, live)
-        cache.has_unresolved_writes = True  # also when the audit fails on the way
+        self._writer.resolve(given, found, live)
         results = [*answered, *self._writer.write(given, found, live)]
-        cache.has_unresolved_writes = any(one.is_unknown for one in results)
         before = manifest.get("status") or {}
         done = Pass(given, expansion, found, failures(results), self._writer.writing(given), sources)
         self._statuses.write(manifest, set_status(done, before, self._stamp()))

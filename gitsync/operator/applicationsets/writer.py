@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from gitsync.applicationsets.changes import Changes
 from gitsync.applicationsets.model import ApplicationSet
 from gitsync.apply.execute import Applier
-from gitsync.apply.open_writes import resolve_open_writes
+from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.errors import AlreadyExists, Conflict, TransientError
 from gitsync.objects.application import Application, Destination, GitSource
@@ -21,7 +21,6 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.applicationsets.keys import key_of
 from gitsync.plan.ownership import as_applied
 from gitsync.plan.tracking import controller_of
-from gitsync.ports import Clock, Records
 
 _RETRY = 15.0
 """Seconds until writes are repeated that failed."""
@@ -32,14 +31,13 @@ _CHANGED_RETRY = 0.5
 class SetWriter:
     """Carry out the changes of sets; a key's writes are made by one worker at a time."""
 
-    def __init__(self, applier: Applier, records: Records, clock: Clock) -> None:
+    def __init__(self, applier: Applier, writes: WritesByOwner) -> None:
         self._applier = applier
-        self._records = records
-        self._clock = clock
+        self._writes = writes
 
     def take_answered(self, given: ApplicationSet) -> list[StepResult]:
         """Return the results of writes that were answered since the last pass; their objects are in the cache."""
-        return [each.result for each in self._applier.take_answered(key_of(given.ref))]
+        return [write.result for write in self._writes.of(key_of(given.ref)).take()]
 
     def write(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> tuple[StepResult, ...]:
         """Return the results of the writes that were answered; the answers of others enqueue the set."""
@@ -61,23 +59,13 @@ class SetWriter:
 
     def writing(self, given: ApplicationSet) -> frozenset[str]:
         """Return the names of the Applications whose writes are not answered yet."""
-        return frozenset(ref.name for ref in self._applier.in_flight(key_of(given.ref)))
+        return frozenset(ref.name for ref in self._writes.of(key_of(given.ref)).running)
 
     def resolve(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> None:
-        """Audit an outcome for the writes of which a crash or a lost response left none."""
+        """Audit an outcome for unresolved writes."""
         key = key_of(given.ref)
         objects = {ref_of(one): one for one in live.values() if controller_of(one) == given.uid}
-        plan = _plan(key, given, changes, live)
-        busy = self._applier.in_flight(key)
-        resolve_open_writes(self._records, plan, objects, self._clock.now(), busy)
-
-    def conclude(self, key: str) -> bool:
-        """Audit an outcome for the writes of a set that is gone; return False while some are not answered."""
-        return self._applier.conclude(key)
-
-    def interrupted(self) -> frozenset[str]:
-        """Return the keys with writes that have no outcome."""
-        return frozenset(intent.application for intent in self._records.unfinished())
+        self._writes.of(key).resolve(_plan(key, given, changes, live), objects)
 
 
 def failures(results: Iterable[StepResult]) -> dict[str, str]:
