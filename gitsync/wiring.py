@@ -46,9 +46,11 @@ from gitsync.ports import (
     MetricsProvider,
     Ports,
     Reasoner,
+    ReconcileSink,
     Records,
     Renderer,
     RenderStore,
+    Sizes,
     Source,
     StateReader,
     SyncRequests,
@@ -64,6 +66,7 @@ from gitsync.runtime.elastic_pool import ElasticPool
 from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.garbage import GarbageCollection
 from gitsync.runtime.membership import GroupLeases, Membership, Shard, SingleReplica, holder_in
+from gitsync.runtime.workqueue import WorkQueue
 from gitsync.server.auth.user_audit import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import Channel, Notifier
@@ -79,6 +82,10 @@ from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
+from gitsync.state.costs import Costs
+from gitsync.state.declarations import Declarations
+from gitsync.state.live_objects import LiveObjects
+from gitsync.state.state import State, StateView
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.credentials import credentials_of
@@ -93,7 +100,6 @@ from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.remotes.bases import RemoteBases
-from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
@@ -147,6 +153,7 @@ class Adapters:
     reasoner: Reasoner | None = None
     metrics: MetricsProvider | None = None
     builds: RenderStore | None = None
+    traces: ReconcileSink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +191,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     metrics = _metrics(settings, clock)
     builds = KeptBuilds((group or settings).data / "builds")
     builds.clean()
-    adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds)
+    traces = TraceExporter(settings.traces) if settings.traces else None
+    adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds, traces)
     given = PolicySet((policy,)) if policy else read_policies(settings.policies, settings.prometheus)
     policies = Policies(cluster, live, source, given)
     bases = _remote_bases(adapters, policies)
@@ -196,14 +204,20 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
-    traces = TraceExporter(settings.traces) if settings.traces else None
-    if traces is not None:
-        state.costs.sink = traces
-    agents = build_operator(adapters, state, policies, share=share, workers=settings.workers)
+    agents = build_operator(adapters, state.declarations, policies, share=share, workers=settings.workers)
     sets = build_sets(adapters, applications.watcher, policies, share=share)
     controllers = (applications, agents, sets)
-    state.cached_objects = live.counts
-    state.caches |= {"applicationsets": sets.cached, "mirrors": source.opened}
+
+    def sizes() -> Sizes:
+        entries = {
+            "events": state.views.kept_events,
+            "applications": applications.cached(),
+            "applicationsets": sets.cached(),
+            "mirrors": source.opened(),
+        }
+        return Sizes(live.counts(), entries)
+
+    view = StateView(state, LiveObjects(cluster, live, state.views), sizes)
 
     def enqueue_all() -> None:
         _each(one.enqueue_all for one in controllers)
@@ -236,13 +250,13 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         MirrorCleanup(source, lambda: applications.repositories() | sets.repositories() | bases.repositories),
         *([PolicyReloader(settings.policies, policies, audit(POLICY), enqueue_all)] if settings.policies else []),
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
-        *([Notifier(state, clock, channels, share.owns)] if channels else []),
+        *([Notifier(view, clock, channels, share.owns)] if channels else []),
     ]
     reverts = RevertService(source, cluster, live, policies.signers)
     read_credentials = partial(credentials_of, cluster=cluster, live=live)
     return Engine(
         manager=Manager(parts),
-        view=state,
+        view=view,
         requests=applications,
         sets=sets,
         records=records,
@@ -309,35 +323,38 @@ def build_engine(
     share: Shard | None = None,
     workers: int = 4,
     appliers: frozenset[str] = APPLIERS,
-) -> tuple[ApplicationController, StateStore]:
+) -> tuple[ApplicationController, State]:
     """Return the controller, not started, and its state, connected to these adapters."""
     cluster, live, records, clock = adapters.cluster, adapters.live, adapters.records, adapters.clock
     ports = Ports(cluster, live, records, clock)
     share = share or SingleReplica()
-    statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
-    writes = WritesByOwner(ports, WritePool(adapters.pool, lambda key: state.enqueue(key), lambda: share.may_write))
+    statuses, costs = StatusWriter(cluster, live), Costs(adapters.traces)
+    queue: WorkQueue[str] = WorkQueue(on_hand_out=costs.waited)
+    state = State.empty(queue.add, costs)
+    writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))
     applier = Applier(ports, writes)
-    executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state)
+    executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state.declarations)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     policies = policies or Policies(cluster, live, adapters.source)
     gate = SyncGate(ports, advice, policies)
-    planner = Planner(cluster, state, adapters.pool, appliers, policies.of)
+    planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of)
     reconciler = Reconciler(cluster, live, writes, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
-    watcher = GitWatcher(adapters.source, state, clock)
+    watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    stages = Stages(fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state), analysis)
+    stages = Stages(
+        fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state.views), analysis
+    )
     pipeline = Pipeline(stages, ports, writes, statuses, state)
-    state.caches["applications"] = pipeline.cached
-    applications = ApplicationController(pipeline, watcher, state, ports, writes, share=share, workers=workers)
+    applications = ApplicationController(pipeline, watcher, queue, state, ports, writes, share=share, workers=workers)
     return applications, state
 
 
 def build_operator(
     adapters: Adapters,
-    state: StateStore,
+    declarations: Declarations,
     policies: Policies | None = None,
     *,
     share: Shard | None = None,
@@ -349,7 +366,7 @@ def build_operator(
     pool = WritePool(adapters.pool, lambda key: controller.enqueue_owner(key), lambda: share.may_write)
     writes = WritesByOwner(ports, pool)
     applier = Applier(ports, writes)
-    planner = Planner(cluster, state, adapters.pool, frozenset())
+    planner = Planner(cluster, declarations, adapters.pool, frozenset())
     child_reconciler = ChildrenReconciler(
         ports, planner, applier, writes, (policies or Policies(cluster, live, adapters.source)).of
     )

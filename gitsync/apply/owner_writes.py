@@ -128,8 +128,9 @@ class OwnerWrites:
             for intent in self._records.unresolved(self._owner)
             if ObjectRef.from_path(intent.resource) not in waiting
         ]
-        now = self._clock.now()
-        self._records.audit(_resolved(intent, _has_taken_effect(intent, plan, live), now) for intent in intents)
+        if intents:
+            now = self._clock.now()
+            self._records.audit(_resolved(intent, _has_taken_effect(intent, plan, live), now) for intent in intents)
         self._may_lack_outcomes = bool(unobserved)
 
     def conclude(self) -> bool:

@@ -32,6 +32,7 @@ from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
+from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency
@@ -43,7 +44,6 @@ from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.remotes.bases import RemoteBases
-from gitsync.sync.state_store import StateStore
 from gitsync.sync.validation import validate_desired
 
 _DRY_RUNS = 8
@@ -152,16 +152,16 @@ class Evaluator:
     def _evaluate(
         self, manifest: Manifest, given: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
     ) -> Evaluation:
-        desired, state = self._desired(source), StateStore(self.cluster, self.live)
+        desired, declarations = self._desired(source), Declarations()
         target = desired.load(given, cache, commit).target(commit)
         inventory = given.state.inventory
         seen = observe(Selection(target.desired, inventory), self.cluster, self.live)
         seen = with_finished(given.app, confirm_missing(seen, inventory, self.cluster), self.live, given.now)
         if target.locate is not None:
             validate_desired(seen, target.locate)
-        notes = self._load_claims(given, seen, state)
+        notes = self._load_claims(given, seen, declarations)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
-            planner = Planner(self.cluster, state, pool, policy_of=self.policies.of)
+            planner = Planner(self.cluster, declarations, pool, policy_of=self.policies.of)
             planned = planner.plan(given, target, seen, cache.plans)
         plan = self.policies.with_authors(given.app, planned.plan, given.state.last_of(given.app))
         verdict = decide(
@@ -183,7 +183,7 @@ class Evaluator:
             (*notes, *unobserved_notes(plan), *self._blocking_notes(planned)),
         )
 
-    def _load_claims(self, given: ReconcileInput, seen: Observation, state: StateStore) -> tuple[str, ...]:
+    def _load_claims(self, given: ReconcileInput, seen: Observation, declarations: Declarations) -> tuple[str, ...]:
         """
         Load the objects that other Applications declare in Git into the state, where this one's plan depends on them.
 
@@ -201,7 +201,7 @@ class Evaluator:
         for manifest in others:
             key = f"{metadata_of(manifest)['namespace']}/{metadata_of(manifest)['name']}"
             if key != own and (leaves or key in owners):
-                state.set_declared(key, self._declared(manifest))
+                declarations.set_declared(key, self._declared(manifest))
         return ()
 
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:

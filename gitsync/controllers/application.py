@@ -34,9 +34,9 @@ from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard, SingleReplica
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
+from gitsync.state.state import State
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.polling.git_watcher import GitWatcher
-from gitsync.sync.state_store import StateStore
 
 APPLICATION = GroupKind(GROUP, "Application")
 _log = logging.getLogger(__name__)
@@ -65,7 +65,8 @@ class ApplicationController:
         self,
         pipeline: Pipeline,
         watcher: GitWatcher,
-        state: StateStore,
+        queue: WorkQueue[str],
+        state: State,
         ports: Ports,
         writes: WritesByOwner,
         *,
@@ -78,7 +79,7 @@ class ApplicationController:
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
         self._writes = writes
         self._share = share or SingleReplica()
-        self._queue: WorkQueue[str] = WorkQueue(on_hand_out=state.costs.waited)
+        self._queue = queue
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._changed = ChangedObjects()
         self._repositories = RepositoryIndex()
@@ -92,7 +93,6 @@ class ApplicationController:
     def start(self) -> None:
         """Watch the Applications and start the workers."""
         self._follow()
-        self._state.enqueue = self._queue.add
         self._watcher.start(partial(self._queue.add, urgent=True))
         self._queue.add(_UNRESOLVED)
         self._controller.start()
@@ -132,7 +132,7 @@ class ApplicationController:
     def _remove(self, key: str) -> float | None:
         """Forget an Application that is gone, once each of its writes has an outcome in the audit."""
         self._watcher.leave(key)
-        self._state.remove(key, self._clock.now())
+        self._state.forget(key, self._clock.now())
         self._is_ours.pop(key, None)
         self._notified_at.pop(key, None)
         with self._share.claim(key) as is_ours:
@@ -166,7 +166,7 @@ class ApplicationController:
 
     def _outcome(self, key: str) -> dict[str, str]:
         """Return the fields of an Application's status that are logged when one of them changes."""
-        view = self._state.application(key)
+        view = self._state.views.application(key)
         if view is None:
             return {}
         status = view.status
@@ -195,7 +195,7 @@ class ApplicationController:
                 self._live.forget(defined_kind(manifest))
         owners = self._live.owners(manifest)
         for owner in owners[:1] if is_renewal(before, after) else owners:
-            for key in self._state.applications_for(ref_of(owner)):
+            for key in self._state.tracked.applications_for(ref_of(owner)):
                 self._changed.add(key, ref_of(owner))
                 self._queue.add_part_after(key, _DEBOUNCE)
 
@@ -237,7 +237,7 @@ class ApplicationController:
         ours = [key for key, _ in unwatched if self._share.owns(key)]
         others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
         self.poll_now(ours)
-        for key in one_of_each(others, self._share.owner_of, self._state.application):
+        for key in one_of_each(others, self._share.owner_of, self._state.views.application):
             self._notify(key, GIT_PUSHED)
         return len(keys)
 
@@ -275,6 +275,10 @@ class ApplicationController:
         """What queries Git servers, for other controllers too: one query of a URL answers all."""
         return self._watcher
 
+    def cached(self) -> int:
+        """Return how many Applications have a cache."""
+        return self._pipeline.cached()
+
     def queue_length(self) -> int:
         """Return how many applications wait for a worker."""
         return len(self._queue)
@@ -292,7 +296,7 @@ class ApplicationController:
             )
         self._live.follow([(self._resource, "")], _FIRST_LIST)
         found = self._live.all(self._resource)
-        self._state.register(map(_key, found))
+        self._state.declarations.register(map(_key, found))
         for manifest in found:
             self._repositories.set(_key(manifest), _repository(manifest))
 

@@ -22,13 +22,13 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.hook_needs import is_needed_by_hooks
 from gitsync.plan.order import POST_SYNC
 from gitsync.ports import LiveCache, Ports
+from gitsync.state.declarations import Declarations, branch_of
 from gitsync.sync.cache import ExecutionCache, Operation, RetryState
 from gitsync.sync.history import Ending, record_steps, save_record
 from gitsync.sync.observe import created_namespace, health_of
 from gitsync.sync.operation import operation_from_status, operation_to_status
 from gitsync.sync.planner import Planned
 from gitsync.sync.retry import next_retry
-from gitsync.sync.state_store import StateStore, branch_of
 
 StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]], None]
 """Add entries to the inventory, and the running operation, to the status; return once both are stored."""
@@ -85,12 +85,14 @@ class SyncExecutor:
     Waiting holds no worker: the next reconcile resumes here.
     """
 
-    def __init__(self, ports: Ports, applier: Applier, writes: WritesByOwner, hooks: Hooks, state: StateStore) -> None:
+    def __init__(
+        self, ports: Ports, applier: Applier, writes: WritesByOwner, hooks: Hooks, declarations: Declarations
+    ) -> None:
         self._applier = applier
         self._writes = writes
         self._hooks = hooks
         self._records = ports.records
-        self._state = state
+        self._declarations = declarations
         self._live = ports.live
         self._clock = ports.clock
 
@@ -326,7 +328,7 @@ class SyncExecutor:
         is_pruning = any(change.action is Action.PRUNE for change in run.planned.plan.writes)
         if app.is_deleted or not is_pruning or branch is None:
             return ()
-        return self._state.applications_behind(app.key, branch, run.planned.target.newest)
+        return self._declarations.applications_behind(app.key, branch, run.planned.target.newest)
 
     def _is_late(self, run: _Run) -> bool:
         return self._remaining(run) <= 0

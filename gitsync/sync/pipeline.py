@@ -33,6 +33,8 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
 from gitsync.ports import Ports, Reconcile
 from gitsync.runtime.work_costs import StageTimer
+from gitsync.state.declarations import branch_of
+from gitsync.state.state import State
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
@@ -42,7 +44,6 @@ from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.polling.fetch import Fetcher, Polled
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
-from gitsync.sync.state_store import StateStore, branch_of
 from gitsync.sync.status.build import build_status, failed_status
 from gitsync.sync.status.defects import unexpected_error
 from gitsync.sync.status.outcome import PhaseOutcome
@@ -93,7 +94,7 @@ class Pipeline:
     """Sync Applications. The work queue ensures that two threads never sync the same one."""
 
     def __init__(
-        self, stages: Stages, ports: Ports, writes: WritesByOwner, statuses: StatusWriter, state: StateStore
+        self, stages: Stages, ports: Ports, writes: WritesByOwner, statuses: StatusWriter, state: State
     ) -> None:
         self._fetcher = stages.fetcher
         self._watcher = stages.watcher
@@ -186,7 +187,7 @@ class Pipeline:
     def _leave(self, report: Report) -> None:
         """Stop following the branch of an Application that does not sync."""
         self._watcher.leave(report.app.key)
-        self._state.leave_branch(report.app.key, report.state.inventory)
+        self._state.declarations.leave_branch(report.app.key, report.state.inventory)
 
     def relay(self, manifest: Manifest) -> None:
         """Show an Application that another replica reconciles, as its status says, and drop its cache."""
@@ -197,7 +198,20 @@ class Pipeline:
             given = ReconcileInput.parse(manifest, now)
         self._writes.forget(given.app.key)
         self._watcher.leave(given.app.key)
-        self._state.publish_remote(given, Report(manifest, given).previous_status)
+        self._show_remote(given, Report(manifest, given).previous_status)
+
+    def _show_remote(self, given: ReconcileInput, status: Manifest) -> None:
+        """Store what the status of an Application of another replica says: its commit, its inventory, its view."""
+        app = given.app
+        branch = branch_of(app)
+        declarations = self._state.declarations
+        if branch is None or app.suspend or app.is_deleted:
+            declarations.leave_branch(app.key)
+        else:
+            declarations.record_declared(app.key, branch, given.state.applied)
+        declarations.set_declared(app.key, frozenset(given.state.inventory.entries))
+        self._state.tracked.track(app.key, frozenset())
+        self._state.views.publish_remote(app.key, app, status, given.now)
 
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""
@@ -235,7 +249,7 @@ class Pipeline:
                 self._reconcile_to(report, cache, commit)
                 self._analyse(report)
             if branch := branch_of(report.app):
-                self._state.record_declared(report.app.key, branch, newest.id)
+                self._state.declarations.record_declared(report.app.key, branch, newest.id)
             self._watch(report, cache, polled)
         except TerminalError as error:
             stage = report.stage
@@ -296,7 +310,7 @@ class Pipeline:
     def _is_dependency(self, app: Application) -> bool:
         """Whether an Application depends on others, or others on it: they wait for each other's newest commit."""
         name = ObjectRef(GROUP, "Application", app.namespace, app.name)
-        return bool(app.depends_on or self._state.applications_for(name))
+        return bool(app.depends_on or self._state.tracked.applications_for(name))
 
     def _keep_rollback(self, report: Report, cache: ReconcileCache, commit: Commit, rollback: Rollback) -> None:
         """Reconcile to an older commit, or only observe, while Git's newest one is known to fail."""
@@ -388,17 +402,18 @@ class Pipeline:
     def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:
         """Publish the report and write the status if it changed."""
         key, observation = report.app.key, report.observation
-        objects = frozenset(observation.versions) if observation is not None else self._state.tracked(key)
+        objects = frozenset(observation.versions) if observation is not None else self._state.tracked.of(key)
         wanted = objects | _watched(report.app)
-        is_new = not _watched(report.app) <= self._state.tracked(key)
-        self._state.track(key, wanted)
+        is_new = not _watched(report.app) <= self._state.tracked.of(key)
+        self._state.tracked.track(key, wanted)
         for dependency in report.app.depends_on if is_new else ():
             self._state.enqueue(dependency)  # from now on it reports each commit
         if not is_deleted:
             self._audit_refusal(report)
             self._keep_audit_head(report)
             status = build_status(report)
-            self._state.publish(view_of(report, status, self._state.application(key)), report.drift, report.record)
+            views = self._state.views
+            views.publish(view_of(report, status, views.application(key)), report.drift, report.record)
             report.manifest = self._statuses.write(report.manifest, status)
         if isinstance(report.error, TransientError):
             raise report.error

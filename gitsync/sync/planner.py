@@ -19,11 +19,11 @@ from gitsync.plan.build import ClusterState, PlanInput, build_plan, step_alone, 
 from gitsync.plan.ownership import APPLIERS
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
+from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import PlanCache
 from gitsync.sync.history import describe_drift
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation
-from gitsync.sync.state_store import StateStore
 
 Answer = Manifest | GitsyncError
 _REFUSED = timedelta(seconds=15)
@@ -74,13 +74,13 @@ class Planner:
     def __init__(
         self,
         cluster: Cluster,
-        state: StateStore,
+        declarations: Declarations,
         pool: Executor,
         appliers: frozenset[str] = APPLIERS,
         policy_of: Callable[[Application], Policy] = lambda app: Policy(),
     ) -> None:
         self._cluster = cluster
-        self._state = state
+        self._declarations = declarations
         self._pool = pool
         self._appliers = appliers
         self._policy_of = policy_of
@@ -111,7 +111,7 @@ class Planner:
         Each of them is declared, and does nothing as before.
         """
         app, seen = planned.app, planned.observation
-        is_claimed = bool(self._state.declared_elsewhere(app.key, live))
+        is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
         if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
             return None
         cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
@@ -125,7 +125,7 @@ class Planner:
         return Undeclared(app.sync.undeclared_fields, self._policy_of(app).expected_managers)
 
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
-        claims = self._state.declared_elsewhere(given.app.key, observation.versions)
+        claims = self._declarations.declared_elsewhere(given.app.key, observation.versions)
         answers = _cached_answers(given, observation, cache)
         seen = ClusterState(
             observation.live, answers, claims, self._appliers, observation.unobserved, observation.finished

@@ -14,6 +14,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster, LiveCache
+from gitsync.state.state import State
 from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
 from gitsync.sync.executor import SyncExecutor
@@ -24,7 +25,6 @@ from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned, Planner
-from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.build import executing_status
 from gitsync.sync.status.outcome import outcome_of
 from gitsync.sync.status.report import FailureReason, Report
@@ -44,7 +44,7 @@ class Reconciler:
         gate: SyncGate,
         executor: SyncExecutor,
         statuses: StatusWriter,
-        state: StateStore,
+        state: State,
     ) -> None:
         self._cluster = cluster
         self._live = live
@@ -142,10 +142,12 @@ class Reconciler:
         report.stage = FailureReason.OBSERVE
         app, desired, inventory = report.app, target.desired, report.state.inventory
         selection = cache.objects.select(desired, inventory)
-        self._state.track_more(app.key, selection.versions.keys())  # first: a change from now on reconciles again
+        self._state.tracked.track_more(
+            app.key, selection.versions.keys()
+        )  # first: a change from now on reconciles again
         found = confirm_missing(observe(selection, self._cluster, self._live), inventory, self._cluster)
         created = [ref for ref, manifest in created_namespace(app).items() if desired.get(ref) == manifest]
-        self._state.set_declared(app.key, frozenset(desired).difference(created))
+        self._state.declarations.set_declared(app.key, frozenset(desired).difference(created))
         objects = cache.objects.update(app, found.live, self._live)
         observation = replace(found, inventory=updated_inventory(app, found, objects))
         observation = with_finished(app, observation, self._live, report.now)

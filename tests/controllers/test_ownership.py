@@ -13,7 +13,8 @@ from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED, HINT_MANAGER, PUSH_MAN
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.clock import SystemClock
-from gitsync.sync.costs import Costs
+from gitsync.runtime.workqueue import WorkQueue
+from gitsync.state.state import State
 from gitsync.sync.pipeline import SyncResult
 from tests.waiting import until
 
@@ -70,14 +71,12 @@ class Cluster:
 
 
 class Engine:
-    """The pipeline, the watcher and the state of a controller: they record which Applications are reconciled."""
+    """The pipeline and the watcher of a controller: they record which Applications are reconciled."""
 
     def __init__(self) -> None:
         self.synced: list[str] = []
         self.relayed: list[str] = []
         self.polled: list[str] = []
-        self.costs = Costs()
-        self.enqueue: Any = None
 
     def sync(self, manifest: Manifest) -> SyncResult:
         self.synced.append(manifest["metadata"]["name"])
@@ -85,10 +84,6 @@ class Engine:
 
     def relay(self, manifest: Manifest) -> None:
         self.relayed.append(manifest["metadata"]["name"])
-
-    def register(self, keys: Iterable[str]) -> None: ...
-
-    def application(self, key: str) -> None: ...
 
     def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
         """Poll an Application of the pipeline, by its uid, or those of the watcher, which watches none."""
@@ -108,7 +103,16 @@ class World:
         self.share, self.cluster, self.engine = Share(), Cluster(), Engine()
         engine, cluster = self.engine, self.cluster
         ports: Any = Ports(cluster, cluster, cluster, SystemClock())  # type: ignore[arg-type]
-        self.controller = ApplicationController(engine, engine, engine, ports, cluster, share=self.share)  # type: ignore[arg-type]
+        queue: WorkQueue[str] = WorkQueue()
+        self.controller = ApplicationController(
+            engine,  # type: ignore[arg-type]
+            engine,  # type: ignore[arg-type]
+            queue,
+            State.empty(queue.add),
+            ports,
+            cluster,  # type: ignore[arg-type]
+            share=self.share,
+        )
         self.controller.start()
         self.controller.enqueue_all()
         until(lambda: sorted(self.engine.synced) == sorted(NAMES))

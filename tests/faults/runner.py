@@ -160,7 +160,7 @@ class ScheduleRunner:
             engine.applications.reconcile(key)
         except (GitsyncError, ZeroDivisionError):
             return  # the queue retries after an error, also after a defect that the status cannot be written for
-        view = engine.state.application(key)
+        view = engine.state.views.application(key)
         if view is not None and view.status.get("phase") == "AwaitingApproval" and view.plan is not None:
             assert self.scenario.needs_approval, view.status
             self._approve(engine, view)

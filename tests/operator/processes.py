@@ -20,7 +20,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
-from gitsync.sync.state_store import StateStore
+from gitsync.state.declarations import Declarations
 from gitsync.wiring import Adapters, build_operator
 from tests.flow.environment import World
 from tests.operator.agent_world import annotate
@@ -85,7 +85,7 @@ class Operators:
             with ThreadPoolExecutor(4) as pool:
                 none: Any = None
                 adapters = Adapters(cluster, live, self.records, none, none, clock or SystemClock(), pool)
-                controller = build_operator(adapters, StateStore(cluster, live))
+                controller = build_operator(adapters, Declarations())
                 live.follow([(cluster.resource("agents.gitsync.dev", "v1alpha1", kind), "") for kind in KINDS], 10)
                 yield Process(controller, cluster, live)
         finally:

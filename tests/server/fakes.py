@@ -45,7 +45,7 @@ from gitsync.ports import (
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
-from gitsync.sync.costs import Costs
+from gitsync.state.costs import Costs
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FORM = "f" * 43

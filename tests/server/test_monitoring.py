@@ -18,7 +18,7 @@ from gitsync.ports import ProcessReport, Reconcile
 from gitsync.runtime.work_costs import Interval
 from gitsync.server.metrics.processes import with_others
 from gitsync.source import remote as git_requests
-from gitsync.sync.costs import QUEUE
+from gitsync.state.costs import QUEUE
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
 

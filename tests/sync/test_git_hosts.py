@@ -10,12 +10,12 @@ import pytest
 
 from gitsync.errors import SourceDenied, SourceUnavailable
 from gitsync.objects.application import GitSource, parse_application
-from gitsync.ports import Cluster, Credentials, LiveCache, Source
+from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
+from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import GitCache
 from gitsync.sync.polling.git_watcher import GitWatcher, Query
 from gitsync.sync.polling.hosts import GitHosts
-from gitsync.sync.state_store import StateStore
 from tests.waiting import until
 
 
@@ -107,8 +107,7 @@ def query(watcher: GitWatcher, host: str) -> GitCache:
 
 
 def test_fifty_hosts_that_do_not_answer_delay_no_other(servers: Servers) -> None:
-    state = StateStore(cast("Cluster", None), cast("LiveCache", None))
-    watcher = GitWatcher(cast("Source", servers), state, SystemClock())
+    watcher = GitWatcher(cast("Source", servers), Declarations(), SystemClock())
     watcher.start(lambda key: None)
     try:
         first = query(watcher, "good")

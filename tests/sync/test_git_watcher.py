@@ -9,11 +9,11 @@ import pytest
 
 from gitsync.errors import SourceUnavailable, UnexpectedError
 from gitsync.objects.application import GitSource, parse_application
-from gitsync.ports import Cluster, Credentials, LiveCache, Source
+from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
+from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import GitCache
 from gitsync.sync.polling.git_watcher import GitWatcher, Query
-from gitsync.sync.state_store import StateStore
 from tests.waiting import until
 
 URL = "https://git.example/r.git"
@@ -48,8 +48,7 @@ def server() -> Server:
 
 @pytest.fixture
 def watcher(server: Server) -> Iterator[GitWatcher]:
-    state = StateStore(cast("Cluster", None), cast("LiveCache", None))
-    made = GitWatcher(cast("Source", server), state, SystemClock())
+    made = GitWatcher(cast("Source", server), Declarations(), SystemClock())
     yield made
     made.stop()
 

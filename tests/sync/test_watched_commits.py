@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitsync.objects.application import Application, GitSource, parse_application
-from gitsync.ports import Cluster, Credentials, LiveCache, Source
+from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
+from gitsync.state.declarations import Declarations, DeclaredAt
 from gitsync.sync.cache import GitCache
 from gitsync.sync.polling.git_watcher import GitWatcher, Query
-from gitsync.sync.state_store import DeclaredAt, StateStore
 
 URL = "https://git.example/r.git"
 BRANCH = (URL, "main")
@@ -54,8 +54,8 @@ class History:
         return int(before) <= int(after)
 
 
-class CountedState(StateStore):
-    """A state that counts how often single Applications were moved to another commit."""
+class CountedDeclarations(Declarations):
+    """They count how often single Applications were moved to another commit."""
 
     moves = 0
 
@@ -69,8 +69,8 @@ class World:
 
     def __init__(self, count: int) -> None:
         self.git, self.answered = History(), Queue[str]()
-        self.state = CountedState(cast("Cluster", None), cast("LiveCache", None))
-        self.watcher = GitWatcher(cast("Source", self.git), self.state, SystemClock())
+        self.declarations = CountedDeclarations()
+        self.watcher = GitWatcher(cast("Source", self.git), self.declarations, SystemClock())
         self.caches = [GitCache() for _ in range(count)]
         self.watcher.start(self.answered.put)
         for number in range(count):
@@ -80,7 +80,7 @@ class World:
         """Reconcile an Application: it declares its objects at a commit, and follows the branch from there."""
         cache, key = self.caches[number], key_of(number)
         cache.commit, cache.answer = commit, None
-        self.state.record_declared(key, BRANCH, commit)
+        self.declarations.record_declared(key, BRANCH, commit)
         read = None if number == ANY else frozenset({f"app-{number}/"})
         self.watcher.follow(key, self.query(number, cache), commit, read)
 
@@ -135,7 +135,7 @@ def test_a_commit_moves_those_that_it_does_not_affect(
             world.declare(number, newest)
             declared[number] = newest
         behind -= reconciled
-        found = world.state.applications_behind("gitsync/another", BRANCH, newest)
+        found = world.declarations.applications_behind("gitsync/another", BRANCH, newest)
         assert set(found) == {key_of(number) for number in behind}
         for number, commit in declared.items():
             world.watcher.catch_up(key_of(number))
@@ -145,10 +145,10 @@ def test_a_commit_moves_those_that_it_does_not_affect(
 def test_a_commit_costs_nothing_for_those_that_it_does_not_affect(worlds: list[World]) -> None:
     world = World(1000)
     worlds.append(world)
-    world.state.moves = 0
+    world.declarations.moves = 0
     assert world.commit(frozenset({7})) == {key_of(7), key_of(ANY)}
-    assert world.state.moves == 2
-    assert world.state.applications_behind("gitsync/another", BRANCH, "1") == (key_of(ANY), key_of(7))
+    assert world.declarations.moves == 2
+    assert world.declarations.applications_behind("gitsync/another", BRANCH, "1") == (key_of(ANY), key_of(7))
 
 
 def test_one_that_left_keeps_its_commit(worlds: list[World]) -> None:
@@ -158,7 +158,7 @@ def test_one_that_left_keeps_its_commit(worlds: list[World]) -> None:
     world.commit(frozenset({2}))
     assert world.watcher.catch_up(key_of(0)) is None
     assert world.caches[0].commit == "0"
-    assert world.state.applications_behind("gitsync/another", BRANCH, "1") == (key_of(0), key_of(2))
+    assert world.declarations.applications_behind("gitsync/another", BRANCH, "1") == (key_of(0), key_of(2))
 
 
 def test_a_rewritten_branch_enqueues_all_of_its_applications(worlds: list[World]) -> None:
@@ -166,4 +166,4 @@ def test_a_rewritten_branch_enqueues_all_of_its_applications(worlds: list[World]
     worlds.append(world)
     world.git.is_forward = lambda source, before, after: False  # type: ignore[method-assign]
     assert world.commit(frozenset()) == {key_of(0), key_of(1), key_of(2)}
-    assert len(world.state.applications_behind("gitsync/another", BRANCH, "1")) == 3
+    assert len(world.declarations.applications_behind("gitsync/another", BRANCH, "1")) == 3

@@ -13,9 +13,9 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import with_steps
 from gitsync.plan.tracking import is_owned
 from gitsync.ports import Cluster, LiveCache
+from gitsync.state.views import Views
 from gitsync.sync.observe import Observation, Selection, health_of, observe
 from gitsync.sync.planner import Planned, Planner
-from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.view import view_with
 
@@ -44,11 +44,11 @@ class SettledReconciler:
     status stays as it is, and only the view of these objects is updated.
     """
 
-    def __init__(self, cluster: Cluster, live: LiveCache, planner: Planner, state: StateStore) -> None:
+    def __init__(self, cluster: Cluster, live: LiveCache, planner: Planner, views: Views) -> None:
         self._cluster = cluster
         self._live = live
         self._planner = planner
-        self._state = state
+        self._views = views
 
     def reconcile(
         self, manifest: Manifest, before: Settled, changed: Collection[ObjectRef], now: datetime
@@ -67,9 +67,9 @@ class SettledReconciler:
         live = {**seen.live, **found.live}
         plan, observation = with_steps(planned.plan, steps), replace(seen, live=live)
         after = replace(before, planned=replace(planned, plan=plan, observation=observation))
-        view = self._state.application(planned.app.key)
+        view = self._views.application(planned.app.key)
         if view is not None:
-            self._state.publish(view_with(view, after.planned, steps, now))
+            self._views.publish(view_with(view, after.planned, steps, now))
         return after
 
     def _is_same(self, planned: Planned, ref: ObjectRef, found: Observation) -> bool:

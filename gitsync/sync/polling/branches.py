@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from gitsync.objects.application import Application, GitSource
 from gitsync.ports import Credentials
+from gitsync.state.declarations import DeclaredAt
 from gitsync.sync.cache import GitCache
 from gitsync.sync.polling.path_index import PathIndex
-from gitsync.sync.state_store import DeclaredAt
 
 BranchKey = tuple[str, Credentials, str]
 """What Applications share the answer of: URL, credentials and revision."""

@@ -13,10 +13,10 @@ from gitsync.objects.application import Application, GitSource
 from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
+from gitsync.state.declarations import Declarations, DeclaredAt, branch_of
 from gitsync.sync.cache import GitCache
 from gitsync.sync.polling.branches import Branches, BranchKey, Follower, WatchedBranch
 from gitsync.sync.polling.hosts import GitHosts
-from gitsync.sync.state_store import DeclaredAt, StateStore, branch_of
 from gitsync.sync.status.defects import unexpected_error
 
 _THREADS = 32
@@ -49,10 +49,10 @@ class GitWatcher:
     """
 
     def __init__(
-        self, source: Source, state: StateStore, clock: Clock, *, random: Callable[[], float] = random
+        self, source: Source, declarations: Declarations, clock: Clock, *, random: Callable[[], float] = random
     ) -> None:
         self._source = source
-        self._state = state
+        self._declarations = declarations
         self._clock = clock
         self._random = random
         self._enqueue_application: Callable[[str], None] = lambda key: None
@@ -100,7 +100,7 @@ class GitWatcher:
             first = WatchedBranch((url, query.credentials, source.revision), commit, replace(at))
             branch = self._branches.add(first, follower := Follower(key, query.app, query.cache, commit), read)
             if key in branch.current:
-                self._state.advance_declared(key, at, branch.declared)
+                self._declarations.advance_declared(key, at, branch.declared)
             if branch.newest != commit and read is not None:
                 self._wake(follower, branch.newest)
             polled = self._polled_at.setdefault(url, self._clock.monotonic())
@@ -124,7 +124,7 @@ class GitWatcher:
         branch = self._branches.branch_of(key)
         if branch is None:
             return None
-        self._state.advance_declared(key, branch.declared, replace(branch.declared))
+        self._declarations.advance_declared(key, branch.declared, replace(branch.declared))
         return branch.detach(key)
 
     def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
@@ -279,7 +279,7 @@ class GitWatcher:
         branch.sort(follower)
         is_current = follower.key in branch.current
         after = branch.declared if is_current else replace(branch.declared, commit=commit)
-        self._state.advance_declared(follower.key, before, after)
+        self._declarations.advance_declared(follower.key, before, after)
 
     def _resolve(self, source: GitSource, credentials: Credentials, since: float) -> str:
         """Return the commit of a source by an answer after a time, fetched; raise at once for a host that backs off."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from gitsync.ports import Cost, Reconcile, Spent
 from gitsync.runtime.work_costs import Interval
-from gitsync.sync.costs import QUEUE, Costs
+from gitsync.state.costs import QUEUE, Costs
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -15,10 +15,10 @@ QUEUE = "queue"
 
 
 class Costs:
-    """Add up what reconciles cost and pass them on. Every method may be called from any thread."""
+    """Add up what reconciles cost, and pass each on to a sink. Every method may be called from any thread."""
 
-    def __init__(self) -> None:
-        self.sink: ReconcileSink = _Nowhere()
+    def __init__(self, sink: ReconcileSink | None = None) -> None:
+        self._sink = sink
         self.requests = RequestCount()
         """The API requests for all Applications."""
         self._requests: dict[str, RequestCount] = {}
@@ -33,7 +33,8 @@ class Costs:
             stages[stage] = stages.get(stage, Spent()).plus(Spent(ended - began, cpu))
         with self._lock:
             self._add(done, stages)
-        self.sink.add(done)
+        if self._sink is not None:
+            self._sink.add(done)
 
     def _add(self, done: Reconcile, stages: Mapping[str, Spent]) -> None:
         before = self._costs.get(done.application, Cost())
@@ -65,6 +66,10 @@ class Costs:
             requests = self._requests.get(key)
             return replace(self._costs.get(key, Cost()), requests=requests.value if requests else 0)
 
+    def api_requests(self) -> int:
+        """Return how many requests to the API server were made for all Applications."""
+        return self.requests.value
+
     def distributions(self) -> Mapping[str, Distribution]:
         """Return how long each stage took, over all Applications."""
         with self._lock:
@@ -75,10 +80,3 @@ class Costs:
         bucket = bisect_left(BOUNDS, seconds)
         counts = (*before.counts[:bucket], before.counts[bucket] + 1, *before.counts[bucket + 1 :])
         self._stages[stage] = replace(before, counts=counts, seconds=before.seconds + seconds)
-
-
-class _Nowhere:
-    """A sink without effect."""
-
-    def add(self, done: Reconcile) -> None:
-        """Do nothing."""

@@ -1,0 +1,170 @@
+"""The latest view of each Application, and the events that follow from their differences."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from gitsync.objects.application import Application
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import SyncRecord
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView, ResourceView, StateEvent
+
+_KEPT_EVENTS = 2000
+"""Events that are kept for pages that reconnect; one that was away longer reads everything again."""
+
+
+class _Happened(NamedTuple):
+    """A StateEvent without what the views add to it."""
+
+    kind: str
+    message: str
+    ref: str = ""
+    states: tuple[str, ...] = ()
+
+
+class Views:
+    """
+    The latest view of each Application and a ring buffer of events. Any thread may call it.
+
+    An Application whose cluster cannot be observed keeps its last resources, while its status is Unknown.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._applications: dict[str, ApplicationView] = {}
+        self._events: deque[StateEvent] = deque(maxlen=_KEPT_EVENTS)
+        self._last = 0
+
+    def publish(
+        self,
+        view: ApplicationView,
+        drift: Iterable[tuple[ObjectRef, str]] = (),
+        record: SyncRecord | None = None,
+    ) -> None:
+        """Store the view of a reconcile, and emit events for what differs from the previous one."""
+        with self._changed:
+            before = self._applications.get(view.key)
+            if view.plan is None and before is not None:
+                view = replace(view, resources=before.resources, plan=before.plan)
+            self._store(view, before, (*_drift_events(drift), *_sync_events(record)))
+
+    def publish_remote(self, key: str, app: Application, status: Manifest, now: datetime) -> None:
+        """Store what the status says of an Application that another replica reconciles; its objects are not shown."""
+        with self._changed:
+            before = self._applications.get(key)
+            if before is not None and before.resources:
+                before = None  # from when this replica reconciled it
+            known = app if app.source.repo_url else None
+            plan = before.plan if before is not None else None
+            view = ApplicationView(key, known, status, (), plan, None, now)
+            if before is None or not _is_equal_view(before, view):
+                self._store(view, before)
+
+    def remove(self, key: str, now: datetime) -> None:
+        """Remove a deleted Application."""
+        with self._changed:
+            if self._applications.pop(key, None) is not None:
+                self._emit(now, key, _Happened("removed", "is gone"))
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        """Return every application, sorted by key."""
+        with self._changed:
+            return tuple(self._applications[key] for key in sorted(self._applications))
+
+    def application(self, key: str) -> ApplicationView | None:
+        """Return one application."""
+        with self._changed:
+            return self._applications.get(key)
+
+    def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
+        """Return the kept events with ids above ``after``, oldest first."""
+        with self._changed:
+            return tuple(event for event in self._events if event.id > after)[:limit]
+
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until there is a newer event; return whether there is one."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._last > after, timeout)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The ids of the oldest kept and the newest event."""
+        with self._changed:
+            return (self._events[0].id, self._last) if self._events else (0, 0)
+
+    @property
+    def kept_events(self) -> int:
+        """How many events are kept."""
+        return len(self._events)
+
+    def _store(self, view: ApplicationView, before: ApplicationView | None, events: Iterable[_Happened] = ()) -> None:
+        """Store a view; one that shows the same as the previous one keeps its sequence."""
+        if before is not None and _is_equal_view(before, view):
+            self._applications[view.key] = replace(view, sequence=before.sequence)
+            return
+        self._applications[view.key] = replace(view, sequence=self._last + 1)
+        for event in (*_differences(before, view), *events):
+            self._emit(view.seen, view.key, event)
+
+    def _emit(self, time: datetime, application: str, event: _Happened) -> None:
+        self._last += 1
+        self._events.append(StateEvent(self._last, time, application, *event))
+        self._changed.notify_all()
+
+
+def _is_equal_view(before: ApplicationView, view: ApplicationView) -> bool:
+    return (
+        before.status == view.status
+        and len(before.resources) == len(view.resources)
+        and all(map(_is_equal_resource, before.resources, view.resources))
+    )
+
+
+def _is_equal_resource(before: ResourceView, resource: ResourceView) -> bool:
+    return before is resource or _view_key(before) == _view_key(resource)
+
+
+def _view_key(resource: ResourceView) -> tuple[object, ...]:
+    return (
+        resource.ref,
+        resource.sync,
+        resource.health,
+        resource.problem,
+        resource.change.differences,
+        resource.foreign,
+    )
+
+
+def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[_Happened]:
+    """Yield an event for each difference between two views."""
+    status, old = view.status, before.status if before else {}
+    if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
+        states = (status.get(name) for name in ("phase", "sync", "health"))
+        yield _Happened("application", "", states=tuple(str(state) for state in states if state))
+    shown, now_shown = ({id(each) for each in seen.resources} if seen else set() for seen in (before, view))
+    known = {each.ref: each for each in before.resources if id(each) not in now_shown} if before else {}
+    changed = [resource for resource in view.resources if id(resource) not in shown]
+    for resource in changed:
+        if resource.ref not in known or not _is_equal_resource(known[resource.ref], resource):
+            message = resource.problem or resource.health.message
+            yield _Happened("resource", message, resource.ref.path, (resource.sync, resource.health.health.value))
+    for ref in known.keys() - {resource.ref for resource in changed}:
+        yield _Happened("resource", "gone", ref.path)
+
+
+def _drift_events(drift: Iterable[tuple[ObjectRef, str]]) -> Iterator[_Happened]:
+    for ref, line in drift:
+        yield _Happened("drift", line, ref.path)
+
+
+def _sync_events(record: SyncRecord | None) -> Iterator[_Happened]:
+    if record is not None:
+        count = len(record.steps)
+        message = f"{count} {'change' if count == 1 else 'changes'} ({record.trigger})"
+        yield _Happened("sync", message, states=(record.outcome.value,))
