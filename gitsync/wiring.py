@@ -90,7 +90,9 @@ from gitsync.sync.advice import AdviceGate
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.decision import SyncGate
+from gitsync.sync.deletion import Deletion
 from gitsync.sync.desired import DesiredState
+from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.incremental.settled import SettledReconciler
 from gitsync.sync.pipeline import Pipeline, Stages
@@ -336,17 +338,18 @@ def build_engine(
     executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state.declarations)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     policies = policies or Policies(cluster, live, adapters.source)
-    gate = SyncGate(ports, advice, policies)
+    gate = SyncGate(records, clock, advice, policies)
     planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of)
-    reconciler = Reconciler(cluster, live, writes, planner, gate, executor, statuses, state)
+    evaluator = SyncEvaluator(ClusterView(cluster, live, state.tracked, state.declarations), planner)
+    reconciler = Reconciler(writes, evaluator, gate, executor, statuses)
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    stages = Stages(
-        fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state.views), analysis
-    )
+    deletion = Deletion(desired, evaluator, gate, reconciler, statuses)
+    settled = SettledReconciler(cluster, live, planner, state.views)
+    stages = Stages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
     pipeline = Pipeline(stages, ports, writes, statuses, state)
     applications = ApplicationController(pipeline, watcher, queue, state, ports, writes, share=share, workers=workers)
     return applications, state

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
@@ -13,12 +14,11 @@ from gitsync.cli.applications import all_applications, connect, one_application
 from gitsync.cli.options import Target, load_settings
 from gitsync.cli.output import Exit
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
-from gitsync.gate.decide import decide
 from gitsync.objects.application import Application
-from gitsync.objects.change import ABSENT, DRIFT, Change, Plan, Verdict
+from gitsync.objects.change import ABSENT, DRIFT, Change, Plan, Review, Verdict
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.record import Commit
+from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
@@ -33,18 +33,21 @@ from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.declarations import Declarations
+from gitsync.state.tracked import TrackedObjects
+from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
+from gitsync.sync.decision import SyncGate
 from gitsync.sync.dependencies import blocking_dependency
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.incremental.finished import with_finished
+from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.observe import Observation, Selection, confirm_missing, created_namespace, observe
+from gitsync.sync.observe import Observation, created_namespace
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.remotes.bases import RemoteBases
-from gitsync.sync.validation import validate_desired
+from gitsync.sync.status.report import Report
 
 _DRY_RUNS = 8
 """Maximum number of parallel dry runs."""
@@ -152,35 +155,25 @@ class Evaluator:
     def _evaluate(
         self, manifest: Manifest, given: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
     ) -> Evaluation:
-        desired, declarations = self._desired(source), Declarations()
-        target = desired.load(given, cache, commit).target(commit)
-        inventory = given.state.inventory
-        seen = observe(Selection(target.desired, inventory), self.cluster, self.live)
-        seen = with_finished(given.app, confirm_missing(seen, inventory, self.cluster), self.live, given.now)
-        if target.locate is not None:
-            validate_desired(seen, target.locate)
-        notes = self._load_claims(given, seen, declarations)
+        report, declarations = Report(manifest, given), Declarations()
+        target = self._desired(source).load_for(report, cache, commit).target(commit)
+        gate = SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.cluster, self.live), self.policies)
+        view = ClusterView(self.cluster, self.live, TrackedObjects(), declarations)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             planner = Planner(self.cluster, declarations, pool, policy_of=self.policies.of)
-            planned = planner.plan(given, target, seen, cache.plans)
-        plan = self.policies.with_authors(given.app, planned.plan, given.state.last_of(given.app))
-        verdict = decide(
-            plan,
-            given.app,
-            self.policies.of(given.app),
-            None,
-            given.now,
-            manual=given.is_requested,
-            violations=self.policies.violations(given.app, plan),
-        )
+            evaluator = SyncEvaluator(view, planner)
+            observation = evaluator.observe(report, cache, target)
+            notes = self._load_claims(given, observation, declarations)
+            planned = evaluator.plan(report, cache, target, observation)
+        planned, verdict = gate.judge(planned, cache)
         return Evaluation(
             given.app,
             manifest,
             commit.id,
-            replace(plan, changes=tuple(map(mask_change, plan.changes))),
+            replace(planned.plan, changes=tuple(map(mask_change, planned.plan.changes))),
             verdict,
             self._traced(planned, source),
-            (*notes, *unobserved_notes(plan), *self._blocking_notes(planned)),
+            (*notes, *unobserved_notes(planned.plan), *self._blocking_notes(planned)),
         )
 
     def _load_claims(self, given: ReconcileInput, seen: Observation, declarations: Declarations) -> tuple[str, ...]:
@@ -241,6 +234,16 @@ class Evaluator:
             return one_application(self.client, namespace, name)
         except InvalidInput:
             return None
+
+
+class _NoReviews:
+    """Reviews of a comparison: none, since it shows what needs a review."""
+
+    def review(
+        self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
+    ) -> Review | None:
+        """Return None."""
+        return None
 
 
 def unobserved_notes(plan: Plan) -> list[str]:

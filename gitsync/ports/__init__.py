@@ -10,7 +10,7 @@ from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDet
 from gitsync.ports.ports import Ports
 from gitsync.ports.processes import OtherProcesses, ProcessReport, no_others
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
-from gitsync.ports.records import Records
+from gitsync.ports.records import Records, Reviews
 from gitsync.ports.renderer import Renderer, RenderStore
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
@@ -58,6 +58,7 @@ __all__ = [
     "Resource",
     "ResourceView",
     "RevertResult",
+    "Reviews",
     "Revision",
     "Sample",
     "Scope",

@@ -10,7 +10,23 @@ from gitsync.objects.change import Review
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, SyncRecord
 
 
-class Records(Protocol):
+class Reviews(Protocol):
+    """Reviews of plans. Called by the gate before each sync."""
+
+    def review(
+        self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
+    ) -> Review | None:
+        """
+        Return the last review of this plan; an approval only while it is valid, with those who approved before.
+
+        It expires, and it is for one sync: the first one that names its approver in an intent and writes something. A
+        sync that was interrupted before its first write, and ``sync`` itself, may continue with it. Raise AuditMismatch
+        where the chain since the review does not verify, or lacks the head that was ``kept`` outside the database.
+        """
+        ...
+
+
+class Records(Reviews, Protocol):
     """
     History, audit and reviews. Every method raises RecordUnavailable when the database fails.
 
@@ -62,18 +78,6 @@ class Records(Protocol):
 
     def keep_review(self, link: AuditRecord) -> None:
         """Append the link of a review (``objects.review``) to the audit, and store that it is one."""
-        ...
-
-    def review(
-        self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
-    ) -> Review | None:
-        """
-        Return the last review of this plan; an approval only while it is valid, with those who approved before.
-
-        It expires, and it is for one sync: the first one that names its approver in an intent and writes something. A
-        sync that was interrupted before its first write, and ``sync`` itself, may continue with it. Raise AuditMismatch
-        where the chain since the review does not verify, or lacks the head that was ``kept`` outside the database.
-        """
         ...
 
     def end_approval(self, application: str, digest: str) -> None:

@@ -10,7 +10,7 @@ from gitsync.gate.decide import decide, decide_deletion
 from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
 from gitsync.objects.options import HookPhase
 from gitsync.plan.parts import part_of
-from gitsync.ports import Ports
+from gitsync.ports import Clock, Reviews
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
 from gitsync.sync.dependencies import blocking_dependency
@@ -44,12 +44,13 @@ class SyncGate:
 
     def __init__(
         self,
-        ports: Ports,
+        reviews: Reviews,
+        clock: Clock,
         advice: AdviceGate,
         policies: Policies,
     ) -> None:
-        self._records = ports.records
-        self._clock = ports.clock
+        self._reviews = reviews
+        self._clock = clock
         self._advice = advice
         self._policies = policies
 
@@ -76,6 +77,12 @@ class SyncGate:
         verdict = self._verdict(replace(planned, plan=advised), execution, violations)
         chosen = _part(replace(planned, plan=advised), verdict.steps).plan
         return SyncDecision(chosen, trigger if verdict.decision is Decision.ALLOWED else "", verdict)
+
+    def judge(self, planned: Planned, cache: ReconcileCache) -> tuple[Planned, Verdict]:
+        """Return the plan with its authors, and what policies, reviews and windows say of it, due or not."""
+        judged = replace(planned, plan=self._with_authors(planned))
+        violations = self._violations(judged, cache.checks)
+        return judged, self._verdict(judged, cache.execution, violations)
 
     def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
         """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
@@ -153,7 +160,7 @@ class SyncGate:
     def _review(self, planned: Planned, execution: ExecutionCache) -> Review | None:
         sync = execution.operation.id if execution.operation is not None else ""
         key, given = planned.app.key, planned.given
-        return self._records.review(key, planned.plan.digest, given.now, sync=sync, kept=given.state.audit)
+        return self._reviews.review(key, planned.plan.digest, given.now, sync=sync, kept=given.state.audit)
 
     def _backoff(self, planned: Planned, execution: ExecutionCache) -> float:
         """Return the seconds until the retry backoff has elapsed; not positive when it has."""

@@ -25,6 +25,7 @@ from gitsync.sync.observe import build_desired
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.path_index import reads
 from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.status.report import FailureReason, Report
 
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
 """Return the age keys that decrypt the Secrets of an Application."""
@@ -104,6 +105,14 @@ class DesiredState:
             self._fetcher.replaced(given, cache.git, commit.id),
             result.build.remotes,
         )
+
+    def load_for(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
+        """Load the objects of a commit for a running reconcile, and report what rendering found."""
+        report.stage = FailureReason.RENDER
+        rendered = self.load(report.given, cache, commit)
+        report.rendered = (rendered.count, rendered.warnings)
+        report.remotes = rendered.remotes
+        return rendered
 
     def last_change(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:
         """

@@ -9,7 +9,6 @@ reconcile that finds no change writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -24,13 +23,11 @@ from gitsync.errors import (
 )
 from gitsync.objects.application import Application
 from gitsync.objects.conditions import find_condition
-from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
+from gitsync.objects.keys import GROUP
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
-from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.build import loses_namespace
 from gitsync.ports import Ports, Reconcile
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.state.declarations import branch_of
@@ -38,9 +35,10 @@ from gitsync.state.state import State
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.desired import DesiredState, Rendered
+from gitsync.sync.deletion import Deletion, phases_of, wanted_finalizers
+from gitsync.sync.desired import DesiredState
 from gitsync.sync.incremental.settled import Settled, SettledReconciler
-from gitsync.sync.input import ReconcileInput, Rollback, Target
+from gitsync.sync.input import ReconcileInput, Rollback
 from gitsync.sync.polling.fetch import Fetcher, Polled
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
@@ -52,8 +50,6 @@ from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.status.view import view_of
 from gitsync.sync.status.writer import StatusWriter
 
-_HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
-"""The finalizers of the deletion hooks."""
 _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 """The stages whose terminal errors have their cause in Git."""
 
@@ -86,6 +82,7 @@ class Stages:
     watcher: GitWatcher
     desired: DesiredState
     reconciler: Reconciler
+    deletion: Deletion
     settled: SettledReconciler
     analysis: PostSyncAnalysis
 
@@ -100,6 +97,7 @@ class Pipeline:
         self._watcher = stages.watcher
         self._desired = stages.desired
         self._reconciler = stages.reconciler
+        self._deletion = stages.deletion
         self._settled_reconciler = stages.settled
         self._analysis = stages.analysis
         self._records = ports.records
@@ -155,12 +153,14 @@ class Pipeline:
             report.given = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             if metadata_of(manifest).get("deletionTimestamp"):
                 self._leave(report)
-                is_deleted = self._delete(report, cache)
+                is_deleted = self._deletion.reconcile(report, cache)
             elif report.app.suspend:
                 report.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
                 self._leave(report)
             else:
-                self._set_finalizers(report, _finalizers(manifest))
+                # until it is rendered, the hooks of its deletion are those that it had
+                wanted = wanted_finalizers(report.app, phases_of(manifest))
+                report.manifest = self._statuses.set_finalizers(manifest, wanted)
                 self._follow(report, cache)
         except QueryDue:
             return SyncResult()
@@ -332,17 +332,10 @@ class Pipeline:
             raise reason from None  # why the newest commit cannot be used is the error to fix
 
     def _reconcile_to(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:
-        rendered = self._render(report, cache, commit)
+        rendered = self._desired.load_for(report, cache, commit)
         self._reconciler.reconcile(report, cache, rendered.target(report.commit, report.newest))
         phases = {phase for options in rendered.options.values() for phase in options.hooks}
-        self._set_finalizers(report, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
-
-    def _render(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
-        report.stage = FailureReason.RENDER
-        rendered = self._desired.load(report.given, cache, commit)
-        report.rendered = (rendered.count, rendered.warnings)
-        report.remotes = rendered.remotes
-        return rendered
+        report.manifest = self._statuses.set_finalizers(report.manifest, wanted_finalizers(report.app, phases))
 
     def _analyse(self, report: Report) -> None:
         """Decide whether the commit is good once it is applied."""
@@ -356,48 +349,6 @@ class Pipeline:
         report.state, report.metric_condition = result.state, result.condition
         report.record = result.record or report.record
         report.requeue_in(result.requeue_after)
-
-    def _set_finalizers(self, report: Report, hooks: Collection[str]) -> None:
-        """Set a finalizer for each thing to do when the Application is deleted."""
-        wanted = (
-            {FINALIZER}.union(_HOOKS.keys() & hooks) if report.app.sync.deletes_with_application else frozenset[str]()
-        )
-        report.manifest = self._statuses.set_finalizers(report.manifest, wanted)
-
-    def _delete(self, report: Report, cache: ReconcileCache) -> bool:
-        """
-        Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all of it is complete.
-
-        The finalizer of each is removed when it is complete. With pruning off, or where the objects are to
-        stay, nothing is deleted. An Application that applied itself is gone once its finalizers are.
-        """
-        own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
-        report.state = replace(report.state, inventory=report.state.inventory.without([own]))
-        left = _finalizers(report.manifest) if report.app.sync.deletes_with_application else frozenset[str]()
-        report.manifest = self._statuses.set_finalizers(report.manifest, left)
-        for finalizer in (each for each in (PRE_DELETE, FINALIZER, POST_DELETE) if each in left):
-            if not self._is_complete(report, cache, finalizer):
-                if report.outcome.phase in (Phase.SYNCED, Phase.DRIFTED, Phase.EXECUTING, Phase.PENDING):
-                    report.outcome = replace(report.outcome, phase=Phase.DELETING)
-                return False
-            left -= {finalizer}
-            report.manifest = self._statuses.set_finalizers(report.manifest, left)
-            cache.execution.completed_hooks = {}
-            report.state = replace(report.state, operation={})
-        return True
-
-    def _is_complete(self, report: Report, cache: ReconcileCache, finalizer: str) -> bool:
-        """Continue the deletion step of a finalizer; return whether it is complete."""
-        phase = _HOOKS.get(finalizer)
-        if phase is None:
-            is_over = not len(report.state.inventory) and cache.execution.operation is None
-            return is_over or self._reconciler.delete_all(report, cache)
-        if not report.state.applied or cache.execution.completed_hooks.get("trigger") == phase.value:
-            return True
-        rendered = self._render(report, cache, Commit(report.state.applied))
-        hooks = _hooks_of(report.app, rendered.objects, rendered.options, phase)
-        target = Target(rendered.commit, hooks, {ref: rendered.options[ref] for ref in hooks})
-        return not hooks or self._reconciler.run_deletion_hooks(report, cache, target, phase)
 
     def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:
         """Publish the report and write the status if it changed."""
@@ -443,21 +394,6 @@ class Pipeline:
 
     def _cache(self, uid: str) -> ReconcileCache:
         return self._caches.setdefault(uid, ReconcileCache())
-
-
-def _finalizers(manifest: Manifest) -> frozenset[str]:
-    return frozenset(metadata_of(manifest).get("finalizers") or ())
-
-
-def _hooks_of(
-    app: Application, declared: Mapping[ObjectRef, Manifest], options: Mapping[ObjectRef, Options], phase: HookPhase
-) -> dict[ObjectRef, Manifest]:
-    """Return the hooks of a phase of the deletion, without those whose namespace is deleted by then."""
-    return {
-        ref: manifest
-        for ref, manifest in declared.items()
-        if phase in options[ref].hooks and not (phase is HookPhase.POST_DELETE and loses_namespace(app, ref, declared))
-    }
 
 
 def _watched(app: Application) -> frozenset[ObjectRef]:

@@ -1,0 +1,145 @@
+"""Delete the objects of an Application that is being deleted, between its PreDelete and PostDelete hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from gitsync.objects.application import Application
+from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.options import HookPhase, Options
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import Commit
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.build import loses_namespace
+from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.decision import DELETE, SyncGate
+from gitsync.sync.desired import DesiredState
+from gitsync.sync.evaluate import SyncEvaluator
+from gitsync.sync.input import Target
+from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.status.report import Report
+from gitsync.sync.status.writer import StatusWriter
+
+_HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
+"""The finalizers of the deletion hooks."""
+
+
+def phases_of(manifest: Manifest) -> frozenset[HookPhase]:
+    """Return the phases of deletion hooks that the finalizers of an Application name."""
+    return frozenset(phase for finalizer, phase in _HOOKS.items() if finalizer in _finalizers_of(manifest))
+
+
+def wanted_finalizers(app: Application, phases: Collection[HookPhase]) -> frozenset[str]:
+    """Return a finalizer for each thing to do when an Application with hooks of these phases is deleted."""
+    if not app.sync.deletes_with_application:
+        return frozenset()
+    return frozenset({FINALIZER, *(finalizer for finalizer, phase in _HOOKS.items() if phase in phases)})
+
+
+class Deletion:
+    """
+    Delete what an Application applied; the finalizer of each step is removed when the step is complete.
+
+    With pruning off, or where the objects are to stay, nothing is deleted. An Application that applied itself is gone
+    once its finalizers are.
+    """
+
+    def __init__(
+        self,
+        desired: DesiredState,
+        evaluator: SyncEvaluator,
+        gate: SyncGate,
+        reconciler: Reconciler,
+        statuses: StatusWriter,
+    ) -> None:
+        self._desired = desired
+        self._evaluator = evaluator
+        self._gate = gate
+        self._reconciler = reconciler
+        self._statuses = statuses
+
+    def reconcile(self, report: Report, cache: ReconcileCache) -> bool:
+        """Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all is complete."""
+        own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
+        report.state = replace(report.state, inventory=report.state.inventory.without([own]))
+        remaining = _finalizers_of(report.manifest) if report.app.sync.deletes_with_application else frozenset[str]()
+        report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
+        for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
+            if finalizer not in remaining:
+                continue
+            if not self._is_complete(report, cache, finalizer):
+                if report.outcome.phase in (Phase.SYNCED, Phase.DRIFTED, Phase.EXECUTING, Phase.PENDING):
+                    report.outcome = replace(report.outcome, phase=Phase.DELETING)
+                return False
+            remaining -= {finalizer}
+            report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
+            cache.execution.completed_hooks = {}
+            report.state = replace(report.state, operation={})
+        return True
+
+    def _is_complete(self, report: Report, cache: ReconcileCache, finalizer: str) -> bool:
+        """Continue the deletion step of a finalizer; return whether it is complete."""
+        phase = _HOOKS.get(finalizer)
+        if phase is None:
+            is_over = not len(report.state.inventory) and cache.execution.operation is None
+            return is_over or self._delete_all(report, cache)
+        if not report.state.applied or cache.execution.completed_hooks.get("trigger") == phase.value:
+            return True
+        rendered = self._desired.load_for(report, cache, Commit(report.state.applied))
+        hooks = _hooks_of(report.app, rendered.objects, rendered.options, phase)
+        target = Target(rendered.commit, hooks, {ref: rendered.options[ref] for ref in hooks})
+        return not hooks or self._run_hooks(report, cache, target, phase)
+
+    def _delete_all(self, report: Report, cache: ReconcileCache) -> bool:
+        """
+        Delete the objects in the inventory; return whether that is complete.
+
+        Only an Application that requires approvals waits for one, see ``decide_deletion``.
+        """
+        target = Target(Commit(report.state.applied))
+        planned = self._reconciler.prepare(report, cache, target, DELETE)
+        decision = self._gate.decide_deletion(planned, cache.execution)
+        self._reconciler.report_decision(report, planned, decision)
+        message = ""
+        if decision.trigger:
+            message = self._reconciler.execute(report, cache, planned, decision)
+            planned = self._evaluator.plan_for(report, cache, target)
+        self._reconciler.report_outcome(report, cache, planned, message)
+        return cache.execution.operation is None and not planned.plan.writes and not planned.plan.unobserved
+
+    def _run_hooks(self, report: Report, cache: ReconcileCache, target: Target, phase: HookPhase) -> bool:
+        """
+        Run the hooks of a phase, which are the target; return whether all of them succeeded.
+
+        A failed hook is retried with the delays of the Application's retry policy.
+        """
+        running = cache.execution.operation
+        planned = self._reconciler.prepare(report, cache, target, phase.value)
+        # of a sync that has ended, only the record could not be saved: its hooks must not run a second time
+        is_complete = running is not None and (running.trigger, running.ending) == (phase.value, "")
+        decision = self._gate.decide_hooks(planned, cache.execution, phase)
+        self._reconciler.report_decision(report, planned, decision)
+        message = ""
+        if decision.trigger and not is_complete:
+            message = self._reconciler.execute(report, cache, planned, decision)
+            is_complete = cache.execution.operation is None and not message
+        report.observation = self._evaluator.observe(report, cache, target)
+        self._reconciler.report_outcome(report, cache, planned, message)
+        return is_complete
+
+
+def _finalizers_of(manifest: Manifest) -> frozenset[str]:
+    return frozenset(metadata_of(manifest).get("finalizers") or ())
+
+
+def _hooks_of(
+    app: Application, declared: Mapping[ObjectRef, Manifest], options: Mapping[ObjectRef, Options], phase: HookPhase
+) -> dict[ObjectRef, Manifest]:
+    """Return the hooks of a phase of the deletion, without those whose namespace is deleted by then."""
+    return {
+        ref: manifest
+        for ref, manifest in declared.items()
+        if phase in options[ref].hooks and not (phase is HookPhase.POST_DELETE and loses_namespace(app, ref, declared))
+    }
