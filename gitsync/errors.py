@@ -19,6 +19,7 @@ The errors that cross a package's boundary.
         │   └── RemoteNeeded        a kustomization names files of another repository, which are not here
         ├── Refused               a policy says no
         │   └── AuditMismatch         the audit chain does not confirm a review
+        ├── WrongState            the state of an object does not permit what a user requests of it
         └── Rejected              the API server says no to this object
 
 Each is one line that a user can act on: where, which object, what, a hint. Adapters translate library
@@ -148,6 +149,10 @@ class RemoteNeeded(InvalidInput):
 
 class Refused(TerminalError):
     """A policy of the operator forbids it."""
+
+
+class WrongState(TerminalError):
+    """The state of an object does not permit a request of a user: it changed since it was shown, or nothing waits."""
 
 
 class AuditMismatch(Refused):

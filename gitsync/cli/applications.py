@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gitsync.cli.options import Target
 from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
-from gitsync.objects.keys import API_VERSION, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC, SUSPEND_MANAGER
+from gitsync.objects.keys import API_VERSION, GIT_CHANGED, HINT_MANAGER, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest, annotations_of, at
 from gitsync.source.validation import is_commit
 
@@ -82,11 +83,9 @@ def request_sync(client: Client, target: Target) -> str:
     return request
 
 
-def set_suspended(target: Target, suspended: bool) -> None:
-    """Set ``spec.suspend`` and nothing else, as the button of the dashboard does."""
-    client = connect(target.cluster)
-    one_application(client, target.namespace, target.name)
-    change_application(client, target, SUSPEND_MANAGER, spec={"suspend": suspended})
+def annotate_push(client: Client, target: Target) -> None:
+    """Annotate an Application as another replica does after a push, so that its replica polls Git now."""
+    change_application(client, target, HINT_MANAGER, annotations={GIT_CHANGED: datetime.now(UTC).isoformat()})
 
 
 def pinned_from(application: Manifest) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gitsync.cli.dashboard import Dashboard
-from gitsync.cli.evaluation import Evaluation, Evaluator
+from gitsync.cli.evaluation import Evaluation
 from gitsync.cli.options import Target
 from gitsync.cli.output import say
-from gitsync.errors import InvalidInput, Refused
+from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import at
-from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
 
 
@@ -44,13 +43,8 @@ def _short(path: str) -> str:
     return f"{ref.kind}/{ref.name}"
 
 
-def held_plan(evaluator: Evaluator) -> Evaluation:
-    """Return the plan that waits for a review; raise Refused when a sync would now run another plan."""
-    found = evaluator.evaluate()
-    subject = f"Application {found.application.key}"
-    if not Phase.of(found.manifest.get("status") or {}).is_held:
-        raise InvalidInput("no plan waits for approval", object=subject, hint="see `gitsync status`")
-    if at(found.manifest, "status", "plan", "id") != found.plan.digest[:12]:
-        hint = f"review the new one: gitsync plan {found.application.name}"
-        raise Refused("the plan has just changed", object=subject, hint=hint)
-    return found
+def shown_digest(evaluation: Evaluation) -> str:
+    """Return the digest of the evaluated plan where the status shows that plan, else what the status shows."""
+    shown = str(at(evaluation.manifest, "status", "plan", "id", default="")) or "none"
+    digest = evaluation.plan.digest
+    return digest if digest.startswith(shown) else shown

@@ -1,4 +1,4 @@
-"""Requests of users: sync, suspend and resume an application, revert a commit. Each is audited before it is made."""
+"""Requests of users: sync, suspend and resume an application. ``services.requests`` decides and audits them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from gitsync.errors import InvalidInput
-from gitsync.objects.record import AuditRecord
-from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
-from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url
 from gitsync.server.notices import leave_notice
-from gitsync.server.pages.dependencies import BackendOf, OperatorOf, PagesOf, ViewOf
+from gitsync.server.pages.dependencies import PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.reviews import line, reviewer
+from gitsync.services.requests import RequestKind
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 checked = [Depends(check_form)]
@@ -26,11 +23,9 @@ Text = Annotated[str, Form(max_length=1000)]
 
 
 @router.post("/sync", dependencies=checked)
-def sync(backend: BackendOf, view: ViewOf, user: OperatorOf) -> RedirectResponse:
-    """Request a sync now."""
-    by = User(user.name or "dashboard")
-    audit_request(backend, view, "sync", by, "Sync now")
-    backend.requests.request_sync(view.key, by.name)
+def sync(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+    """Request a sync now; the button beside the name of an application sends neither a name nor a reason."""
+    requests.request(view, RequestKind.SYNC, reviewer(user, by or "dashboard"), line(reason))
     return back_to(view, "sync")
 
 
@@ -41,29 +36,17 @@ def ask_suspend(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
 
 
 @router.post("/suspend", dependencies=checked)
-def suspend(backend: BackendOf, view: ViewOf, user: OperatorOf, by: Text = "", reason: Text = "") -> RedirectResponse:
-    """Suspend an application; a name and a reason are required."""
-    return _set_suspended(backend, view, True, reviewer(user, by), line(reason))
+def suspend(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+    """Suspend an application."""
+    requests.request(view, RequestKind.SUSPEND, reviewer(user, by), line(reason))
+    return back_to(view, "suspend")
 
 
 @router.post("/resume", dependencies=checked)
-def resume(backend: BackendOf, view: ViewOf, user: OperatorOf, by: Text = "", reason: Text = "") -> RedirectResponse:
-    """Resume an application; a name and a reason are required."""
-    return _set_suspended(backend, view, False, reviewer(user, by), line(reason))
-
-
-def _set_suspended(backend: Backend, view: ApplicationView, suspended: bool, by: User, reason: str) -> RedirectResponse:
-    action = "suspend" if suspended else "resume"
-    if not by.name or not reason:
-        raise InvalidInput(f"to {action} needs a name and a reason", object=f"Application {view.key}")
-    audit_request(backend, view, action, by, reason)
-    backend.requests.suspend(view.key, suspended)
-    return back_to(view, action)
-
-
-def audit_request(backend: Backend, view: ApplicationView, action: str, by: User, reason: str) -> None:
-    """Record a request of a user before it is made."""
-    backend.records.audit([AuditRecord.by_user(view.key, action, by, backend.clock.now(), reason)])
+def resume(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+    """Resume an application."""
+    requests.request(view, RequestKind.RESUME, reviewer(user, by), line(reason))
+    return back_to(view, "resume")
 
 
 def back_to(view: ApplicationView, action: str) -> RedirectResponse:

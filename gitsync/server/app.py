@@ -11,11 +11,11 @@ from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
-from gitsync.errors import GitsyncError, Refused, TransientError
+from gitsync.errors import GitsyncError
 from gitsync.ports import OtherProcesses, no_others
 from gitsync.server import actions, bulk, live, probes, reverts, webhooks
 from gitsync.server.api import routes as api
-from gitsync.server.api.problems import PREFIX, problem
+from gitsync.server.api.problems import PREFIX, problem, status_of
 from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth import signin
 from gitsync.server.auth.access import Access, Guard, current_user
@@ -44,8 +44,9 @@ from gitsync.server.pages.agents import agent as one_agent
 from gitsync.server.pages.agents import lists as agents
 from gitsync.server.pages.agents import prompts
 from gitsync.server.pages.templates import Pages
-from gitsync.server.reviews import ReviewHandler
+from gitsync.server.reviews import PendingPlans
 from gitsync.server.visibility import visible_to
+from gitsync.services.requests import UserRequests
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,7 +69,8 @@ def create_app(
     access = access or Access()
     app.state.pages = pages = Pages(engine, access)
     app.state.others = others
-    app.state.reviews = ReviewHandler(engine)
+    app.state.pending_plans = PendingPlans(engine)
+    app.state.requests = UserRequests(engine.records, engine.requests, engine.clock, engine.policies.of)
     app.add_middleware(LimitedBodies)
     app.add_middleware(Guard, access=access)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
@@ -132,8 +134,7 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
 
     @app.exception_handler(GitsyncError)
     def failed(request: Request, error: GitsyncError) -> Response:
-        code = 503 if isinstance(error, TransientError) else 403 if isinstance(error, Refused) else 422
-        return answer(request, code, str(error))
+        return answer(request, status_of(error), str(error))
 
     @app.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> Response:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gitsync.errors import AuditMismatch, RecordUnavailable
-from gitsync.objects.change import Decision, HoldReason, Review
+from gitsync.objects.change import HoldReason, Review
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
-
-
-def is_held(view: ApplicationView) -> bool:
-    """Tell whether the plan waits for a user or a sync window."""
-    return view.verdict is not None and view.verdict.decision is Decision.HELD and view.plan is not None
+from gitsync.services.reviews import is_held
 
 
 def needs_approval(view: ApplicationView) -> bool:

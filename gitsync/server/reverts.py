@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Change
-from gitsync.objects.record import AuditRecord, Commit
-from gitsync.ports import ApplicationView
+from gitsync.objects.record import Commit
 from gitsync.server.actions import Text, back_to, checked
 from gitsync.server.backend import Backend
-from gitsync.server.pages.dependencies import BackendOf, OperatorOf, PagesOf, ViewOf
+from gitsync.server.pages.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.reviews import line, reviewer
 from gitsync.server.rows.contents import Content, content_of
 from gitsync.server.rows.fields import FIELDS, FieldRow, field_row
+from gitsync.services.requests import Revert, readable
 from gitsync.services.revert_preview import RevertEffect
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
@@ -44,7 +44,7 @@ def ask_revert(
     request: Request, pages: PagesOf, view: ViewOf, commit: CommitId = "", after: CommitId = ""
 ) -> HTMLResponse:
     """Show what a revert of a commit, of all after one, or of the newest one changes, and ask for it."""
-    app = _readable(view)
+    app = readable(view)
     followers = _followers(pages.engine, app)
     problem = ""
     commits: Sequence[Commit] = ()
@@ -73,8 +73,9 @@ def ask_revert(
 @router.post("/revert", dependencies=checked)
 def revert(
     backend: BackendOf,
+    requests: RequestsOf,
     view: ViewOf,
-    user: OperatorOf,
+    user: UserOf,
     newest: Text,
     commit: Text = "",
     after: Text = "",
@@ -83,16 +84,17 @@ def revert(
     reason: Text = "",
 ) -> RedirectResponse:
     """Push the revert that was shown, to the tracked branch or to one for review."""
-    app = _readable(view)
-    commits = _commits(backend, app, commit, after)
-    if not commits or commits[0].id != newest:
-        raise HTTPException(409, "The branch moved since the page was shown. Open the revert page again.")
-    author = reviewer(user, by)
-    request_record = AuditRecord.by_user(view.key, "revert", author, backend.clock.now(), line(reason))
-    backend.records.audit([replace(request_record, commit=commits[-1].id)])
-    backend.reverts.push(app, commits, author=author.name or "dashboard", branch=branch.strip())
-    if not branch.strip():
-        backend.requests.poll_now([item.key for item in _followers(backend, app)])
+    author = reviewer(user, by or "dashboard")
+    requests.check_operator(view, author)  # before Git is read on their behalf
+    app = readable(view)
+    wanted = Revert(
+        _commits(backend, app, commit, after),
+        author.name,
+        branch.strip(),
+        shown=newest,
+        followers=tuple(item.key for item in _followers(backend, app)),
+    )
+    requests.revert(view, backend.reverts, wanted, author, line(reason))
     return back_to(view, "revert")
 
 
@@ -123,10 +125,3 @@ def _followers(backend: Backend, app: Application) -> list[Application]:
     found = [view.application for view in backend.view.applications() if view.application is not None]
     same = [item for item in found if (item.source.repo_url, item.source.revision) == wanted and item.key != app.key]
     return [app, *same]
-
-
-def _readable(view: ApplicationView) -> Application:
-    """Return the Application of a view; answer 409 while its spec cannot be read."""
-    if view.application is None:
-        raise HTTPException(409, "The spec of the application cannot be read, so nothing can be reverted.")
-    return view.application

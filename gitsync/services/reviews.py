@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.gate.approvals import approvers, expires, may_approve, may_review
 from gitsync.gate.decide import rejection_message
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
-from gitsync.objects.change import Plan, Review
+from gitsync.objects.change import Decision, Plan, Review
+from gitsync.objects.record import AuditRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.review import review_link
 from gitsync.objects.user import User
 from gitsync.plan.parts import closure, needs_by_step
-from gitsync.ports import Clock, Records
+from gitsync.ports import ApplicationView, Clock
 
 _NAMED = 20
 """Steps that the message of an audit record names."""
@@ -37,6 +39,23 @@ class Approval:
     steps: tuple[str, ...] = ()
 
 
+class ReviewRecords(Protocol):
+    """Where reviews are kept."""
+
+    def review(self, application: str, digest: str, now: datetime) -> Review | None:
+        """Return the newest review of a plan that has not expired, with the approvals that it adds to."""
+        ...
+
+    def keep_review(self, link: AuditRecord) -> None:
+        """Store a review, which is its link of the audit chain."""
+        ...
+
+
+def is_held(view: ApplicationView) -> bool:
+    """Tell whether the plan waits for a user or a sync window."""
+    return view.verdict is not None and view.verdict.decision is Decision.HELD and view.plan is not None
+
+
 class ReviewService:
     """
     Store reviews of plans. The newest review counts, until the plan changes.
@@ -44,7 +63,7 @@ class ReviewService:
     A rejected plan can only be approved with ``overrule``, which the audit records.
     """
 
-    def __init__(self, records: Records, clock: Clock, policy_of: Callable[[Application], Policy]) -> None:
+    def __init__(self, records: ReviewRecords, clock: Clock, policy_of: Callable[[Application], Policy]) -> None:
         self._records = records
         self._clock = clock
         self._policy_of = policy_of

@@ -216,7 +216,7 @@ def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Open
     page.wait_for_timeout(800)
     expect(page.get_by_label("Comment")).to_have_value(re.compile("NO: this deletes customer data"))
     page.get_by_role("button", name="Submit review").click()
-    expect(page.locator("main")).to_contain_text("The plan changed since the page was shown")
+    expect(page.locator("main")).to_contain_text("the plan changed since it was shown")
     expect(page.locator("main")).to_contain_text("new step: create ConfigMap shop/note")
     expect(page.get_by_label("Comment")).to_have_value(re.compile("NO: this deletes customer data"))
     expect(page.locator("input:checked")).to_have_count(0)

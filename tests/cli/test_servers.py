@@ -50,7 +50,7 @@ def test_the_command_line_finds_the_dashboard_and_users_sign_in(gitsync: Gitsync
         assert "sign in" in gitsync(*asked).err
         status = ("status", "--kubeconfig", config)
         until(lambda: gitsync(*status).code == 0, 150, lambda: gitsync(*status))
-        assert "waits for approval any more" in gitsync(*asked, "--token-file", token).err
+        assert "no plan waits for approval" in gitsync(*asked, "--token-file", token).err
         spoofed = Request(f"{url}/apps", headers={"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "ada"})
         with pytest.raises(HTTPError) as refused:
             urlopen(spoofed, timeout=5)

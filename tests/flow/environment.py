@@ -14,9 +14,9 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
-from gitsync.runtime.clock import SystemClock
 from gitsync.sandbox.server import Sandbox
-from gitsync.services.reviews import Approval, ReviewService
+from gitsync.services.requests import UserRequests
+from gitsync.services.reviews import Approval
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
 from tests.waiting import until
@@ -177,10 +177,13 @@ class World:
         """Approve the plan that waits, or some steps of it."""
         view = self.view(name)
         assert view.plan is not None
-        assert view.application is not None
-        service = ReviewService(self.controller.records, SystemClock(), self.controller.policies.of)
-        service.approve(view.application, view.plan, Approval(User("ada"), "checked", steps=steps))
-        self.controller.requests.poll_now([view.key])
+        self.requests.approve(view, view.plan.digest, Approval(User("ada"), "checked", steps=steps))
+
+    @property
+    def requests(self) -> UserRequests:
+        """The requests of users, as the dashboard of this controller makes them."""
+        engine = self.controller
+        return UserRequests(engine.records, engine.requests, engine.clock, engine.policies.of)
 
     def synced(self, commit: str, name: str = "shop", timeout: float = 10.0) -> dict[str, Any]:
         """Wait until the commit is applied completely and return the status."""

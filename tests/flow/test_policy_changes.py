@@ -11,7 +11,6 @@ from gitsync.errors import Refused
 from gitsync.objects.user import User
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.changes import Position, changes
-from gitsync.server.reviews import ReviewHandler
 from gitsync.server.rows.query import Query
 from gitsync.services.reviews import Approval
 from tests.flow.environment import World
@@ -125,16 +124,17 @@ def test_two_users_who_are_no_authors_approve(world: World) -> None:
     world.application(risk={"approval": "Never"})
     engine = world.start()
     says(world, "waits for 2 users of sre, not an author of the commits")
-    reviews, view = ReviewHandler(engine), world.view()
+    requests = world.requests
+    view = world.view()
     assert view.plan is not None
     digest = view.plan.digest
     with pytest.raises(Refused, match="ada is an author of its commits"):  # of the repository of these tests
-        reviews.approve(view, digest, Approval(ADA))
+        requests.approve(view, digest, Approval(ADA))
     with pytest.raises(Refused, match="'ben' is not authenticated"):
-        reviews.approve(view, digest, Approval(User("ben")))
-    reviews.approve(view, digest, Approval(BEN))
+        requests.approve(view, digest, Approval(User("ben")))
+    requests.approve(view, digest, Approval(BEN))
     says(world, "ben approved it, 1 more approval is needed")
-    reviews.approve(world.view(), digest, Approval(EVE))
+    requests.approve(world.view(), digest, Approval(EVE))
     world.synced(commit)
     intents = engine.records.audit_records("gitsync/shop", action="create")
     assert {link.approver for link in intents} == {"eve, ben"}

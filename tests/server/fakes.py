@@ -332,7 +332,11 @@ def application(
     app = parse_application(
         {
             "metadata": {"name": name, "namespace": "gitsync", "uid": "u"},
-            "spec": {"source": {"repoURL": "https://git.example.com/shop.git"}, **(spec or {})},
+            "spec": {
+                "source": {"repoURL": "https://git.example.com/shop.git"},
+                "suspend": phase == "Suspended",
+                **(spec or {}),
+            },
         }
     )
     changes = tuple(item.change for item in found)

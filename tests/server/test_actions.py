@@ -34,7 +34,10 @@ def review(opened: Site, decision: str, **fields: str) -> Answer:
 def test_sync_suspend_and_resume_are_asked_of_the_engine(site: Open) -> None:
     opened = site([application()])
     for action in ("sync", "suspend", "resume"):
-        answer = opened.post(f"{SHOP}/{action}", {"by": "Ada", "reason": "maintenance"})
+        if action == "resume":
+            opened.engine.view.views[KEY] = application(phase="Suspended")
+        fields = {} if action == "sync" else {"by": "Ada", "reason": "maintenance"}
+        answer = opened.post(f"{SHOP}/{action}", fields)
         assert (answer.status, answer.headers["location"]) == (303, SHOP)
     assert opened.engine.requests.done == [("sync", KEY, "dashboard"), ("suspend", KEY), ("resume", KEY)]
     links = [(link.action, link.approver, link.reasoning) for link in opened.engine.records.audit_records(KEY)]
@@ -66,15 +69,16 @@ def test_the_page_after_a_request_says_what_was_requested_once(site: Open) -> No
 
 
 def test_a_suspended_application_names_who_suspended_it_and_why(site: Open) -> None:
-    opened = site([application(phase="Suspended")])
+    opened = site([application()])
     opened.post(f"{SHOP}/suspend", {"by": "Ada", "reason": "database move"})
+    opened.engine.view.views[KEY] = application(phase="Suspended")
     assert re.search(r"By Ada, <time[^>]*>[^<]*</time>: database move", opened.get(SHOP).text)
 
 
 @pytest.mark.parametrize("fields", [{}, {"by": "Ada"}, {"reason": "maintenance"}, {"by": " ", "reason": "x"}])
 @pytest.mark.parametrize("action", ["suspend", "resume"])
 def test_suspending_needs_a_name_and_a_reason(site: Open, action: str, fields: dict[str, str]) -> None:
-    opened = site([application()])
+    opened = site([application(phase="Suspended" if action == "resume" else "Synced")])
     assert opened.post(f"{SHOP}/{action}", fields).status == 422
     assert opened.engine.requests.done == []
     assert opened.engine.records.audit_records() == ()
@@ -92,8 +96,12 @@ def drifting(name: str) -> ApplicationView:
 @pytest.mark.parametrize(
     ("action", "requested", "refused"),
     [
-        ("sync", {"shop": "sync", "drifted": "sync"}, {"asleep": "is suspended: resume it first"}),
-        ("revert-drift", {"drifted": "sync"}, {"shop": "has no drift", "asleep": "is suspended: resume it first"}),
+        ("sync", {"shop": "sync", "drifted": "sync"}, {"asleep": "is suspended, so it is not synced; resume it first"}),
+        (
+            "revert-drift",
+            {"drifted": "sync"},
+            {"shop": "has no drift", "asleep": "is suspended, so it is not synced; resume it first"},
+        ),
         ("suspend", {"shop": "suspend", "drifted": "suspend"}, {"asleep": "is suspended already"}),
         ("resume", {"asleep": "resume"}, {"shop": "is not suspended", "drifted": "is not suspended"}),
     ],
@@ -125,7 +133,9 @@ def test_objects_of_a_list_select_their_applications_once(site: Open) -> None:
     asked = opened.get(f"/bulk?{urlencode({'action': 'sync', 'object': objects}, doseq=True)}").text
     assert "Sync: 2 applications" in asked
     assert "selected by ConfigMap x, Deployment &lt;web&gt;" in asked
-    assert re.search(r"gitsync/asleep</a>: is suspended: resume it first.*selected by ConfigMap z", asked)
+    assert re.search(
+        r"gitsync/asleep</a>: is suspended, so it is not synced; resume it first.*selected by ConfigMap z", asked
+    )
     page = opened.post("/bulk", {"action": "sync", "object": objects, "by": "Ada", "reason": "release"}).text
     assert "Requested for 2 applications" in page
     assert opened.engine.requests.done == [("sync", "gitsync/a", "Ada"), ("sync", "gitsync/b", "Ada")]
@@ -248,7 +258,7 @@ def test_an_approval_of_a_plan_that_moved_is_refused_and_says_so(site: Open) -> 
     opened.engine.view.views[KEY] = moved(HELD)
     answer = review(opened, "approve", by="Grace")
     assert answer.status == 409
-    assert "The plan changed since the page was shown" in answer.text
+    assert "the plan changed since it was shown" in answer.text
     assert opened.engine.records.review(KEY, DIGEST, NOW) is None
     assert opened.engine.records.audit_records() == ()
     assert opened.engine.requests.done == []
@@ -291,7 +301,7 @@ def test_a_plan_of_another_replica_is_reviewed_there(site: Open) -> None:
     opened = site([replace(HELD, plan=None, verdict=None, resources=())])
     assert "another replica works on this application" in opened.get(f"{SHOP}/plan").text
     answer = review(opened, "approve", by="Grace")
-    assert (answer.status, "Another replica works on this application" in answer.text) == (409, True)
+    assert (answer.status, "another replica works on this application" in answer.text) == (409, True)
     unknown = site([replace(application(), plan=None)]).get(f"{SHOP}/plan").text
     assert "No plan is known here." in unknown
     assert "every object matches Git" not in unknown

@@ -138,7 +138,9 @@ def test_requests_have_a_person_and_a_reason(site: Open) -> None:
     status, problem = post(opened, f"{SHOP}/suspend", {"by": "Ada"})
     assert (status, problem["title"]) == (422, "Unprocessable Entity")
     assert post(opened, f"{SHOP}/suspend", {"by": "Ada", "reason": "move"})[0] == 200
+    opened.engine.view.views["gitsync/shop"] = application(phase="Suspended")
     assert post(opened, f"{SHOP}/resume", {"by": "Ada", "reason": "moved"})[0] == 200
+    opened.engine.view.views["gitsync/shop"] = application()
     assert post(opened, f"{SHOP}/sync", {})[1] == {"application": "gitsync/shop", "action": "sync", "by": "api"}
     assert opened.engine.requests.done == [
         ("suspend", "gitsync/shop"),

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.applications import request_sync
 from gitsync.cli.dashboard import DashboardAddress
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.held_plan import held_plan, review_at_dashboard, selected
+from gitsync.cli.held_plan import review_at_dashboard, selected, shown_digest
 from gitsync.cli.identity import user_name
 from gitsync.cli.options import (
     DATA,
@@ -31,10 +30,9 @@ from gitsync.cli.options import (
 )
 from gitsync.cli.output import Exit, say
 from gitsync.cli.plan_output import print_steps
-from gitsync.cli.records import open_records
+from gitsync.cli.requests import evaluated_view, review_requests
 from gitsync.objects.user import User
-from gitsync.runtime.clock import SystemClock
-from gitsync.services.reviews import Approval, ReviewService
+from gitsync.services.reviews import Approval
 
 
 @exit_on_error
@@ -72,16 +70,15 @@ def approve(
         done = review_at_dashboard(dashboard, target, review, step or ())
         _say_approved(done["digest"], done["application"], done["by"], datetime.fromisoformat(done["until"]))
         return Exit.OK
-    with open_records(data) as records:
-        evaluator = Evaluator(target)
-        found = held_plan(evaluator)
-        app, plan = found.application, found.plan
-        steps = selected([change.ref.path for change in plan.writes], step or ())
-        service = ReviewService(records, SystemClock(), evaluator.policies.of)
-        until = service.approve(app, plan, Approval(User(approver), reason, overrule, tuple(steps)))
-        request_sync(evaluator.client, target)
-    print_steps(plan.writes, found.traces)
-    _say_approved(plan.digest, app.key, approver, until)
+    evaluator = Evaluator(target)
+    evaluation = evaluator.evaluate()
+    plan = evaluation.plan
+    steps = selected([change.ref.path for change in plan.writes], step or ())
+    approval = Approval(User(approver), reason, overrule, tuple(steps))
+    requests = review_requests(evaluator, data)
+    until = requests.approve(evaluated_view(evaluation), shown_digest(evaluation), approval)
+    print_steps(plan.writes, evaluation.traces)
+    _say_approved(plan.digest, target.key, approver, until)
     return Exit.OK
 
 

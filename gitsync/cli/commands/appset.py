@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,15 +14,19 @@ from gitsync.applicationsets.expand import Expansion, expand
 from gitsync.applicationsets.model import parse_application_set
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.identity import audit_request, user_name
+from gitsync.cli.identity import user_name
 from gitsync.cli.options import DATA, NAMESPACE, AnyNamespace, Data, Kubeconfig, Output, Reason, Requester, Target
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cli.requests import DatabaseRecords
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import API_VERSION, APPLICATION_SET, APPROVE_DELETIONS
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
+from gitsync.objects.user import User
 from gitsync.render.yaml.reader import read_all
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.requests import DeclarationRequests
 from gitsync.source.local import open_path
 
 appset = typer.Typer(
@@ -84,14 +89,12 @@ def approve(
     data: Data = DATA,
 ) -> Exit:
     """Approve the deletions of Applications that wait, exactly these. Exit code 2: none wait."""
-    target = Target(name=f"applicationset:{name}", namespace=namespace, kubeconfig=kubeconfig, data=data)
-    client, subject = connect(target.cluster), f"ApplicationSet {namespace}/{name}"
+    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+    key = f"{namespace}/{name}"
     held = at(one_set(client, namespace, name), "status", "heldDeletions")
-    if not held:
-        raise InvalidInput("no deletions wait for approval", object=subject, hint="list sets by gitsync appset list")
-    audit_request(target, "appset approve", user_name(by, "--by"), reason)
-    approve_deletions(client, namespace, name, held["id"])
-    say(f"{subject}: approved the deletion of {held['count']} Applications: {', '.join(held['names'])}")
+    requests = DeclarationRequests(DatabaseRecords(data), SystemClock())
+    requests.approve_deletions(SetWriter(client), key, held, User(user_name(by, "--by")), reason)
+    say(f"ApplicationSet {key}: approved the deletion of {held['count']} Applications: {', '.join(held['names'])}")
     return Exit.OK
 
 
@@ -125,11 +128,18 @@ def one_set(client: Client, namespace: str, name: str) -> Manifest | None:
     return found
 
 
-def approve_deletions(client: Client, namespace: str, name: str, id: str) -> None:
-    """Annotate a set with the id of the deletions that are approved, and with nothing else."""
-    metadata = {"name": name, "namespace": namespace, "annotations": {APPROVE_DELETIONS: id}}
-    body = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "metadata": metadata}
-    client.apply(_path(namespace, name), body, {"fieldManager": _APPROVE_MANAGER, "force": "true"})
+@dataclass(frozen=True, slots=True)
+class SetWriter:
+    """Writes requests into ApplicationSets."""
+
+    client: Client
+
+    def approve_deletions(self, key: str, id: str) -> None:
+        """Annotate a set with the id of the deletions that are approved, and with nothing else."""
+        namespace, _, name = key.partition("/")
+        metadata = {"name": name, "namespace": namespace, "annotations": {APPROVE_DELETIONS: id}}
+        body = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "metadata": metadata}
+        self.client.apply(_path(namespace, name), body, {"fieldManager": _APPROVE_MANAGER, "force": "true"})
 
 
 def row_of(one: Manifest) -> Row:

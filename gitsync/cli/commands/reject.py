@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitsync.cli.dashboard import DashboardAddress
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.held_plan import held_plan, review_at_dashboard
+from gitsync.cli.held_plan import review_at_dashboard, shown_digest
 from gitsync.cli.identity import user_name
 from gitsync.cli.options import (
     DATA,
@@ -24,10 +24,8 @@ from gitsync.cli.options import (
     TokenFile,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.records import open_records
+from gitsync.cli.requests import evaluated_view, review_requests
 from gitsync.objects.user import User
-from gitsync.runtime.clock import SystemClock
-from gitsync.services.reviews import ReviewService
 
 
 @exit_on_error
@@ -59,12 +57,11 @@ def reject(
         done = review_at_dashboard(dashboard, target, {"verdict": "reject", "reason": reason, "by": reviewer})
         _say_rejected(done["digest"], done["application"], done["by"])
         return Exit.OK
-    with open_records(data) as records:
-        evaluator = Evaluator(target)
-        found = held_plan(evaluator)
-        reviews = ReviewService(records, SystemClock(), evaluator.policies.of)
-        reviews.reject(found.application, found.plan, User(reviewer), reason)
-    _say_rejected(found.plan.digest, found.application.key, reviewer)
+    evaluator = Evaluator(target)
+    evaluation = evaluator.evaluate()
+    requests = review_requests(evaluator, data)
+    requests.reject(evaluated_view(evaluation), shown_digest(evaluation), User(reviewer), reason)
+    _say_rejected(evaluation.plan.digest, target.key, reviewer)
     return Exit.OK
 
 

@@ -9,11 +9,13 @@ import typer
 from gitsync.cli.applications import one_application
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.identity import audit_request, user_name
+from gitsync.cli.identity import user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Reason, Target
 from gitsync.cli.output import Exit, say
+from gitsync.cli.requests import user_requests, view_of
 from gitsync.cli.revisions import commit_of_sync
-from gitsync.objects.application import parse_application
+from gitsync.objects.user import User
+from gitsync.services.requests import Revert, readable
 from gitsync.services.revert import RevertService
 
 
@@ -36,12 +38,13 @@ def rollback(
     target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls)
     evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, namespace, name)
-    application = parse_application(manifest)
+    view = view_of(manifest)
     service = RevertService(evaluator.source, evaluator.cluster, evaluator.live, evaluator.policies.signers)
-    commits = service.commits(application, commit_of_sync(manifest, to))
+    commits = service.commits(readable(view), commit_of_sync(manifest, to))
     user = user_name()
-    audit_request(target, "revert", author or user, reason, commit=commits[0].id)
-    reverted = service.push(application, commits, author=author or f"{user} <{user}@localhost>", branch=branch)
+    requests, _ = user_requests(evaluator.client, data)
+    revert = Revert(commits, author or f"{user} <{user}@localhost>", branch)
+    reverted = requests.revert(view, service, revert, User(author or user), reason)
     for commit in commits:
         say(f"reverted: {commit.id[:12]} {commit.subject} ({commit.author})")
     say(f"pushed: {reverted.commit.id[:12]} {reverted.commit.subject} to {reverted.branch}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from gitsync.cli.applications import set_suspended
+from gitsync.cli.applications import connect
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.identity import audit_request, user_name
+from gitsync.cli.identity import user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
+from gitsync.cli.requests import read_view, user_requests
+from gitsync.objects.user import User
+from gitsync.services.requests import RequestKind
 
 
 @exit_on_error
@@ -20,8 +23,9 @@ def suspend(
 ) -> Exit:
     """Stop syncing an Application; its objects stay."""
     target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
-    audit_request(target, "suspend", user_name(by, "--by"), reason)
-    set_suspended(target, True)
+    client = connect(target.cluster)
+    requests, _ = user_requests(client, data)
+    requests.request(read_view(client, target), RequestKind.SUSPEND, User(user_name(by, "--by")), reason)
     say(f"{target.key} suspended: nothing is written until: gitsync resume {name}")
     return Exit.OK
 
@@ -37,7 +41,8 @@ def resume(
 ) -> Exit:
     """Resume syncing a suspended Application."""
     target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
-    audit_request(target, "resume", user_name(by, "--by"), reason)
-    set_suspended(target, False)
+    client = connect(target.cluster)
+    requests, _ = user_requests(client, data)
+    requests.request(read_view(client, target), RequestKind.RESUME, User(user_name(by, "--by")), reason)
     say(f"{target.key} resumed")
     return Exit.OK

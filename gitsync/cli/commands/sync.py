@@ -8,18 +8,21 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.applications import connect, is_good, one_application, request_sync
+from gitsync.cli.applications import connect, is_good, one_application
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.identity import audit_request, user_name
+from gitsync.cli.identity import user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
+from gitsync.cli.requests import read_view, user_requests
 from gitsync.cluster.client import Client
-from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
+from gitsync.errors import ClusterUnavailable, one_line
 from gitsync.objects.change import HoldReason
 from gitsync.objects.conditions import READY, find_condition, main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
+from gitsync.objects.user import User
 from gitsync.server.rows.words import sentence
+from gitsync.services.requests import RequestKind
 
 _POLL_PERIOD = 0.2
 """Seconds between two reads of the Application."""
@@ -43,18 +46,12 @@ def sync(
     """Request a sync now and wait until it ends. Exit code 1: not in sync or not healthy after it."""
     target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
     client = connect(target.cluster)
-    if at(one_application(client, namespace, name), "spec", "suspend", default=False):
-        raise InvalidInput(
-            "is suspended, so it is not synced",
-            object=f"Application {target.key}",
-            hint=f"resume it first: gitsync resume {name}",
-        )
-    audit_request(target, "sync", user_name(by, "--by"), reason)
-    request = request_sync(client, target)
+    requests, writer = user_requests(client, data)
+    requests.request(read_view(client, target), RequestKind.SYNC, User(user_name(by, "--by")), reason)
     if not wait:
         say(f"sync of {target.key} requested")
         return Exit.OK
-    application = _wait(client, target, request, timeout)
+    application = _wait(client, target, writer.sync_ids[-1], timeout)
     state = application.get("status") or {}
     states = (str(state.get(name, "Unknown")) for name in ("sync", "health"))
     say(f"{target.key}: {sentence(states)}: {main_message(state)}")

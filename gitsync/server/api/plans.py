@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Depends, HTTPException
 
-from gitsync.errors import InvalidInput
 from gitsync.objects.change import ABSENT, Change
-from gitsync.objects.record import AuditRecord, Commit
+from gitsync.objects.record import Commit
 from gitsync.plan.display import whole_object
 from gitsync.plan.mask import to_record
 from gitsync.plan.parts import Need, needs_by_step
-from gitsync.ports import ApplicationView
 from gitsync.server.api.models import (
     ActionRequest,
     ActionResult,
@@ -27,8 +25,9 @@ from gitsync.server.api.models import (
 from gitsync.server.auth.security import check_call
 from gitsync.server.formatting import iso, visible
 from gitsync.server.origins import Origins, origins_of
-from gitsync.server.pages.dependencies import BackendOf, OperatorOf, ReviewsOf, UserOf, ViewOf
+from gitsync.server.pages.dependencies import BackendOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.reviews import line, reviewer
+from gitsync.services.requests import RequestKind
 from gitsync.services.reviews import Approval
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["plans and requests"])
@@ -67,50 +66,39 @@ def policy(view: ViewOf, backend: BackendOf) -> PolicyModel:
 
 
 @router.post("/review", dependencies=checked)
-def review(view: ViewOf, user: UserOf, reviews: ReviewsOf, word: ReviewRequest) -> ReviewResult:
+def review(view: ViewOf, user: UserOf, requests: RequestsOf, word: ReviewRequest) -> ReviewResult:
     """Take a review of exactly the plan that its digest names."""
     by, reason = reviewer(user, word.by), line(word.reason)
-    done = ReviewResult(application=view.key, digest=word.digest, by=by.name)
+    taken = ReviewResult(application=view.key, digest=word.digest, by=by.name)
     if word.verdict == "reject":
-        reviews.reject(view, word.digest, by, reason)
-        return done
-    until = reviews.approve(view, word.digest, Approval(by, reason, word.overrule, tuple(word.steps)))
-    return done.model_copy(update={"until": until.isoformat()})
+        requests.reject(view, word.digest, by, reason)
+        return taken
+    until = requests.approve(view, word.digest, Approval(by, reason, word.overrule, tuple(word.steps)))
+    return taken.model_copy(update={"until": until.isoformat()})
 
 
 @router.post("/sync", dependencies=checked)
-def sync(backend: BackendOf, view: ViewOf, user: OperatorOf, word: ActionRequest) -> ActionResult:
+def sync(requests: RequestsOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
     """Request a sync now."""
     by = reviewer(user, word.by or "api")
-    backend.records.audit(
-        [AuditRecord.by_user(view.key, "sync", by, backend.clock.now(), line(word.reason) or "Sync now")]
-    )
-    backend.requests.request_sync(view.key, by.name)
+    requests.request(view, RequestKind.SYNC, by, line(word.reason))
     return ActionResult(application=view.key, action="sync", by=by.name)
 
 
 @router.post("/suspend", dependencies=checked)
-def suspend(backend: BackendOf, view: ViewOf, user: OperatorOf, word: ActionRequest) -> ActionResult:
+def suspend(requests: RequestsOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
     """Suspend an application; a name and a reason are required."""
-    return set_suspended(backend, view, "suspend", user, word)
+    by = reviewer(user, word.by)
+    requests.request(view, RequestKind.SUSPEND, by, line(word.reason))
+    return ActionResult(application=view.key, action="suspend", by=by.name)
 
 
 @router.post("/resume", dependencies=checked)
-def resume(backend: BackendOf, view: ViewOf, user: OperatorOf, word: ActionRequest) -> ActionResult:
+def resume(requests: RequestsOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
     """Resume an application; a name and a reason are required."""
-    return set_suspended(backend, view, "resume", user, word)
-
-
-def set_suspended(
-    backend: BackendOf, view: ApplicationView, action: str, user: OperatorOf, word: ActionRequest
-) -> ActionResult:
-    """Suspend or resume an application in the name of a user, with an audit record before."""
-    by, reason = reviewer(user, word.by), line(word.reason)
-    if not by.name or not reason:
-        raise InvalidInput(f"to {action} needs a name and a reason", object=f"Application {view.key}")
-    backend.records.audit([AuditRecord.by_user(view.key, action, by, backend.clock.now(), reason)])
-    backend.requests.suspend(view.key, action == "suspend")
-    return ActionResult(application=view.key, action=action, by=by.name)
+    by = reviewer(user, word.by)
+    requests.request(view, RequestKind.RESUME, by, line(word.reason))
+    return ActionResult(application=view.key, action="resume", by=by.name)
 
 
 def _step(step: Change, needs: Iterable[Need], origins: Origins) -> StepModel:

@@ -9,6 +9,7 @@ from typing import Final
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
+from gitsync.errors import GitsyncError, Refused, TransientError, WrongState
 from gitsync.server.api.models import Problem
 
 PREFIX: Final = "/api/"
@@ -19,3 +20,12 @@ def problem(request: Request, code: int, text: str, headers: Mapping[str, str] |
     """Return an error as problem details."""
     found = Problem(title=HTTPStatus(code).phrase, status=code, detail=text, instance=request.url.path)
     return JSONResponse(found.model_dump(by_alias=True), code, dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def status_of(error: GitsyncError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, TransientError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    if isinstance(error, Refused):
+        return HTTPStatus.FORBIDDEN
+    return HTTPStatus.CONFLICT if isinstance(error, WrongState) else HTTPStatus.UNPROCESSABLE_ENTITY

@@ -6,30 +6,30 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from gitsync.errors import GitsyncError, InvalidInput, Refused
+from gitsync.errors import GitsyncError, InvalidInput, TerminalError
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.parts import Need, closure, needs_by_step
 from gitsync.plan.risk.drift import DriftRisk
+from gitsync.server.api.problems import status_of
 from gitsync.server.auth.security import check_form
 from gitsync.server.formatting import app_url
 from gitsync.server.notices import leave_notice
 from gitsync.server.origins import origins_of
-from gitsync.server.pages.dependencies import PagesOf, ReviewsOf, Start, UserOf, ViewOf
+from gitsync.server.pages.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
 from gitsync.server.pages.differences import changed_in_cluster, unpaired
 from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
-from gitsync.server.pending import is_held
 from gitsync.server.reviews import line, reviewer
 from gitsync.server.rows.agents import EvaluationRow, evaluation_of
 from gitsync.server.rows.contents import Content, content_of
 from gitsync.server.rows.effects import effects
 from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row
 from gitsync.server.rows.plan_changes import PlanChange, plan_changes
-from gitsync.services.reviews import Approval
+from gitsync.services.reviews import Approval, is_held
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -78,7 +78,8 @@ class PlanPage:
 
     request: Request
     pages: PagesOf
-    reviews: ReviewsOf
+    plans: PendingPlansOf
+    requests: RequestsOf
     user: UserOf
     view: ViewOf
 
@@ -87,7 +88,7 @@ class PlanPage:
     ) -> HTMLResponse:
         """Return the page from a step on, with a review that was not taken."""
         view = self.view
-        pending = self.reviews.pending(view, self.user) if is_held(view) else None
+        pending = self.plans.of(view, self.user) if is_held(view) else None
         resources = {item.ref: item for item in unpaired(view)}
         writes = view.plan.writes if view.plan is not None else ()
         followed = {step.follows for step in writes}
@@ -157,18 +158,18 @@ def review(
     step: Annotated[tuple[str, ...], Form(max_length=_MOST_STEPS)] = (),
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
-    view, reviews = page.view, page.reviews
+    view = page.view
     steps = _with_needs(view.plan, step)
     try:
         verb, author = _decision("" if implicit else decision), reviewer(page.user, by)
         if verb == "reject":
-            reviews.reject(view, digest, author, line(reason))
+            page.requests.reject(view, digest, author, line(reason))
         else:
             chosen = _chosen(view.plan, steps, step) if verb == "approve-selected" else ()
-            reviews.approve(view, digest, Approval(author, line(reason), bool(overrule), chosen))
-    except (HTTPException, GitsyncError) as error:
-        status, problem = _status_of(error)
-        shown = reviews.shown(view.key, digest)
+            page.requests.approve(view, digest, Approval(author, line(reason), bool(overrule), chosen))
+    except GitsyncError as error:
+        status, problem = _status_of(error), str(error)
+        shown = page.plans.shown(view.key, digest)
         changed = (
             plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
         )
@@ -208,11 +209,10 @@ def _chosen(plan: Plan | None, steps: Collection[ObjectRef], selected: Sequence[
     return tuple(ref.path for ref in steps)
 
 
-def _status_of(error: HTTPException | GitsyncError) -> tuple[int, str]:
-    if isinstance(error, HTTPException):
-        return error.status_code, str(error.detail)
-    if isinstance(error, InvalidInput | Refused):
-        return 403 if isinstance(error, Refused) else 422, str(error)
+def _status_of(error: GitsyncError) -> int:
+    """Return the status of a review that was not taken, for which the plan is shown again; raise any other error."""
+    if isinstance(error, TerminalError):
+        return status_of(error)
     raise error
 
 

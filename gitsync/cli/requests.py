@@ -1,0 +1,146 @@
+"""The requests of commands: they are audited in the controller's database, and written with the kubeconfig's rights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
+from gitsync.cli.evaluation import Evaluation, Evaluator
+from gitsync.cli.options import Target
+from gitsync.cli.records import open_records
+from gitsync.cluster.client import Client
+from gitsync.errors import InvalidInput, Rejected
+from gitsync.gate.policy import Policy
+from gitsync.objects.application import parse_application
+from gitsync.objects.change import Decision, Review, Verdict
+from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import AuditRecord
+from gitsync.ports import ApplicationView
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.requests import Pin, UserRequests
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRecords:
+    """
+    The controller's database, opened for each record, where a command runs beside the controller.
+
+    Without it, a request is made all the same: a message on standard error says that the audit has no record of it.
+    A review needs it, for a review is its record.
+    """
+
+    data: Path
+
+    def audit(self, records: Iterable[AuditRecord]) -> None:
+        """Append records to the audit chain, or print that there is none."""
+        kept = tuple(records)
+        try:
+            with open_records(self.data) as database:
+                database.audit(kept)
+        except InvalidInput as error:
+            if error.location != "--data":
+                raise
+            for record in kept:
+                text = f"{record.action} of {record.application} is not in the audit: {error.message}"
+                print(text, file=sys.stderr)
+
+    def review(self, application: str, digest: str, now: datetime) -> Review | None:
+        """Return the review of a plan."""
+        with open_records(self.data) as database:
+            return database.review(application, digest, now)
+
+    def keep_review(self, link: AuditRecord) -> None:
+        """Store a review."""
+        with open_records(self.data) as database:
+            database.keep_review(link)
+
+
+@dataclass(slots=True)
+class ClusterWriter:
+    """Writes requests into Applications; ``sync_ids`` are those of the requested syncs, which a status repeats."""
+
+    client: Client
+    sync_ids: list[str] = field(default_factory=list)
+
+    def request_sync(self, key: str, by: str) -> bool:
+        """Annotate an Application with a sync request."""
+        self.sync_ids.append(request_sync(self.client, target_of(key)))
+        return True
+
+    def poll_now(self, keys: Iterable[str]) -> None:
+        """Annotate Applications as a push would; without the right to do so, the controller polls by its interval."""
+        for key in keys:
+            try:
+                annotate_push(self.client, target_of(key))
+            except Rejected as error:
+                if error.code != 403:
+                    raise
+
+    def suspend(self, key: str, suspended: bool) -> bool:
+        """Set ``spec.suspend`` and nothing else."""
+        change_application(self.client, target_of(key), SUSPEND_MANAGER, spec={"suspend": suspended})
+        return True
+
+    def pin(self, key: str, pin: Pin) -> None:
+        """Set the revision of an Application, and the annotation that remembers the one before."""
+        change_application(
+            self.client,
+            target_of(key),
+            PIN_MANAGER,
+            annotations={PINNED_FROM: pin.followed},
+            spec={"source": {"revision": pin.commit.id}},
+        )
+
+    def unpin(self, key: str, followed: str) -> None:
+        """Set the revision that was followed; the annotation is removed, as this apply omits it."""
+        change_application(self.client, target_of(key), PIN_MANAGER, spec={"source": {"revision": followed}})
+
+
+def user_requests(client: Client, data: Path) -> tuple[UserRequests, ClusterWriter]:
+    """Return the requests that need no policy files: the API server decides by the rights of the kubeconfig."""
+    writer = ClusterWriter(client)
+    return UserRequests(DatabaseRecords(data), writer, SystemClock(), lambda app: Policy()), writer
+
+
+def review_requests(evaluator: Evaluator, data: Path) -> UserRequests:
+    """Return the requests by the policies that a command was given; an approval of the database is not proven."""
+    return UserRequests(DatabaseRecords(data), ClusterWriter(evaluator.client), SystemClock(), evaluator.policies.of)
+
+
+def read_view(client: Client, target: Target) -> ApplicationView:
+    """Return an Application without a plan; raise InvalidInput when it does not exist."""
+    return view_of(one_application(client, target.namespace, target.name))
+
+
+def view_of(manifest: Manifest) -> ApplicationView:
+    """Return what an Application's manifest says, without a plan."""
+    try:
+        application = parse_application(manifest)
+    except InvalidInput:  # it can be suspended nevertheless
+        application = None
+    meta = metadata_of(manifest)
+    key = f"{meta['namespace']}/{meta['name']}"
+    return ApplicationView(key, application, manifest.get("status") or {}, (), None, None, SystemClock().now())
+
+
+def evaluated_view(evaluation: Evaluation) -> ApplicationView:
+    """Return an Application with the plan that a sync would run now."""
+    status = evaluation.manifest.get("status") or {}
+    verdict = evaluation.verdict
+    if Phase.of(status) is Phase.REJECTED and verdict.decision is not Decision.HELD:
+        # the evaluation does not know the review that holds it
+        verdict = Verdict(Decision.HELD, ("the plan was rejected",))
+    app = evaluation.application
+    return ApplicationView(app.key, app, status, (), evaluation.plan, verdict, SystemClock().now())
+
+
+def target_of(key: str) -> Target:
+    """Return the target of an Application's key."""
+    namespace, _, name = key.partition("/")
+    return Target(name=name, namespace=namespace)

@@ -1,0 +1,289 @@
+"""
+What users request, decided once for every entrance: rights, state, audit record, then the request itself.
+
+Pages, the JSON API, forms for several Applications and commands call these functions and only translate. The rights
+are those of the operator's policies; the API server decides again for a command, by the rights of its kubeconfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from gitsync.errors import InvalidInput, Refused, WrongState
+from gitsync.gate.policy import Policy
+from gitsync.gate.roles import may_operate
+from gitsync.objects.application import Application
+from gitsync.objects.change import HoldReason, Plan
+from gitsync.objects.manifest import at
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import AuditRecord, Commit
+from gitsync.objects.user import User
+from gitsync.ports import ApplicationView, Clock, RevertResult
+from gitsync.services.revert import RevertService
+from gitsync.services.reviews import Approval, ReviewRecords, ReviewService, is_held
+
+
+class RequestKind(StrEnum):
+    """What can be requested for one Application, or for several of them at once."""
+
+    SYNC = "sync"
+    REVERT_DRIFT = "revert-drift"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+
+
+_DEFAULT_REASONS = {RequestKind.SYNC: "Sync now", RequestKind.REVERT_DRIFT: "Revert drift"}
+"""Reasons of requests that need none; every other kind needs a name and a reason."""
+
+
+class AuditTrail(Protocol):
+    """What records requests before they are made."""
+
+    def audit(self, records: Iterable[AuditRecord]) -> None:
+        """Append records to the audit chain; raise RecordUnavailable where it cannot be written."""
+        ...
+
+
+class RequestRecords(AuditTrail, ReviewRecords, Protocol):
+    """The audit and the reviews that requests are recorded in."""
+
+
+class RequestWriter(Protocol):
+    """What carries requests out: the controller in its own process, or a command through the API server."""
+
+    def request_sync(self, key: str, by: str) -> bool:
+        """Request a poll of Git and a manual sync now; False for an unknown Application."""
+        ...
+
+    def poll_now(self, keys: Iterable[str]) -> None:
+        """Request a reconcile of these Applications now."""
+        ...
+
+    def suspend(self, key: str, suspended: bool) -> bool:
+        """Set ``spec.suspend`` of an Application and nothing else; False for an unknown one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """
+    Commits to revert, newest first, by an author, on the tracked branch or on another one for review.
+
+    ``shown`` is the newest commit of the branch that the user saw, empty where nothing was shown. ``followers`` are
+    the keys of the Applications that follow the tracked branch.
+    """
+
+    commits: Sequence[Commit]
+    author: str
+    branch: str = ""
+    shown: str = ""
+    followers: tuple[str, ...] = ()
+
+
+class UserRequests:
+    """Requests for an Application: syncs, suspensions, reverts and reviews. A refused one leaves no audit record."""
+
+    def __init__(
+        self,
+        records: RequestRecords,
+        writer: RequestWriter,
+        clock: Clock,
+        policy_of: Callable[[Application], Policy],
+    ) -> None:
+        self._records = records
+        self._writer = writer
+        self._clock = clock
+        self._policy_of = policy_of
+        self._reviews = ReviewService(records, clock, policy_of)
+
+    def check(self, view: ApplicationView, kind: RequestKind, by: User) -> None:
+        """Raise Refused where the user is not an operator, WrongState where the request would do nothing."""
+        self.check_operator(view, by)
+        subject = _subject(view)
+        if kind is RequestKind.RESUME:
+            if not _is_suspended(view):
+                raise WrongState("is not suspended", object=subject)
+        elif _is_suspended(view):
+            if kind is RequestKind.SUSPEND:
+                raise WrongState("is suspended already", object=subject)
+            raise WrongState("is suspended, so it is not synced", object=subject, hint="resume it first")
+        elif kind is RequestKind.REVERT_DRIFT and not at(view.status, "drift", "objects", default=0):
+            raise WrongState("has no drift", object=subject)
+
+    def request(self, view: ApplicationView, kind: RequestKind, by: User, reason: str) -> None:
+        """Request a sync, or suspend or resume an Application; raise InvalidInput without the reason that it needs."""
+        self.check(view, kind, by)
+        reason = reason or _DEFAULT_REASONS.get(kind, "")
+        check_named(by, reason, f"to {kind.value}", _subject(view))
+        is_sync = kind in (RequestKind.SYNC, RequestKind.REVERT_DRIFT)
+        action = RequestKind.SYNC if is_sync else kind
+        self._records.audit([AuditRecord.by_user(view.key, action.value, by, self._clock.now(), reason)])
+        if is_sync:
+            is_known = self._writer.request_sync(view.key, by.name)
+        else:
+            is_known = self._writer.suspend(view.key, kind is RequestKind.SUSPEND)
+        if not is_known:  # deleted since the view was made
+            raise WrongState("does not exist any more", object=_subject(view))
+
+    def approve(self, view: ApplicationView, digest: str, approval: Approval) -> datetime:
+        """
+        Let exactly the plan of a digest, or some steps of it, run once; return until when.
+
+        Raise WrongState where that plan does not wait, Refused where it may not be approved by this user.
+        """
+        app, plan = _reviewable(view, digest)
+        until = self._reviews.approve(app, plan, approval)
+        is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
+        if is_closed or _syncs_by_itself(app, plan, view):
+            # a manual sync would pass a window that allows manual syncs: an approval opens none, the plan waits for it
+            self._writer.poll_now([view.key])
+        else:
+            self._writer.request_sync(view.key, approval.by.name)
+        return until
+
+    def reject(self, view: ApplicationView, digest: str, by: User, reason: str) -> None:
+        """Hold exactly the plan of a digest until it changes; raise as ``approve`` does."""
+        app, plan = _reviewable(view, digest)
+        self._reviews.reject(app, plan, by, reason)
+        self._writer.poll_now([view.key])
+
+    def revert(
+        self, view: ApplicationView, reverts: RevertService, revert: Revert, by: User, reason: str
+    ) -> RevertResult:
+        """
+        Push a commit that reverts these; the controller applies it as any commit of the tracked branch.
+
+        The audit record names the newest reverted commit, and in its details all of them.
+        """
+        self.check_operator(view, by)
+        app = readable(view)
+        if not revert.commits or (revert.shown and revert.commits[0].id != revert.shown):
+            raise WrongState(
+                "the branch moved since the page was shown", object=_subject(view), hint="open the revert page again"
+            )
+        record = AuditRecord.by_user(view.key, "revert", by, self._clock.now(), reason or "Revert in Git")
+        details = {**record.details, "commits": [commit.id for commit in revert.commits]}
+        self._records.audit([replace(record, commit=revert.commits[0].id, details=details)])
+        pushed = reverts.push(app, revert.commits, author=revert.author, branch=revert.branch)
+        if not revert.branch:
+            self._writer.poll_now(revert.followers or [view.key])
+        return pushed
+
+    def check_operator(self, view: ApplicationView, by: User) -> None:
+        """Raise Refused where the policies of an Application name other operators than the user."""
+        policy = self._policy_of(view.application) if view.application is not None else Policy()
+        if not may_operate(by, policy):
+            who = by.name if by.is_authenticated else "a user without a proven name"
+            raise Refused(f"{who} is not one of the operators that policy {policy.name} names", object=_subject(view))
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The commit that an Application follows from now on, and the revision that it ``followed`` before."""
+
+    commit: Commit
+    followed: str
+
+
+class PinWriter(Protocol):
+    """What pins an Application to a commit and releases it."""
+
+    def pin(self, key: str, pin: Pin) -> None:
+        """Follow the commit of a pin, and remember the revision that was followed."""
+        ...
+
+    def unpin(self, key: str, followed: str) -> None:
+        """Follow a revision again."""
+        ...
+
+
+class DeletionsWriter(Protocol):
+    """What lets the held deletions of an ApplicationSet run."""
+
+    def approve_deletions(self, key: str, id: str) -> None:
+        """Approve the deletions of this id."""
+        ...
+
+
+class DeclarationRequests:
+    """Requests that change what an Application follows, or what an ApplicationSet deletes."""
+
+    def __init__(self, audit: AuditTrail, clock: Clock) -> None:
+        self._audit = audit
+        self._clock = clock
+
+    def pin(self, writer: PinWriter, key: str, pin: Pin, by: User, reason: str) -> None:
+        """Make an Application follow one commit until it is unpinned, whatever its branch does."""
+        self._record(key, "pin", by, reason or f"Follow {pin.commit.id[:12]}", pin.commit.id)
+        writer.pin(key, pin)
+
+    def unpin(self, writer: PinWriter, key: str, followed: str, by: User, reason: str) -> None:
+        """Make an Application follow the revision again that it followed before its pin, empty where it has none."""
+        if not followed:
+            raise WrongState("is not pinned", object=f"Application {key}")
+        self._record(key, "unpin", by, reason or f"Follow {followed}")
+        writer.unpin(key, followed)
+
+    def approve_deletions(
+        self, writer: DeletionsWriter, key: str, held: dict[str, Any] | None, by: User, reason: str
+    ) -> None:
+        """Approve exactly the deletions that an ApplicationSet holds, as its status lists them."""
+        if not held:
+            raise WrongState("no deletions wait for approval", object=f"ApplicationSet {key}")
+        namespace, _, name = key.partition("/")
+        audited = f"{namespace}/applicationset:{name}"
+        self._record(audited, "appset approve", by, reason or f"Delete {', '.join(held['names'])}")
+        writer.approve_deletions(key, held["id"])
+
+    def _record(self, key: str, action: str, by: User, reason: str, commit: str = "") -> None:
+        record = AuditRecord.by_user(key, action, by, self._clock.now(), reason)
+        self._audit.audit([replace(record, commit=commit)])
+
+
+def check_named(by: User, reason: str, what: str, subject: str = "") -> None:
+    """Raise InvalidInput for a request without a name or a reason; ``what`` names the request."""
+    if not by.name or not reason:
+        raise InvalidInput(f"{what} needs a name and a reason", object=subject)
+
+
+def readable(view: ApplicationView) -> Application:
+    """Return the Application of a view; raise WrongState while its spec cannot be read."""
+    if view.application is None:
+        raise WrongState("the spec cannot be read, so nothing can be reverted", object=_subject(view))
+    return view.application
+
+
+def _subject(view: ApplicationView) -> str:
+    return f"Application {view.key}"
+
+
+def _is_suspended(view: ApplicationView) -> bool:
+    """Return whether the spec suspends an Application; while that cannot be read, whether its phase says so."""
+    if view.application is not None:
+        return view.application.suspend
+    return Phase.of(view.status) is Phase.SUSPENDED
+
+
+def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:
+    subject = _subject(view)
+    if view.plan is None and Phase.of(view.status).is_held:
+        raise WrongState(
+            "another replica works on this application", object=subject, hint="review the plan on its dashboard"
+        )
+    if view.plan is None or view.application is None or not is_held(view):
+        raise WrongState("no plan waits for approval", object=subject)
+    if view.plan.digest != digest:
+        raise WrongState(
+            "the plan changed since it was shown, so nothing was decided", object=subject, hint="review the new one"
+        )
+    return view.application, view.plan
+
+
+def _syncs_by_itself(app: Application, plan: Plan, view: ApplicationView) -> bool:
+    """Whether the controller syncs an approved plan without a request: automation is on, and the plan is not drift."""
+    is_drift = plan.revision == at(view.status, "revision", "applied", default="")
+    return app.sync.automated and (app.sync.self_heal or not is_drift)
