@@ -14,7 +14,7 @@ import orjson
 
 from gitsync.errors import InvalidInput
 from gitsync.integrations.http import RequestFailed, host_of, request
-from gitsync.ports import Reconcile
+from gitsync.ports import EndedReconcile
 from gitsync.runtime.clock import Periodic
 
 # seconds between requests
@@ -44,11 +44,11 @@ class TraceExporter:
                 hint="write it as http://collector:4318",
             )
         self._url = f"{url.rstrip('/')}/v1/traces"
-        self._waiting: deque[Reconcile] = deque(maxlen=_KEPT)
+        self._waiting: deque[EndedReconcile] = deque(maxlen=_KEPT)
         self._problem = ""
         self._timer = Periodic("traces", self.flush, every, at_start=False)
 
-    def add(self, done: Reconcile) -> None:
+    def add(self, done: EndedReconcile) -> None:
         """Take a reconcile, to be sent later."""
         self._waiting.append(done)
 
@@ -67,7 +67,7 @@ class TraceExporter:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
             self._report(self._send(batch))
 
-    def _send(self, batch: Iterable[Reconcile]) -> str:
+    def _send(self, batch: Iterable[EndedReconcile]) -> str:
         """Send reconciles; return what went wrong, empty where nothing did."""
         headers = {"Content-Type": "application/json"}
         try:
@@ -84,7 +84,7 @@ class TraceExporter:
         self._problem = problem
 
 
-def document(reconciles: Iterable[Reconcile]) -> dict[str, Any]:
+def document(reconciles: Iterable[EndedReconcile]) -> dict[str, Any]:
     """Return an ExportTraceServiceRequest."""
     spans = [span for done in reconciles for span in _spans(done)]
     scope = {"scope": {"name": "gitsync"}, "spans": spans}
@@ -92,7 +92,7 @@ def document(reconciles: Iterable[Reconcile]) -> dict[str, Any]:
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 
 
-def _spans(done: Reconcile) -> Iterator[dict[str, Any]]:
+def _spans(done: EndedReconcile) -> Iterator[dict[str, Any]]:
     """Yield the span of a reconcile, and those of its stages."""
     trace = secrets.token_hex(16)
     root = secrets.token_hex(8)
@@ -111,7 +111,7 @@ def _spans(done: Reconcile) -> Iterator[dict[str, Any]]:
         yield {**identity, **_times(done, began, ended), "attributes": _attributes({"gitsync.cpu_seconds": cpu})}
 
 
-def _times(done: Reconcile, began: float, ended: float) -> dict[str, Any]:
+def _times(done: EndedReconcile, began: float, ended: float) -> dict[str, Any]:
     return {
         "kind": _INTERNAL,
         "startTimeUnixNano": _nanoseconds(done, began),
@@ -119,7 +119,7 @@ def _times(done: Reconcile, began: float, ended: float) -> dict[str, Any]:
     }
 
 
-def _nanoseconds(done: Reconcile, seconds: float) -> str:
+def _nanoseconds(done: EndedReconcile, seconds: float) -> str:
     """Return a time as OTLP writes 64-bit numbers in JSON, as a string; floats would round it."""
     moment = done.began + timedelta(seconds=seconds)
     return f"{int(moment.timestamp())}{moment.microsecond:06}000"

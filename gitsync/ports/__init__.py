@@ -1,30 +1,40 @@
 """Ports: what the engine needs from outside, in its own words; adapters implement them, and so may tests."""
 
-from gitsync.ports.application_sets import ApplicationSets
-from gitsync.ports.clock import Clock
-from gitsync.ports.cluster import Cluster, Resource, Scope
-from gitsync.ports.costs import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Sizes, Spent
-from gitsync.ports.live_cache import LiveCache
-from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
-from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDetails
-from gitsync.ports.ports import Ports
-from gitsync.ports.processes import OtherProcesses, ProcessReport, no_others
-from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
+from gitsync.ports.advisors import Advice, AdviceCache, MetricResult, MetricsProvider, Reasoner, Sample
+from gitsync.ports.cluster import Cluster, EventWriter, KubernetesEvent, LiveCache, ObjectDetails, Resource, Scope
+from gitsync.ports.ports import Clock, Ports
 from gitsync.ports.records import Records, Reviews
-from gitsync.ports.renderer import Renderer, RenderStore
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
     Credentials,
     FileVersion,
     RemoteBase,
+    Renderer,
+    RenderStore,
     RevertResult,
     Revision,
     Snapshot,
     Source,
     Tag,
 )
-from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, StateReader
-from gitsync.ports.sync_requests import SyncRequests
+from gitsync.ports.state import (
+    BOUNDS,
+    ApplicationSets,
+    ApplicationView,
+    Cost,
+    Distribution,
+    EndedReconcile,
+    OtherProcesses,
+    ProcessReport,
+    ReconcileSink,
+    ResourceView,
+    Sizes,
+    Spent,
+    StateEvent,
+    StateReader,
+    SyncRequests,
+    no_others,
+)
 
 __all__ = [
     "BOUNDS",
@@ -38,6 +48,7 @@ __all__ = [
     "Cost",
     "Credentials",
     "Distribution",
+    "EndedReconcile",
     "EventWriter",
     "FileVersion",
     "KubernetesEvent",
@@ -49,7 +60,6 @@ __all__ = [
     "Ports",
     "ProcessReport",
     "Reasoner",
-    "Reconcile",
     "ReconcileSink",
     "Records",
     "RemoteBase",

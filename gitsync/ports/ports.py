@@ -1,13 +1,29 @@
-"""The ports that most stages of the engine use together."""
+"""The ports that most stages of the engine use together, and the time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
-from gitsync.ports.clock import Clock
-from gitsync.ports.cluster import Cluster
-from gitsync.ports.live_cache import LiveCache
+from gitsync.ports.cluster import Cluster, LiveCache
 from gitsync.ports.records import Records
+
+
+class Clock(Protocol):
+    """
+    The current time; waiting is done by queues and events, never by sleeping on a clock.
+
+    Called by controllers, gate, records and clients whenever a decision depends on time.
+    """
+
+    def now(self) -> datetime:
+        """Return the time, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Git: read commits, push reverts."""
+"""Git and rendering: read commits, push reverts, render a path of a commit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gitsync.objects.application import GitSource
+from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Tree
+from gitsync.render.build import Build
+from gitsync.render.provenance.trace import FieldSelection, Traces
 
 CREDENTIALS_SECRET = "the Secret of spec.source.credentials"
 """How errors of a source name the Secret with the credentials; the engine knows its name."""
@@ -195,4 +197,38 @@ class Source(Protocol):
 
         Raise Refused when a revert conflicts.
         """
+        ...
+
+
+class Renderer(Protocol):
+    """
+    Render a path of a snapshot.
+
+    Called by a reconcile when commit, path or renderer changed, and by the provenance service for the steps that set
+    a field.
+    """
+
+    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+        """Return the manifests and the files read; raise InvalidInput with ``file:line``."""
+        ...
+
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
+        """Return the steps that set these fields, in order; the empty field means the object."""
+        ...
+
+
+class RenderStore(Protocol):
+    """
+    The last build of each Application, over restarts.
+
+    Called by the first reconcile of a source, and after each render. What cannot be read back is rendered again. No
+    Application gets a build of another one, which may have other credentials.
+    """
+
+    def load(self, app: Application) -> tuple[str, Build] | None:
+        """Return the commit and the build that were kept last for this source, None where there are none."""
+        ...
+
+    def keep(self, app: Application, commit: str, build: Build) -> None:
+        """Keep a build instead of the one before; a failure is not raised."""
         ...

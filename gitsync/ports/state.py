@@ -1,18 +1,101 @@
-"""What the engine knows, for dashboard and API."""
+"""What the engine knows, what it costs, and what users may request of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports.costs import Cost, Distribution, Sizes
+from gitsync.runtime.work_costs import Interval
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds in seconds of the buckets of a distribution; one more bucket has what took longer."""
+
+
+class Spent(NamedTuple):
+    """Seconds, and CPU seconds of the thread that spent them."""
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        """Return the sum."""
+        return Spent(self.seconds + other.seconds, self.cpu + other.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """
+    What an Application cost since the controller started.
+
+    That are full reconciles, those of changed objects only, requests to the API server, and the time of each stage.
+    """
+
+    full: int = 0
+    partial: int = 0
+    requests: int = 0
+    stages: Mapping[str, Spent] = field(default_factory=dict)
+
+    def plus(self, other: Cost) -> Cost:
+        """Return the sum."""
+        stages = {
+            name: self.stages.get(name, Spent()).plus(other.stages.get(name, Spent()))
+            for name in (*self.stages, *(name for name in other.stages if name not in self.stages))
+        }
+        return Cost(self.full + other.full, self.partial + other.partial, self.requests + other.requests, stages)
+
+    @property
+    def total(self) -> Spent:
+        """The sum of all stages."""
+        sums = map(sum, zip(*self.stages.values(), strict=True)) if self.stages else ()
+        return Spent(*sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How long something took: the number of times in each bucket of ``BOUNDS``, and the sum of their seconds."""
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many live objects are cached, by resource such as ``deployments.apps``, and how many entries others have."""
+
+    objects: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedReconcile:
+    """
+    One reconcile that has ended: when it began, its stages in order, and what it reports.
+
+    ``is_partial``: it was one of changed objects only, which reports nothing.
+    """
+
+    application: str
+    began: datetime
+    intervals: tuple[Interval, ...]
+    is_partial: bool = False
+    phase: str = ""
+    revision: str = ""
+    error: str = ""
+
+
+class ReconcileSink(Protocol):
+    """Take every reconcile that has ended; called by workers, so it must return at once and raise nothing."""
+
+    def add(self, done: EndedReconcile) -> None:
+        """Take a reconcile."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +208,74 @@ class StateReader(Protocol):
     def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         """Return the live objects that name this uid as an owner, masked."""
         ...
+
+
+class SyncRequests(Protocol):
+    """
+    What users may request of the engine; a controller carries it out later.
+
+    Called by the dashboard, the API and webhooks.
+    """
+
+    def request_sync(self, key: str, by: str) -> bool:
+        """
+        Request a poll of Git and a sync now, in the name of a user; False for an unknown application.
+
+        It also syncs where automation is off, and in windows that allow manual syncs.
+        """
+        ...
+
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        """Request a poll of the repositories with these URLs, after a push; return how many Applications have one."""
+        ...
+
+    def poll_now(self, keys: Iterable[str]) -> None:
+        """Request a reconcile of these Applications now, with a poll of Git."""
+        ...
+
+    def suspend(self, key: str, suspended: bool) -> bool:
+        """Set ``spec.suspend`` of an Application and nothing else; False for an unknown one."""
+        ...
+
+    def queue_length(self) -> int:
+        """Return how many applications wait for a worker."""
+        ...
+
+
+class ApplicationSets(Protocol):
+    """
+    The ApplicationSets as they were last seen, from memory.
+
+    Called by the dashboard for every view, and by webhooks.
+    """
+
+    def sets(self) -> tuple[Manifest, ...]:
+        """Return all sets with their status."""
+        ...
+
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        """Poll the repositories with these URLs that generators read, now; return how many sets read one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport:
+    """
+    What a process measured since its start: its metrics as a text of Prometheus, and the costs of Applications.
+
+    ``name`` is its number; one that does not answer has neither, and ``is_up`` is False.
+    """
+
+    name: str
+    metrics: str = ""
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    is_up: bool = True
+
+
+OtherProcesses = Callable[[], tuple[ProcessReport, ...]]
+"""Return what the other processes report now, in at most some seconds; called for each page of metrics and costs."""
+
+
+def no_others() -> tuple[ProcessReport, ...]:
+    """Return nothing: this process is the only one."""
+    return ()

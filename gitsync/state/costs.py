@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitsync.ports import BOUNDS, Cost, Distribution, Reconcile, ReconcileSink, Spent
+from gitsync.ports import BOUNDS, Cost, Distribution, EndedReconcile, ReconcileSink, Spent
 from gitsync.runtime.work_costs import RequestCount
 
 QUEUE = "queue"
@@ -26,7 +26,7 @@ class Costs:
         self._costs: dict[str, Cost] = {}
         self._stages: dict[str, Distribution] = {}
 
-    def add(self, done: Reconcile) -> None:
+    def add(self, done: EndedReconcile) -> None:
         """Add a reconcile, and pass it on."""
         stages: dict[str, Spent] = {}
         for stage, began, ended, cpu in done.intervals:
@@ -36,7 +36,7 @@ class Costs:
         if self._sink is not None:
             self._sink.add(done)
 
-    def _add(self, done: Reconcile, stages: Mapping[str, Spent]) -> None:
+    def _add(self, done: EndedReconcile, stages: Mapping[str, Spent]) -> None:
         before = self._costs.get(done.application, Cost())
         spent = {name: before.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
         full, partial = before.full + (not done.is_partial), before.partial + done.is_partial

@@ -28,7 +28,7 @@ from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Ports, Reconcile
+from gitsync.ports import EndedReconcile, Ports
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.state.declarations import branch_of
 from gitsync.state.state import State
@@ -128,7 +128,7 @@ class Pipeline:
                 if after is not None:
                     self._settled[uid] = after
                     key = before.planned.app.key
-                    self._state.costs.add(Reconcile(key, now, timer.intervals(), is_partial=True))
+                    self._state.costs.add(EndedReconcile(key, now, timer.intervals(), is_partial=True))
                     return None
         return self.sync(manifest)
 

@@ -243,6 +243,6 @@ def test_a_change_during_the_first_reconcile_is_not_missed(world: World, monkeyp
             seen.append(str(ref))
         return found
 
-    monkeypatch.setattr("gitsync.sync.reconciler.observe", observed)
+    monkeypatch.setattr("gitsync.sync.evaluate.observe", observed)
     world.start()
     until(lambda: bool(seen) and (world.get("ConfigMap", "a") or {})["data"] == {"x": "1"}, 10, world.status)

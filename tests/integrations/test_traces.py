@@ -13,7 +13,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.integrations.traces import TraceExporter, document
-from gitsync.ports import Reconcile
+from gitsync.ports import EndedReconcile
 from gitsync.runtime.work_costs import Interval
 from tests.http_service import serve_http
 
@@ -21,8 +21,8 @@ BEGAN = datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC)
 STAGES = (Interval("read", 0.0, 0.25, 0.125), Interval("plan", 0.25, 1.0, 0.5))
 
 
-def reconcile(error: str = "") -> Reconcile:
-    return Reconcile("gitsync/shop", BEGAN, STAGES, phase="Synced", revision="c" * 40, error=error)
+def reconcile(error: str = "") -> EndedReconcile:
+    return EndedReconcile("gitsync/shop", BEGAN, STAGES, phase="Synced", revision="c" * 40, error=error)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def test_traces_do_not_grow_while_no_collector_answers() -> None:
     with collector() as (url, got):
         exporter = TraceExporter(url)
         for number in range(5000):
-            exporter.add(Reconcile(f"gitsync/{number}", BEGAN, ()))
+            exporter.add(EndedReconcile(f"gitsync/{number}", BEGAN, ()))
         exporter.flush()
     sent = [span for message in got for span in spans(message)]
     assert len(sent) == 4096

@@ -12,7 +12,7 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.health import Health
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import KubernetesEvent, Reconcile
+from gitsync.ports import EndedReconcile, KubernetesEvent
 from gitsync.runtime.work_costs import Interval
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, resource, stored_set
@@ -201,8 +201,10 @@ def test_states_are_the_names_of_the_custom_resource(site: Open) -> None:
 def test_costs_are_listed_by_cpu_time_with_their_stages(site: Open) -> None:
     opened = site([application("a"), application("b", resources=[resource("x")])])
     stages = (Interval("source", 0.0, 0.25, 0.125), Interval("plan", 0.25, 2.25, 1.0))
-    opened.engine.view.costs.add(Reconcile("gitsync/b", NOW, stages))
-    opened.engine.view.costs.add(Reconcile("gitsync/b", NOW, (Interval("changed", 0.0, 0.5, 0.5),), is_partial=True))
+    opened.engine.view.costs.add(EndedReconcile("gitsync/b", NOW, stages))
+    opened.engine.view.costs.add(
+        EndedReconcile("gitsync/b", NOW, (Interval("changed", 0.0, 0.5, 0.5),), is_partial=True)
+    )
     opened.engine.view.costs.requests_of("gitsync/b").increment()
     answer = get(opened, f"{V1}/costs?limit=1")
     (item,) = answer["items"]

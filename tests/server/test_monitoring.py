@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.cluster import client as requests
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
-from gitsync.ports import ProcessReport, Reconcile
+from gitsync.ports import EndedReconcile, ProcessReport
 from gitsync.runtime.work_costs import Interval
 from gitsync.server.metrics.processes import with_others
 from gitsync.source import remote as git_requests
@@ -42,7 +42,7 @@ def labels(site: Open) -> dict[str, set[str]]:
     opened.engine.records.save(
         SyncRecord("gitsync/a", Commit("c"), "commit", NOW, 300, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
     )
-    opened.engine.view.costs.add(Reconcile("gitsync/shop", NOW, (Interval("plan", 0.0, 0.02, 0.01),)))
+    opened.engine.view.costs.add(EndedReconcile("gitsync/shop", NOW, (Interval("plan", 0.0, 0.02, 0.01),)))
     opened.engine.view.costs.waited(0.5)
     with git_requests.counted("https://git.example.com/shop.git", ["fetch"]):
         pass

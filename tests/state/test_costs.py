@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gitsync.ports import Cost, Reconcile, Spent
+from gitsync.ports import Cost, EndedReconcile, Spent
 from gitsync.runtime.work_costs import Interval
 from gitsync.state.costs import QUEUE, Costs
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def reconcile(*stages: tuple[str, float, float], is_partial: bool = False) -> Reconcile:
+def reconcile(*stages: tuple[str, float, float], is_partial: bool = False) -> EndedReconcile:
     """Return a reconcile of stages with their seconds and CPU seconds."""
     intervals = tuple(Interval(stage, 1.0, 1.0 + seconds, cpu) for stage, seconds, cpu in stages)
-    return Reconcile("gitsync/a", NOW, intervals, is_partial=is_partial)
+    return EndedReconcile("gitsync/a", NOW, intervals, is_partial=is_partial)
 
 
 def test_reconciles_are_added_up_by_application() -> None:

@@ -16,7 +16,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Reconcile
+from gitsync.ports import EndedReconcile
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.observe import Observation
@@ -143,12 +143,12 @@ class Report:
         if seconds is not None:
             self.requeue_after = seconds if self.requeue_after is None else min(self.requeue_after, seconds)
 
-    def ended(self) -> Reconcile:
+    def ended(self) -> EndedReconcile:
         """Return what this reconcile took, and what it reports."""
         phase, revision = self.outcome.phase.value, self.commit.id if self.commit is not None else ""
         error = str(self.error) if self.error is not None else ""
         intervals = self.timer.intervals()
-        return Reconcile(self.app.key, self.now, intervals, phase=phase, revision=revision, error=error)
+        return EndedReconcile(self.app.key, self.now, intervals, phase=phase, revision=revision, error=error)
 
     def fail(self, error: GitsyncError) -> None:
         """Record the error that ended this reconcile."""
