@@ -5,7 +5,8 @@ The errors that cross a package's boundary.
     ├── TransientError          the world may be better in a moment: requeue with backoff
     │   ├── SourceUnavailable     the Git server does not answer
     │   │   ├── SourceDenied          the Git server, or its host key, was not accepted: correct the credentials
-    │   │   └── SourceThrottled       the Git server limits the rate of requests
+    │   │   ├── SourceThrottled       the Git server limits the rate of requests
+    │   │   └── FileNotFetched        a large file that the mirror lacks has to be fetched
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
     │   │   └── GroupUnavailable      the aggregated API server of one group does not answer
     │   ├── Conflict              another writer was first: read and plan again
@@ -84,6 +85,19 @@ class SourceDenied(SourceUnavailable):
 
 class SourceThrottled(SourceUnavailable):
     """The Git server limits the rate of requests."""
+
+
+class FileNotFetched(SourceUnavailable):
+    """
+    A build reads a large file that the first fetch left out.
+
+    ``git_dir`` is the mirror that lacks it, and ``id`` its object id, by which a part with credentials fetches it.
+    """
+
+    def __init__(self, message: str, *, location: str = "", object: str = "", hint: str = "") -> None:
+        super().__init__(message, location=location, object=object, hint=hint)
+        self.git_dir = ""
+        self.id = ""
 
 
 class ClusterUnavailable(TransientError):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gitsync.errors import FileNotFetched
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
+
+FetchFile = Callable[[str], None]
+"""Fetch a file of a repository by its object id; raise SourceUnavailable where that fails."""
 
 CREDENTIALS_SECRET = "the Secret of spec.source.credentials"
 """How errors of a source name the Secret with the credentials; the engine knows its name."""
@@ -49,6 +53,7 @@ class RemoteBase:
     commit: str
     tree: Tree
     git_dir: str
+    fetch_file: FetchFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class Snapshot:
     """
     The files of one commit. ``warnings`` are things left out on purpose, such as submodules.
 
-    ``remotes`` are folders in other repositories; the tree has their files too.
+    ``remotes`` are folders in other repositories; the tree has their files too. ``fetch_file`` fetches a large file
+    that a reader of ``git_dir`` without credentials lacks; the tree does so by itself.
     """
 
     commit: Commit
@@ -64,6 +70,16 @@ class Snapshot:
     git_dir: str
     warnings: tuple[str, ...] = ()
     remotes: tuple[RemoteBase, ...] = ()
+    fetch_file: FetchFile | None = None
+
+    def fetch(self, missing: FileNotFetched) -> bool:
+        """Fetch a file into the mirror that lacks it; return False where that one belongs to no part of this."""
+        parts: tuple[Snapshot | RemoteBase, ...] = (self, *self.remotes)
+        for part in parts:
+            if part.git_dir == missing.git_dir and part.fetch_file is not None:
+                part.fetch_file(missing.id)
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)

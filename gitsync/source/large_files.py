@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed
-from gitsync.source.left_out import left_out, manifests, requested
+from gitsync.source.left_out import left_out, manifests
 from gitsync.source.mirror import Mirror
 from gitsync.source.snapshot import GitTree
 from gitsync.source.validation import clean_path
@@ -17,14 +17,20 @@ from gitsync.source.validation import clean_path
 def fetch_manifests(
     mirror: Mirror, source: GitSource, credentials: Credentials, commit: str, max_age: float = 0.0
 ) -> None:
-    """Fetch the manifests below a source's path, and where a build has requested a file, all others of the commit."""
+    """Fetch the manifests below a source's path."""
     if not left_out(mirror.path):
         return
-    files = requested(mirror.path)
     tree = GitTree(mirror.path, commit, reader=mirror.objects)
-    below = tree.below("" if files else clean_path(source.path))
-    files |= manifests((path, entry.id) for path, entry in below)
+    below = tree.below(clean_path(source.path))
+    files = manifests((path, entry.id) for path, entry in below)
     mirror.fetch_files(files, source.revision, commit, credentials, max_age)
+
+
+def fetch_requested(mirror: Mirror, source: GitSource, credentials: Credentials, commit: str, id: str) -> None:
+    """Fetch a file that a build reads, with all manifests of the commit: the build is about to read others of them."""
+    tree = GitTree(mirror.path, commit, reader=mirror.objects)
+    files = manifests((path, entry.id) for path, entry in tree.below(""))
+    mirror.fetch_files(files | {id}, source.revision, commit, credentials)
 
 
 def fetch_changed(

@@ -15,7 +15,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.tree import Entry
 from gitsync.source.git import environment
 from gitsync.source.git_objects import TreeEntry, TreeObject, parse_commit
-from gitsync.source.left_out import request
+from gitsync.source.left_out import left_out, not_fetched
 
 AUTHORIZED = "gitsync-readers"
 """Marker file: the credentials that the Git server has accepted."""
@@ -108,13 +108,15 @@ class ObjectReader:
                 return None
 
     def blob(self, id: str, limit: int) -> bytes:
-        """Return the content of a file; raise TooLarge past the limit, SourceUnavailable when it cannot be read."""
+        """
+        Return the content of a file.
+
+        Raise TooLarge past the limit, FileNotFetched when it was left out, SourceUnavailable when it cannot be read.
+        """
         with self._lock:
             content = self._find(id, b"blob", limit)
-        if content is None and request(self.git_dir, id):
-            raise SourceUnavailable(
-                "the file is large and was not fetched yet", hint="it is fetched by the next attempt"
-            )
+        if content is None and id in left_out(self.git_dir):
+            raise not_fetched(self.git_dir, id)
         if content is None:
             raise self._corrupt("the object of this file is damaged or missing in the mirror")
         return content

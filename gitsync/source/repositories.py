@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,7 +19,7 @@ from gitsync.objects.urls import repository_key
 from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
-from gitsync.source.large_files import fetch_changed, fetch_manifests
+from gitsync.source.large_files import fetch_changed, fetch_manifests, fetch_requested
 from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.quarantine import remove_all_leftovers
@@ -75,13 +76,14 @@ class Repositories:
         """Return the files of a commit, fetched if need be; see the port."""
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials, max_age)
-        tree = GitTree(mirror.path, commit, self._transport.limits, mirror.objects)
+        fetch_file = partial(fetch_requested, mirror, source, credentials, commit)
+        tree = GitTree(mirror.path, commit, self._transport.limits, mirror.objects, fetch_file)
         path = clean_path(source.path)
         tree.check_size(path)
         fetch_manifests(mirror, source, credentials, commit, max_age)
         warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
         metered = MeteredTree(tree, self._transport.limits.read_bytes)
-        return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings)
+        return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings, fetch_file=fetch_file)
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
         """Fetch a commit into the mirror unless it is there; see the port."""

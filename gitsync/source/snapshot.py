@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry, Tree
 from gitsync.source.file_rules import FILE_MIB, reject_pointer
 from gitsync.source.git_objects import TreeEntry, TreeObject
@@ -36,14 +36,22 @@ class GitTree:
     The files of one commit, as ``gitsync.objects.tree.Tree``.
 
     Folders are listed and files read on demand, through a reader that all trees of a repository may share; without
-    one, the tree has its own. Links are never followed and submodules never entered. Safe for use from several threads.
+    one, the tree has its own. A file that the mirror lacks is fetched by ``fetch_file`` from its id; without it,
+    reading one raises FileNotFetched. Links are never followed and submodules never entered. Safe for use from several
+    threads.
     """
 
     def __init__(
-        self, git_dir: str | Path, commit: str, limits: Limits | None = None, reader: ObjectReader | None = None
+        self,
+        git_dir: str | Path,
+        commit: str,
+        limits: Limits | None = None,
+        reader: ObjectReader | None = None,
+        fetch_file: Callable[[str], None] | None = None,
     ) -> None:
         self._limits = limits or Limits()
         self._reader = reader or ObjectReader(git_dir)
+        self._fetch_file = fetch_file
         self._root = TreeEntry(Entry.FOLDER, self._reader.commit(commit).tree)
         self._last_folder: tuple[str | None, TreeObject] = (None, _EMPTY)
 
@@ -69,7 +77,7 @@ class GitTree:
         if file.kind is Entry.SUBMODULE:
             raise InvalidInput("is a submodule, and submodules are not followed", location=path)
         try:
-            content = self._reader.blob(file.id, self._limits.file_bytes)
+            content = self._content(file.id)
         except TooLarge as error:
             raise InvalidInput(
                 f"the file is too large: {error.size} bytes, the limit is {self._limits.file_bytes}",
@@ -77,10 +85,20 @@ class GitTree:
                 hint="split it, keep it out of the application, or raise GITSYNC_FILE_MIB",
             ) from error
         except SourceUnavailable as error:
-            raise SourceUnavailable(error.message, location=path, hint=error.hint) from error
+            error.location = error.location or path
+            raise
         if file.kind is Entry.FILE:  # the target of a link is not content that could be applied
             reject_pointer(content, path)
         return content
+
+    def _content(self, id: str) -> bytes:
+        try:
+            return self._reader.blob(id, self._limits.file_bytes)
+        except FileNotFetched:
+            if self._fetch_file is None:
+                raise
+            self._fetch_file(id)
+        return self._reader.blob(id, self._limits.file_bytes)
 
     def check_size(self, path: str) -> None:
         """Raise InvalidInput when there are more files, or more folders, at or below the path than the limit allows."""

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, Final
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
@@ -20,6 +20,9 @@ _log = logging.getLogger(__name__)
 
 _CURE: Final = "divide the application, or raise the limit"
 _IDLE_SECONDS: Final = 300.0
+# Large files that one render may have fetched beside manifests, which come together with the first of them. The next
+# attempt continues from there.
+_FETCHES: Final = 50
 
 
 class RenderPool:
@@ -80,13 +83,18 @@ class RenderPool:
             ],
             **more,
         }
-        answer = self._ask(request)
-        if answer.get("trace"):
-            _log.error("rendering %s failed: %s", path, answer["trace"])
-        if "limit" in answer:
-            raise self._too_large()
-        if "error" in answer:
-            raise protocol.to_error(answer["error"])
+        for is_last in (*(False,) * _FETCHES, True):
+            answer = self._ask(request)
+            if answer.get("trace"):
+                _log.error("rendering %s failed: %s", path, answer["trace"])
+            if "limit" in answer:
+                raise self._too_large()
+            if "error" not in answer:
+                break
+            error = protocol.to_error(answer["error"])
+            # a process has neither credentials nor the right to write: what it lacks is fetched here
+            if is_last or not isinstance(error, FileNotFetched) or not snapshot.fetch(error):
+                raise error
         return answer
 
     def _too_large(self) -> InvalidInput:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
+from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
@@ -24,7 +24,9 @@ LENGTH_BYTES: Final = 4
 MAX_FRAME: Final = 64 << 20
 OUT_OF_MEMORY: Final = 77
 """The exit code of a process that reached its limit of memory outside a render."""
-_ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, EmptyRender, RemoteNeeded, SourceUnavailable)}
+_ERRORS: Final = {
+    kind.__name__: kind for kind in (InvalidInput, EmptyRender, RemoteNeeded, SourceUnavailable, FileNotFetched)
+}
 
 
 def frame(message: dict[str, Any]) -> bytes:
@@ -145,6 +147,8 @@ def of_error(error: GitsyncError) -> dict[str, str]:
     parts = {"message": error.message, "location": error.location, "object": error.object, "hint": error.hint}
     if isinstance(error, RemoteNeeded):
         parts["reference"] = error.reference
+    if isinstance(error, FileNotFetched):
+        parts |= {"git_dir": error.git_dir, "id": error.id}
     return {
         "kind": kind if kind in _ERRORS else InvalidInput.__name__,
         **{name: part.encode("utf-8", "backslashreplace").decode() for name, part in parts.items()},
@@ -157,6 +161,9 @@ def to_error(message: dict[str, str]) -> GitsyncError:
     error = kind(message["message"], location=message["location"], object=message["object"], hint=message["hint"])
     if isinstance(error, RemoteNeeded):
         error.reference = message["reference"]
+    if isinstance(error, FileNotFetched):
+        error.git_dir = message["git_dir"]
+        error.id = message["id"]
     return error
 
 

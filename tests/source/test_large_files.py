@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.errors import FileNotFetched, InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Revision, Snapshot
 from gitsync.source import git as git_runner
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import GitTree, Limits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git, ssh_key
 
@@ -110,13 +110,51 @@ def test_a_large_manifest_is_fetched_before_its_build_without_its_history(
     assert server.packs == packs
 
 
-def test_a_file_that_a_build_reads_is_fetched_by_the_next_attempt(
+def test_a_file_outside_the_path_is_fetched_when_it_is_read(
     server: GitServer, repo: GitRepo, source: Repositories
 ) -> None:
-    branch = app_in(server)
-    with pytest.raises(SourceUnavailable, match=r"images/large\.bin: the file is large and was not fetched yet"):
-        newest(source, branch).tree.read("images/large.bin")
-    assert newest(source, branch).tree.read("images/large.bin") == LARGE
+    repo.commit({"base/crds.yaml": MANIFEST, "base/other.json": MANIFEST[:-1]})
+    tree = newest(source, app_in(server)).tree
+    packs = server.packs
+    assert tree.read("base/crds.yaml") == MANIFEST.encode()
+    assert tree.read("base/other.json") == MANIFEST[:-1].encode()  # manifests come together
+    assert server.packs == packs + 1
+    assert tree.read("images/large.bin") == LARGE
+
+
+def test_a_file_that_the_server_does_not_send_is_no_damage(
+    tmp_path: Path, server: GitServer, repo: GitRepo, source: Repositories
+) -> None:
+    tree = newest(source, app_in(server)).tree
+    server.failures = {" fetch": 503}
+    with pytest.raises(SourceUnavailable, match="503"):
+        tree.read("images/large.bin")
+    assert not (mirror_of(tmp_path) / "gitsync-damaged").exists()
+    server.failures = {}
+    assert tree.read("images/large.bin") == LARGE
+
+
+def test_a_reader_without_credentials_reports_what_it_lacks(
+    tmp_path: Path, server: GitServer, repo: GitRepo, source: Repositories
+) -> None:
+    snapshot = newest(source, app_in(server))
+    with pytest.raises(FileNotFetched, match=r"images/large\.bin: the file is large") as caught:
+        GitTree(snapshot.git_dir, snapshot.commit.id).read("images/large.bin")
+    assert caught.value.git_dir == str(mirror_of(tmp_path))
+    assert snapshot.fetch(caught.value)
+    assert GitTree(snapshot.git_dir, snapshot.commit.id).read("images/large.bin") == LARGE
+
+
+def test_a_list_of_files_that_cannot_be_read_is_no_damage(
+    tmp_path: Path, server: GitServer, repo: GitRepo, source: Repositories
+) -> None:
+    snapshot = newest(source, app_in(server))
+    listed = mirror_of(tmp_path) / "gitsync-left-out"
+    listed.unlink()
+    listed.mkdir()  # unreadable also for root
+    with pytest.raises(SourceUnavailable, match="the mirror cannot be read: Is a directory"):
+        GitTree(snapshot.git_dir, snapshot.commit.id).read("images/large.bin")
+    assert not (mirror_of(tmp_path) / "gitsync-damaged").exists()
 
 
 def test_a_file_above_the_limit_is_refused_with_its_size(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:

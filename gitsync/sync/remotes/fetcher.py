@@ -75,7 +75,7 @@ class RemoteFetcher:
             raise _unavailable(wanted, location, error) from error
         mount = mount_path(wanted.url, commit)
         folder = f"{mount}/{wanted.path}" if wanted.path else mount
-        return RemoteBase(reference, mount, folder, commit, files.tree, files.git_dir)
+        return RemoteBase(reference, mount, folder, commit, files.tree, files.git_dir, files.fetch_file)
 
     def commit(self, wanted: RemoteReference) -> str:
         """Return the commit that a reference names now; a commit id needs no server."""
