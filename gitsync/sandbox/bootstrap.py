@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.rbac import GROUP
 
 MANAGER = "kube-apiserver"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 _RBAC = f"{GROUP}/v1"
+# Marked as by the real server, which restores these objects at its start.
 _BOOTSTRAP = {"labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
@@ -41,11 +42,12 @@ _ADDRESS = "10.0.0.1"
 _PORT = {"name": "https", "port": 6443, "protocol": "TCP"}
 
 
-def fill(cluster: Cluster) -> None:
+def fill(cluster: SandboxCluster) -> None:
     """Create what is not there yet; a second run does nothing."""
     for manifest in _manifests():
         meta = manifest["metadata"]
         group = manifest["apiVersion"].rpartition("/")[0]
+        # A user's changes of these objects survive a restart of the sandbox.
         if cluster.get(group, manifest["kind"], meta.get("namespace", ""), meta["name"]) is None:
             cluster.create(manifest, manager=MANAGER)
 
@@ -74,6 +76,7 @@ def _manifests() -> list[Manifest]:
             "metadata": {
                 "name": "kubernetes",
                 "namespace": "default",
+                # The slice below is written beside it, not mirrored from it.
                 "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
             },
             "subsets": [{"addresses": [{"ip": _ADDRESS}], "ports": [_PORT]}],
@@ -96,6 +99,7 @@ def _manifests() -> list[Manifest]:
 def _roles() -> list[Manifest]:
     view = [_rule(group, resources, _READ) for group, resources in _WORKLOADS]
     edit = [_rule(group, resources, [*_READ, *_WRITE]) for group, resources in _WORKLOADS]
+    # Secrets are left out of view: a Secret may hold the token of another account.
     edit.append(_rule("", ["secrets"], [*_READ, *_WRITE]))
     admin = [*edit, _rule(GROUP, ["rolebindings", "roles"], [*_READ, *_WRITE])]
     discovery = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz"]

@@ -10,10 +10,11 @@ from typing import Protocol
 
 from gitsync.kube.times import timestamp
 
+# Seconds of timers in one turn of the loop.
 _SLICE = 0.005
 
 
-class Scheduler(Protocol):
+class LoopTimers(Protocol):
     """The part of an asyncio loop that the clock uses."""
 
     def time(self) -> float:
@@ -26,21 +27,21 @@ class Scheduler(Protocol):
 
 
 class Handle(Protocol):
-    """A callback that can be called off."""
+    """A scheduled callback that can be cancelled."""
 
     def cancel(self) -> None:
-        """Call it off."""
+        """Cancel the callback."""
         ...
 
 
-class Clock:
+class SandboxClock:
     """
     Sandbox time is ``epoch + (real - started) * speed``; timers run in order of their sandbox time.
 
     Setting the clock forward runs at once what has become due.
     """
 
-    def __init__(self, scheduler: Scheduler, epoch: float) -> None:
+    def __init__(self, scheduler: LoopTimers, epoch: float) -> None:
         self._scheduler = scheduler
         self._epoch = epoch
         self._started = scheduler.time()
@@ -61,6 +62,7 @@ class Clock:
 
     def timestamp(self) -> str:
         """Return the time as RFC 3339 with seconds and ``Z``."""
+        # Every write stamps its object; formatting once a second is enough.
         second = int(self.now())
         if self._stamp[0] != second:
             text = timestamp(second)
@@ -78,6 +80,7 @@ class Clock:
     def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
         """Run the action after ``seconds`` sandbox seconds; return a function that cancels it."""
         due = self.now() + max(0.0, seconds)
+        # Cancelling empties the list: removing from the middle of a heap would cost a search.
         cell = [action]
         heapq.heappush(self._timers, (due, next(self._order), cell))
         if self._timers[0][2] is cell:
@@ -103,6 +106,7 @@ class Clock:
         self._wakeup = None
         end = perf_counter() + _SLICE
         try:
+            # The loop's clock may be a little early; such a timer would only be set again.
             while self._timers and self._timers[0][0] <= self.now() + 1e-4 and perf_counter() < end:
                 cell = heapq.heappop(self._timers)[2]
                 for action in cell:

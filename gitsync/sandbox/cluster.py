@@ -1,7 +1,7 @@
 """
 The cluster: store, registry, pipeline and clock put together.
 
-It is what the HTTP side asks, and the Api of the sandbox's own controllers.
+HTTP handlers call it, and the sandbox's own controllers use it as their ControllerClient.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from gitsync.merge.values import merge_patch
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox import errors, kinds
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.controllers.client import Admission, EventHandler, Strategy
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
 from gitsync.sandbox.rbac import Authorizer
+from gitsync.sandbox.registry.contract import Admission, EventHandler, RequestContext, Strategy
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.delete import DeleteOptions, Deleter
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Address, Registry, Resource, builtin_resource
+from gitsync.sandbox.registry.resources import Address, Registry, ServedResource, builtin_resource
 from gitsync.sandbox.registry.scale import ScalePaths, with_replicas
-from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.registry.write import WritePipeline, WriteRules
-from gitsync.sandbox.storage.store import Event, Store
-from gitsync.sandbox.users import MASTERS, User
+from gitsync.sandbox.storage import ObjectStore, StoreEvent
+from gitsync.sandbox.users import MASTERS, ApiUser
 
-_SYSTEM = User("system:apiserver", (MASTERS,))
+_SYSTEM = ApiUser("system:apiserver", (MASTERS,))
 
 
-class Cluster:
+class SandboxCluster:
     """One cluster in memory; everything is called from one thread."""
 
-    def __init__(self, store: Store, clock: Clock, admission: Callable[[Cluster], Admission]) -> None:
+    def __init__(
+        self, store: ObjectStore, clock: SandboxClock, admission: Callable[[SandboxCluster], Admission]
+    ) -> None:
         self.store = store
         self.clock = clock
         self.registry = Registry()
-        for given in resources():
-            self.registry.add(builtin_resource(given))
+        for built_in in resources():
+            self.registry.add(builtin_resource(built_in))
         self.authorizer = Authorizer(self._bindings, self.get)
         self.admission = admission(self)
         self.writer = WritePipeline(
@@ -51,10 +52,10 @@ class Cluster:
             random.Random(uuid.uuid4().int),
         )
         self.deleter = Deleter(store, clock, self.admission)
-        self.scale_paths: Callable[[Resource], ScalePaths | None] = lambda resource: None
+        self.scale_paths: Callable[[ServedResource], ScalePaths | None] = lambda resource: None
         """Where a custom resource keeps its scale; the definitions know."""
 
-    def strategy(self, resource: Resource) -> Strategy:
+    def strategy(self, resource: ServedResource) -> Strategy:
         """Return what the resource's kind contributes to a write."""
         defined = self.registry.strategy(resource)
         return defined or kinds.strategy_for(resource.group, resource.version, resource.kind)
@@ -75,6 +76,7 @@ class Cluster:
         resource = self.registry.preferred(group, kind)
         if resource is None:
             return
+        # A copy: callers write while they iterate.
         for stored in list(self.store.collection(resource.storage).select(namespace)):
             if labels:
                 have = stored.obj["metadata"].get("labels") or {}
@@ -105,6 +107,7 @@ class Cluster:
             return self.writer.scale(resource, live, self._with_replicas(resource, live, replicas), ctx)
         if "resourceVersion" not in manifest["metadata"]:
             live = self._live(resource, namespace, name)
+            # Some kinds refuse an update without one; controllers that read before have it anyway.
             version = live["metadata"]["resourceVersion"]
             manifest = {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}}
         return self.writer.update(Address(resource, namespace, name, subresource), manifest, ctx)
@@ -135,6 +138,7 @@ class Cluster:
             address = Address(self._resource(ref.group, ref.kind), ref.namespace, ref.name)
             self.deleter.delete(address, options, self._context(""))
         except ApiError as error:
+            # Gone is what the caller wanted; a uid that differs is a 409 and is raised.
             if error.code != 404:
                 raise
 
@@ -146,13 +150,13 @@ class Cluster:
 
     def resource(self, group: str, kind: str) -> tuple[str, bool] | None:
         """Return the plural name of a kind and whether it is namespaced; None when no such kind is served."""
-        found = self.registry.preferred(group, kind)
-        return None if found is None else (found.plural, found.namespaced)
+        served = self.registry.preferred(group, kind)
+        return None if served is None else (served.plural, served.namespaced)
 
     def subscribe(self, handler: EventHandler) -> None:
         """Call the handler after each commit, in order."""
 
-        def tell(resource: str, event: Event) -> None:
+        def tell(resource: str, event: StoreEvent) -> None:
             old = event.old.obj if event.old is not None else None
             if event.new is None:
                 handler("DELETED", event.last.obj, old)
@@ -163,7 +167,7 @@ class Cluster:
 
     # subresources that both sides use
 
-    def finalize(self, resource: Resource, name: str, body: Manifest, ctx: Context) -> Manifest:
+    def finalize(self, resource: ServedResource, name: str, body: Manifest, ctx: RequestContext) -> Manifest:
         """Take ``spec.finalizers`` of a Namespace; the last one gone, a terminating namespace goes."""
         return self.writer.update(Address(resource, "", name, "finalize"), body, ctx)
 
@@ -172,6 +176,7 @@ class Cluster:
         meta = pod["metadata"]
         resource = self._resource("", "Pod")
         live = self._live(resource, meta["namespace"], meta["name"])
+        # Without the write pipeline: a binding is not an update by the user, and owns no fields.
         changed = {**live, "metadata": dict(live["metadata"])}
         for member in ("spec", "status"):
             if member in pod:
@@ -182,23 +187,23 @@ class Cluster:
 
     # helpers
 
-    def _with_replicas(self, resource: Resource, live: Manifest, replicas: int) -> Manifest:
+    def _with_replicas(self, resource: ServedResource, live: Manifest, replicas: int) -> Manifest:
         paths = self.scale_paths(resource)
         return with_replicas(live, replicas, paths[0] if paths else "spec.replicas")
 
     def _bindings(self, kind: str, namespace: str) -> Iterator[Manifest]:
         return self.list(RBAC_GROUP, kind, namespace)
 
-    def _context(self, manager: str) -> Context:
-        return Context(_SYSTEM, manager)
+    def _context(self, manager: str) -> RequestContext:
+        return RequestContext(_SYSTEM, manager)
 
-    def _resource(self, group: str, kind: str) -> Resource:
-        found = self.registry.preferred(group, kind)
-        if found is None:
+    def _resource(self, group: str, kind: str) -> ServedResource:
+        served = self.registry.preferred(group, kind)
+        if served is None:
             raise errors.no_such_resource()
-        return found
+        return served
 
-    def _target(self, manifest: Manifest) -> tuple[Resource, str, str]:
+    def _target(self, manifest: Manifest) -> tuple[ServedResource, str, str]:
         group = group_of(manifest["apiVersion"])
         version = manifest["apiVersion"].rpartition("/")[2]
         resource = self.registry.of_kind(group, version, manifest["kind"])
@@ -208,7 +213,7 @@ class Cluster:
         namespace = (meta.get("namespace") or "default") if resource.namespaced else ""
         return resource, namespace, meta.get("name", "")
 
-    def _live(self, resource: Resource, namespace: str, name: str) -> Manifest:
+    def _live(self, resource: ServedResource, namespace: str, name: str) -> Manifest:
         live = self.writer.current(resource, namespace, name)
         if live is None:
             raise errors.not_found(resource.plural, resource.group, name)

@@ -1,10 +1,54 @@
-"""Errors that all kinds share, with the messages of the API server."""
+"""Refusals of the API server as a Status, with its messages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
-from gitsync.sandbox.registry.status import ApiError, Cause
+
+@dataclass(frozen=True, slots=True)
+class StatusCause:
+    """One cause in ``details.causes``: ``reason`` such as FieldValueInvalid, the field's path, the text."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the cause as the dict of ``details.causes`` in a Status."""
+        members = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {key: value for key, value in members.items() if value}
+
+
+@dataclass(eq=False)
+class ApiError(Exception):
+    """
+    Refuse a request with an HTTP code and a Status body.
+
+    ``details`` holds name, group, kind (the resource), uid and causes as the API server spells them.
+    """
+
+    code: int
+    reason: str
+    message: str
+    details: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def to_status(self) -> dict[str, Any]:
+        """Return the Status body."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
 
 
 class Empty(dict[str, Any]):
@@ -74,9 +118,10 @@ def conflict(plural: str, group: str, name: str, why: str) -> ApiError:
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiError:
+def invalid(kind: str, group: str, name: str, causes: list[StatusCause]) -> ApiError:
     """Return the 422 with its causes; several are listed in brackets."""
     group = "" if (kind, group) == ("Event", "events.k8s.io") else group  # both kinds share one strategy
+    # Equal causes appear once in the message, each in the details (utilerrors.NewAggregate).
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return ApiError(
@@ -87,14 +132,14 @@ def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiError:
     )
 
 
-def invalid_options(kind: str, causes: list[Cause]) -> ApiError:
+def invalid_options(kind: str, causes: list[StatusCause]) -> ApiError:
     """Return the 422 for options such as ``CreateOptions`` or ``DeleteOptions``."""
     return invalid(kind, "meta.k8s.io", "", causes)
 
 
 def invalid_patch(value: str, why: str) -> ApiError:
     """Return the 422 for a patch whose result cannot be decoded: no kind, no name, cause ``patch``."""
-    cause = Cause("FieldValueInvalid", f"Invalid value: {value}: {why}", "patch")
+    cause = StatusCause("FieldValueInvalid", f"Invalid value: {value}: {why}", "patch")
     return ApiError(422, "Invalid", f' "" is invalid: patch: {cause.message}', {"causes": [cause.to_dict()]})
 
 
@@ -124,7 +169,7 @@ def too_large_resource_version(wanted: int, current: int) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """Return a 410: what the client wants to go on from is no longer kept."""
+    """Return the 410 for a revision that is no longer kept."""
     return ApiError(410, "Expired", message)
 
 
@@ -156,20 +201,24 @@ def strict(kind: str, version: str, problems: list[str]) -> ApiError:
     )
 
 
-def immutable_uid(value: str) -> Cause:
+def immutable_uid(value: str) -> StatusCause:
     """Return the cause for a uid that is not the object's."""
-    return Cause("FieldValueInvalid", f'Invalid value: "{value}": field is immutable', "metadata.uid")
+    return StatusCause("FieldValueInvalid", f'Invalid value: "{value}": field is immutable', "metadata.uid")
 
 
 def needs_resource_version(plural: str, group: str, name: str) -> ApiError:
     """Return the 422 for an update that must say which version it replaces."""
-    cause = Cause("FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion")
+    cause = StatusCause(
+        "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+    )
     return invalid(plural, group, name, [cause])
 
 
 def renamed(error: ApiError, kind: str, group: str, name: str) -> ApiError:
     """Return a 422 again with the object that an allocator could not name."""
-    causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in error.details["causes"]]
+    causes = [
+        StatusCause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in error.details["causes"]
+    ]
     return invalid(kind, group, name, causes)
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from gitsync.sandbox.errors import MODIFIED, conflict
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import MODIFIED, ApiError, conflict
 
 
 class FaultKind(Enum):
@@ -32,7 +31,7 @@ class FaultKind(Enum):
     DROP_WATCH = "drop-watch"
     """The watch is cut after ``seconds``."""
     HALF_OPEN_WATCH = "half-open-watch"
-    """The watch stays open after ``seconds`` but tells nothing more."""
+    """The watch stays open after ``seconds`` but sends nothing more."""
     EXPIRE_WATCH = "expire-watch"
     """The watch ends after ``seconds`` with 410 Expired."""
     STALE_READ = "stale-read"
@@ -46,7 +45,7 @@ WATCH_KINDS = frozenset({FaultKind.DROP_WATCH, FaultKind.HALF_OPEN_WATCH, FaultK
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """
     One fault and the requests it applies to; an empty attribute matches all.
 
@@ -69,7 +68,7 @@ class Fault:
     code: int = 500
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Fault:
+    def of(cls, values: Mapping[str, Any]) -> InjectedFault:
         """Read a fault from JSON; raise ValueError that says what is wrong."""
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - known)
@@ -106,6 +105,7 @@ class Fault:
                 {"Retry-After": str(seconds)},
             )
         if self.kind is FaultKind.GROUP_UNAVAILABLE:
+            # The words of kube-aggregator's proxy.
             return ApiError(503, "ServiceUnavailable", "error trying to reach service: connection refused")
         return self.failure() if self.kind is FaultKind.ERROR else None
 
@@ -116,8 +116,8 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a request is, for faults to fit."""
+class RequestTarget:
+    """The attributes of a request that faults match."""
 
     verb: str
     resource: str
@@ -128,14 +128,14 @@ class Target:
 
 
 class _Armed:
-    """A fault and how often it fitted."""
+    """A fault and the number of requests that it matched."""
 
-    def __init__(self, fault: Fault, revision: int) -> None:
+    def __init__(self, fault: InjectedFault, revision: int) -> None:
         self.fault = fault
         self.revision = revision
         self.fitted = 0
 
-    def applies_to(self, target: Target) -> bool:
+    def applies_to(self, target: RequestTarget) -> bool:
         fault = self.fault
         fits = (
             fault.verb in ("", target.verb)
@@ -147,6 +147,7 @@ class _Armed:
         )
         if not fits:
             return False
+        # Counted even when it is not due: skip and every refer to the requests that match.
         self.fitted += 1
         is_due = (self.fitted - fault.skip) % (fault.every or 1) == 0
         return self.fitted > fault.skip and is_due and not self.spent
@@ -160,7 +161,7 @@ class _Armed:
 class ActiveFault:
     """A fault that applies to a request, and the revision when it was set."""
 
-    fault: Fault
+    fault: InjectedFault
     revision: int
 
 
@@ -170,19 +171,19 @@ class Faults:
     def __init__(self) -> None:
         self._armed: list[_Armed] = []
 
-    def add(self, fault: Fault, revision: int) -> None:
+    def add(self, fault: InjectedFault, revision: int) -> None:
         """Set a fault."""
         self._armed.append(_Armed(fault, revision))
 
     def clear(self) -> None:
-        """Take all faults back."""
+        """Remove all faults."""
         self._armed.clear()
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the faults with how many requests fitted."""
         return [{**armed.fault.to_dict(), "fitted": armed.fitted} for armed in self._armed]
 
-    def matching(self, target: Target) -> tuple[ActiveFault, ...]:
+    def matching(self, target: RequestTarget) -> tuple[ActiveFault, ...]:
         """Return the faults that apply to a request, and count it."""
         if not self._armed:
             return ()

@@ -1,15 +1,14 @@
-"""RBAC: who may do what, by the Roles and bindings in the store; and who may grant it."""
+"""Authorization: RBAC by the Roles and bindings in the store, who may grant rights, and impersonation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.errors import forbidden, path_forbidden
-from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.users import MASTERS, User
+from gitsync.sandbox.errors import ApiError, bad_request, forbidden, path_forbidden
+from gitsync.sandbox.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, ApiUser
 
 GROUP = "rbac.authorization.k8s.io"
 
@@ -17,7 +16,7 @@ Rule = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class AccessAttributes:
     """The attributes of a request to authorize: a verb on a resource, or on a non-resource path."""
 
     verb: str
@@ -41,18 +40,18 @@ class Authorizer:
         self._select = select
         self._get = get
 
-    def allowed(self, user: User, wanted: Attributes) -> bool:
+    def allowed(self, user: ApiUser, wanted: AccessAttributes) -> bool:
         """Tell whether some rule of the user allows it."""
         if MASTERS in user.groups:
             return True
         return any(_allows(rule, wanted) for rule in self.rules(user, wanted.namespace))
 
-    def require(self, user: User, wanted: Attributes) -> None:
+    def require(self, user: ApiUser, wanted: AccessAttributes) -> None:
         """Raise the 403 that says what is not allowed."""
         if not self.allowed(user, wanted):
             raise _refusal(user, wanted)
 
-    def rules(self, user: User, namespace: str) -> Iterator[Rule]:
+    def rules(self, user: ApiUser, namespace: str) -> Iterator[Rule]:
         """Yield the rules that hold for a user: those of the cluster, then those of the namespace."""
         for binding in self._select("ClusterRoleBinding", ""):
             if _names(binding, user):
@@ -62,7 +61,7 @@ class Authorizer:
                 if _names(binding, user):
                     yield from self._role_rules(binding, namespace)
 
-    def check_grant(self, user: User, plural: str, obj: Manifest, old: Manifest | None) -> None:
+    def check_grant(self, user: ApiUser, plural: str, obj: Manifest, old: Manifest | None) -> None:
         """
         Refuse a role or binding that grants more than the user holds.
 
@@ -72,9 +71,10 @@ class Authorizer:
             return
         namespace = str(at(obj, "metadata", "namespace", default=""))
         name = str(at(obj, "metadata", "name", default=""))
-        asked = Attributes("escalate", GROUP, plural, "", namespace, name)
+        asked = AccessAttributes("escalate", GROUP, plural, "", namespace, name)
         if plural in ("roles", "clusterroles"):
             granted = obj.get("rules") or []
+            # Labels of a role that grants more may be changed by anyone who may update it.
             if old is not None and old.get("rules") == obj.get("rules"):
                 return
         else:
@@ -100,14 +100,15 @@ class Authorizer:
     def _role_rules(self, binding: Manifest, namespace: str) -> Iterator[Rule]:
         role = at(binding, "roleRef", default={})
         of = "" if role.get("kind") == "ClusterRole" else namespace
-        found = self._get(GROUP, role.get("kind", ""), of, role.get("name", ""))
-        if found is not None:
-            yield from found.get("rules") or []
+        role_object = self._get(GROUP, role.get("kind", ""), of, role.get("name", ""))
+        if role_object is not None:
+            yield from role_object.get("rules") or []
 
 
-def _names(binding: Manifest, user: User) -> bool:
+def _names(binding: Manifest, user: ApiUser) -> bool:
     for subject in binding.get("subjects") or []:
-        kind, name = subject.get("kind"), subject.get("name")
+        kind = subject.get("kind")
+        name = subject.get("name")
         if kind == "User" and name == user.name:
             return True
         if kind == "Group" and name in user.groups:
@@ -119,7 +120,7 @@ def _names(binding: Manifest, user: User) -> bool:
     return False
 
 
-def _allows(rule: Rule, wanted: Attributes) -> bool:
+def _allows(rule: Rule, wanted: AccessAttributes) -> bool:
     if not _has(rule.get("verbs"), wanted.verb):
         return False
     if not wanted.resource:
@@ -127,6 +128,7 @@ def _allows(rule: Rule, wanted: Attributes) -> bool:
     if not _has(rule.get("apiGroups"), wanted.group):
         return False
     names = rule.get("resourceNames")
+    # Also a list or create, which have no name: rules with names never allow these.
     if names and wanted.name not in names:
         return False
     return _resource_matches(rule.get("resources") or [], wanted.full_resource)
@@ -146,10 +148,11 @@ def _resource_matches(patterns: list[str], resource: str) -> bool:
 def _path_matches(pattern: str, path: str) -> bool:
     if pattern == "*" or pattern == path:
         return True
+    # Only a trailing asterisk is a wildcard in paths.
     return pattern.endswith("*") and path.startswith(pattern[:-1])
 
 
-def _refusal(user: User, wanted: Attributes) -> ApiError:
+def _refusal(user: ApiUser, wanted: AccessAttributes) -> ApiError:
     if not wanted.resource:
         return path_forbidden(user.name, wanted.verb, wanted.path)
     scope = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
@@ -162,6 +165,7 @@ def _refusal(user: User, wanted: Attributes) -> ApiError:
 
 def _parts(rule: Rule) -> Iterator[Rule]:
     """Break a rule into the smallest rules, one verb on one resource or path each."""
+    # pkg/registry/rbac/validation: BreakdownRule, in its order, since the message lists the parts.
     for verb in rule.get("verbs") or []:
         for group in rule.get("apiGroups") or []:
             for resource in rule.get("resources") or []:
@@ -217,3 +221,53 @@ def _spell(rule: Rule) -> str:
             values = ", ".join(f'"{value}"' for value in rule[key])
             members.append(f"{name}:[{values}]")
     return "{" + ", ".join(members) + "}"
+
+
+_ACCOUNT = "system:serviceaccount:"
+_EXTRA = "impersonate-extra-"
+_GROUP = "authentication.k8s.io"
+
+
+def impersonated(headers: Mapping[str, str]) -> ApiUser | None:
+    """Return the user that the ``Impersonate-*`` headers ask to be, None without them."""
+    name = headers.get("impersonate-user", "")
+    groups = _groups(headers)
+    uid = headers.get("impersonate-uid", "")
+    extra = {key.removeprefix(_EXTRA): (value,) for key, value in headers.items() if key.startswith(_EXTRA)}
+    if not name:
+        if groups or uid or extra:
+            raise bad_request("requested impersonation without a user")
+        return None
+    # The anonymous user is never authenticated, impersonated or not.
+    if name == ANONYMOUS.name:
+        return ApiUser(name, tuple(dict.fromkeys((*groups, UNAUTHENTICATED))), uid, extra)
+    # apiserver/pkg/endpoints/filters/impersonation.go: a ServiceAccount gets its groups, unless some are named.
+    if _is_account(name) and not groups:
+        namespace = name.split(":")[2]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return ApiUser(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), uid, extra)
+
+
+def required_rights(headers: Mapping[str, str]) -> Iterator[AccessAttributes]:
+    """Yield the right that each header takes: the user or ServiceAccount, groups, the uid and extras."""
+    name = headers.get("impersonate-user", "")
+    if _is_account(name):
+        _, _, namespace, account = name.split(":")
+        yield AccessAttributes("impersonate", "", "serviceaccounts", namespace=namespace, name=account)
+    else:
+        yield AccessAttributes("impersonate", "", "users", name=name)
+    for group in _groups(headers):
+        yield AccessAttributes("impersonate", "", "groups", name=group)
+    if uid := headers.get("impersonate-uid", ""):
+        yield AccessAttributes("impersonate", _GROUP, "uids", name=uid)
+    for key, value in headers.items():
+        if key.startswith(_EXTRA):
+            yield AccessAttributes("impersonate", _GROUP, "userextras", key.removeprefix(_EXTRA), name=value)
+
+
+def _groups(headers: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(part for part in headers.get("impersonate-group", "").split("\n") if part)
+
+
+def _is_account(name: str) -> bool:
+    return name.startswith(_ACCOUNT) and name.count(":") == 3

@@ -28,17 +28,18 @@ import uvloop
 from gitsync.files import PRIVATE, write_file
 from gitsync.sandbox import bootstrap
 from gitsync.sandbox.admission import Plugins
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.faults import Fault
+from gitsync.sandbox.definitions import Definitions
+from gitsync.sandbox.faults import InjectedFault
 from gitsync.sandbox.http.admin import Admin
-from gitsync.sandbox.http.app import Application
-from gitsync.sandbox.http.documents import Documents
-from gitsync.sandbox.http.endpoints import Endpoints
+from gitsync.sandbox.http.app import ApiServerApp
+from gitsync.sandbox.http.discovery import Documents
+from gitsync.sandbox.http.endpoints import ResourceEndpoints
 from gitsync.sandbox.http.openapi import OpenApi
 from gitsync.sandbox.http.transport.listener import Listener
-from gitsync.sandbox.http.transport.protocol import Connection, serve_on
+from gitsync.sandbox.http.transport.protocol import HttpConnection, serve_on
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.table import Printer
@@ -47,10 +48,8 @@ from gitsync.sandbox.processes.images import Images
 from gitsync.sandbox.processes.proxy import ServiceProxy
 from gitsync.sandbox.processes.runtime import Processes
 from gitsync.sandbox.processes.volumes import Folders
-from gitsync.sandbox.registry.definitions import Definitions
-from gitsync.sandbox.registry.resources import Resource
-from gitsync.sandbox.storage.sqlite import SqliteJournal
-from gitsync.sandbox.storage.store import Store
+from gitsync.sandbox.registry.resources import ServedResource
+from gitsync.sandbox.storage import ObjectStore, SqliteJournal
 from gitsync.sandbox.users import AUDIENCE, ServiceAccount, Tokens
 
 T = TypeVar("T")
@@ -62,8 +61,8 @@ class Sandbox:
 
     ``data`` is a folder that keeps it over restarts; without one it lives in memory. ``workloads`` runs the
     simulated nodes and what works on them; without ``controllers`` there is only the API server. Pods whose image is in
-    ``images`` run as processes, and ``proxy_url`` is an HTTP proxy that reaches their Services by name. Many may run
-    beside each other; each is its own world.
+    ``images`` run as processes, and ``proxy_url`` is an HTTP proxy that reaches their Services by name. Several may run
+    in one process and share nothing.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Sandbox:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
-        self._connections: set[Connection] = set()
+        self._connections: set[HttpConnection] = set()
         self.token = ""
         """The administrator's bearer token."""
         self.url = ""
@@ -107,6 +106,7 @@ class Sandbox:
     def start(self) -> None:
         """Start the server in a thread; return when it answers."""
         started: Future[None] = Future()
+        # A daemon: a test that fails before stop() must not keep the process alive.
         self._thread = threading.Thread(target=self._run, args=(started,), name="sandbox", daemon=True)
         self._thread.start()
         started.result()
@@ -131,20 +131,20 @@ class Sandbox:
         """The certificate that clients of ``tls_url`` trust, as PEM."""
         return self._certificate.authority
 
-    def inject(self, fault: Fault) -> None:
-        """Let something go wrong from now on; see ``gitsync.sandbox.faults``."""
+    def inject(self, fault: InjectedFault) -> None:
+        """Set a fault, which matching requests have from now on; see ``gitsync.sandbox.faults``."""
         self.call(lambda cluster: self._admin.inject(fault))
 
     def clear_faults(self) -> None:
-        """Let everything go right again."""
+        """Remove all faults."""
         self.call(lambda cluster: self._admin.clear())
 
     def pause(self, controller: str) -> None:
-        """Let a controller rest (``garbage``, say); KeyError when there is none of that name."""
+        """Pause a controller such as ``garbage``; raise KeyError when there is none of that name."""
         self.call(lambda cluster: self.controllers.pause(controller) if self.controllers else None)
 
     def resume(self, controller: str) -> None:
-        """Let a controller work again."""
+        """Resume a paused controller."""
         self.call(lambda cluster: self.controllers.resume(controller) if self.controllers else None)
 
     def requests(self, *, verb: str = "", resource: str = "", user: str = "", agent: str = "") -> int:
@@ -160,7 +160,7 @@ class Sandbox:
         """Set how many sandbox seconds pass per real second."""
         self.call(lambda cluster: cluster.clock.adjust(speed=factor))
 
-    def call(self, action: Callable[[Cluster], T]) -> T:
+    def call(self, action: Callable[[SandboxCluster], T]) -> T:
         """Run an action on the server's thread and return its result."""
         if self._loop is None:
             raise RuntimeError("the sandbox is not running")
@@ -180,6 +180,7 @@ class Sandbox:
             try:
                 runner.run(self._main(started))
             except BaseException as error:
+                # After the start no thread waits for the result; before it, start() raises the error.
                 if started.done():
                     raise
                 started.set_exception(error)
@@ -191,6 +192,7 @@ class Sandbox:
             application = self._build(loop, closing)
             factory = serve_on(application.handle, self._connections)
             listener = Listener(factory, self._certificate.server_context(), self._wanted_port)
+            # Callbacks run in reverse order: the listener closes first, so no new connection comes.
             closing.callback(self._disconnect)
             closing.callback(listener.close)
             self.url = f"http://127.0.0.1:{listener.port}"
@@ -205,26 +207,28 @@ class Sandbox:
         for connection in list(self._connections):
             connection.abort()
 
-    def _build(self, loop: asyncio.AbstractEventLoop, closing: AsyncExitStack) -> Application:
+    def _build(self, loop: asyncio.AbstractEventLoop, closing: AsyncExitStack) -> ApiServerApp:
         token = self._token or secrets.token_urlsafe(24)
         if self._data is not None:
             journal = SqliteJournal(self._data / "sandbox.db")
             closing.callback(journal.close)
             token = self._token or journal.secret("token", token)
             self._certificate = _kept_certificate(journal)
+            # Resuming with the last revision keeps the resourceVersions of clients valid.
             revision = journal.revision()
-            store = Store(journal) if revision is None else Store(journal, revision)
+            store = ObjectStore(journal) if revision is None else ObjectStore(journal, revision)
             for resource, key, at, body in journal.objects():
                 store.load(resource, key, at, body)
         else:
-            store = Store()
+            store = ObjectStore()
             self._certificate = _process_certificate()
         self.token = token
-        clock = Clock(loop, time.time())
+        clock = SandboxClock(loop, time.time())
         closing.callback(clock.stop)
-        self.cluster = Cluster(store, clock, lambda cluster: Plugins(cluster, cluster.strategy))
+        self.cluster = SandboxCluster(store, clock, lambda cluster: Plugins(cluster, cluster.strategy))
         self.definitions = Definitions(self.cluster)
         self.cluster.scale_paths = self.definitions.scale_paths
+        # Before the definitions start: their objects need namespaces and rights.
         bootstrap.fill(self.cluster)
         self.definitions.start()
         tokens = Tokens(token)
@@ -233,21 +237,23 @@ class Sandbox:
         if self._run_controllers:
             self.controllers = Controllers(self.cluster, clock, workloads=self._workloads, runtime=runtime)
             self.controllers.behaviour.ca_certificate = self._certificate.authority
+            # Last, since it reads all that is stored.
             self.controllers.start()
 
-        def printer(resource: Resource) -> Printer:
+        def printer(resource: ServedResource) -> Printer:
             return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())
 
-        endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable, runtime)
+        endpoints = ResourceEndpoints(self.cluster, tokens, printer, self.definitions.selectable, runtime)
         documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
         self._documents = documents
         self._admin = Admin(clock, endpoints, self.controllers, self.definitions)
-        return Application(self.cluster, tokens, documents, endpoints, self._admin)
+        return ApiServerApp(self.cluster, tokens, documents, endpoints, self._admin)
 
     def _run_pods(self, closing: AsyncExitStack, tokens: Tokens) -> Processes:
         """Return what runs Pods as processes, beside the proxy to their Services."""
         proxy = ServiceProxy(self.cluster.list)
         closing.push_async_callback(proxy.close)
+        # Kept, or the task could be collected before it has run.
         self._starting_proxy = asyncio.ensure_future(proxy.start())
         self.proxy_url = f"http://{proxy.address}"
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="gitsync-pods-")))
@@ -267,7 +273,8 @@ class Sandbox:
         return runtime
 
     def _ask_to_stop(self) -> None:
-        loop, stopping = self._loop, self._stopping
+        loop = self._loop
+        stopping = self._stopping
         if loop is not None and stopping is not None:
             loop.call_soon_threadsafe(stopping.set)
 

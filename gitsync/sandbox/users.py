@@ -17,12 +17,12 @@ MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 AUDIENCE = "https://kubernetes.default.svc"
-"""Whom a token is for that names no audience: the API server, which also issues it."""
+"""The audience of a token that names none: the API server, which also issues it."""
 
 
 @dataclass(frozen=True, slots=True)
-class User:
-    """One who asks."""
+class ApiUser:
+    """An authenticated user, or the anonymous one."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -37,14 +37,14 @@ class User:
         return {key: value for key, value in members.items() if value}
 
 
-ADMIN = User("sandbox-admin", (MASTERS, AUTHENTICATED))
-ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+ADMIN = ApiUser("sandbox-admin", (MASTERS, AUTHENTICATED))
+ANONYMOUS = ApiUser("system:anonymous", (UNAUTHENTICATED,))
 
 
-def service_account_user(namespace: str, name: str, uid: str) -> User:
+def service_account_user(namespace: str, name: str, uid: str) -> ApiUser:
     """Return the user that a service account's token authenticates."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
+    return ApiUser(f"system:serviceaccount:{namespace}:{name}", groups, uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +62,27 @@ class Tokens:
     def __init__(self, admin_token: str) -> None:
         self._admin = admin_token
         self._key = hashlib.sha256(b"service accounts\0" + admin_token.encode()).digest()
-        self._added: dict[str, User] = {}
+        self._added: dict[str, ApiUser] = {}
 
-    def add(self, token: str, user: User) -> None:
+    def add(self, token: str, user: ApiUser) -> None:
         """Register a token of a user, who is also added to ``system:authenticated``."""
         groups = tuple(dict.fromkeys((*user.groups, AUTHENTICATED)))
-        self._added[token] = User(user.name, groups, user.uid, user.extra)
+        self._added[token] = ApiUser(user.name, groups, user.uid, user.extra)
 
-    def user_of(self, authorization: str, now: float) -> User:
+    def user_of(self, authorization: str, now: float) -> ApiUser:
         """Return the user of an Authorization header, anonymous for none or another scheme; 401 when wrong."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
+        # Another scheme is ignored, as by a real server without an authenticator for it.
         if scheme.lower() != "bearer" or not token:
             return ANONYMOUS
+        # Constant time, so that the answer does not tell how much of a guess is right.
         if hmac.compare_digest(token.encode(), self._admin.encode()):
             return ADMIN
         if token in self._added:
             return self._added[token]
         claims = self.read(token)
+        # By the sandbox's clock, which tests advance.
         if claims is None or claims["exp"] < now:
             raise unauthorized()
         return service_account_user(claims["namespace"], claims["name"], claims["uid"])

@@ -30,7 +30,7 @@ from gitsync.plan.order import in_order, stage_of
 from gitsync.ports import Ports
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.waiting import until
 
@@ -139,7 +139,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     kept = config_map("kept")
     kept["metadata"]["finalizers"] = ["example.com/hold"]
     live = [bench.cluster.apply(manifest, manager="gitsync") for manifest in (config_map("gone"), kept)]
-    bench.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource="configmaps"))
+    bench.sandbox.inject(InjectedFault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource="configmaps"))
     mute = InformerCache(bench.client)
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
@@ -205,7 +205,7 @@ def test_a_later_wave_waits_for_objects_of_an_earlier_one(bench: Bench) -> None:
 
 
 def test_a_lost_reply_is_settled_by_saying_the_same_again(bench: Bench) -> None:
-    bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=1))
+    bench.sandbox.inject(InjectedFault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=1))
     done = bench.applier.execute(bench.job(create(config_map("a", x="1"))))
     assert done.results[0].outcome is Outcome.SUCCEEDED
 
@@ -220,7 +220,7 @@ def test_a_create_only_step_never_changes_an_object_of_others(bench: Bench) -> N
 
 
 def test_a_lost_reply_of_a_create_only_step_has_no_outcome_in_the_audit(bench: Bench) -> None:
-    bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", resource="configmaps", count=1))
+    bench.sandbox.inject(InjectedFault(FaultKind.LOST_REPLY, verb="create", resource="configmaps", count=1))
     done = bench.applier.execute(replace(bench.job(create(config_map("a", x="1"))), creates_only=True))
     assert done.results[0].is_unknown
     assert [record.resource for record in bench.records.unresolved()] == ["/ConfigMap/default/a"]
@@ -231,14 +231,14 @@ def test_a_lost_reply_after_a_transfer_of_ownership_has_no_outcome_in_the_audit(
     live = bench.cluster.apply(config_map("a", x="0"), manager="kubectl")
     entries = [{**entry, "manager": APP.field_manager} for entry in live["metadata"]["managedFields"]]
     change = replace(create(config_map("a", x="1")), action=Action.UPDATE, live=live, managed_fields=tuple(entries))
-    bench.sandbox.inject(Fault(kind, verb="patch", resource="configmaps", skip=1, count=1, code=500))
+    bench.sandbox.inject(InjectedFault(kind, verb="patch", resource="configmaps", skip=1, count=1, code=500))
     done = bench.applier.execute(bench.job(change))
     assert done.results[0].is_unknown, done.results[0].message
     assert [record.resource for record in bench.records.unresolved()] == ["/ConfigMap/default/a"]
 
 
 def test_a_write_whose_answer_never_comes_has_no_outcome_in_the_audit(bench: Bench) -> None:
-    bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps"))
+    bench.sandbox.inject(InjectedFault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps"))
     done = bench.applier.execute(bench.job(create(config_map("a", x="1"))))
     assert done.results[0].is_unknown
     assert [record.resource for record in bench.records.unresolved()] == ["/ConfigMap/default/a"]
@@ -246,7 +246,7 @@ def test_a_write_whose_answer_never_comes_has_no_outcome_in_the_audit(bench: Ben
 
 def test_a_write_that_is_not_answered_in_time_holds_no_worker(bench: Bench) -> None:
     bench.be_patient(0.05)
-    bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=1.5))
+    bench.sandbox.inject(InjectedFault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=1.5))
     slow, quick = create(config_map("slow", x="1")), create(config_map("quick", x="1"))
     assert bench.applier.execute(bench.job(slow)).waiting
     bench.be_patient(60)  # a loaded machine may need longer than 0.05 s for the next one
@@ -268,7 +268,7 @@ def test_a_write_that_is_not_answered_in_time_holds_no_worker(bench: Bench) -> N
 
 def test_late_writes_reconcile_once_all_of_them_are_answered(bench: Bench) -> None:
     bench.be_patient(0.05)
-    bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", count=3, seconds=0.5))
+    bench.sandbox.inject(InjectedFault(FaultKind.LATENCY, verb="patch", count=3, seconds=0.5))
     changes = [create(config_map(name, x="1")) for name in "abc"]
     assert bench.applier.execute(bench.job(*changes)).waiting
     refs = frozenset(change.ref for change in changes)
@@ -281,7 +281,7 @@ def test_late_writes_reconcile_once_all_of_them_are_answered(bench: Bench) -> No
 
 def test_objects_of_a_batch_count_as_being_written_until_all_of_it_is_answered(bench: Bench) -> None:
     bench.be_patient(0.5)
-    bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=2.0))
+    bench.sandbox.inject(InjectedFault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=2.0))
     slow, quick, other = (create(config_map(name, x="1")) for name in ("slow", "quick", "other"))
     assert bench.applier.execute(bench.job(slow, quick)).waiting
     assert bench.own.is_writing(frozenset({quick.ref}))  # its change is the echo of the write
@@ -291,10 +291,10 @@ def test_objects_of_a_batch_count_as_being_written_until_all_of_it_is_answered(b
 
 
 def test_conflicts_are_tried_again_but_not_for_ever(bench: Bench) -> None:
-    bench.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", resource="configmaps", count=4))
+    bench.sandbox.inject(InjectedFault(FaultKind.CONFLICT, verb="patch", resource="configmaps", count=4))
     job = bench.job(create(config_map("a", x="1")))
     assert bench.applier.execute(job).results[0].outcome is Outcome.SUCCEEDED
-    bench.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", resource="configmaps"))
+    bench.sandbox.inject(InjectedFault(FaultKind.CONFLICT, verb="patch", resource="configmaps"))
     assert bench.applier.execute(job).results[0].outcome is Outcome.FAILED
 
 

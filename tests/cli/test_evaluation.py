@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from gitsync.render.yaml.reader import read_all
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from tests.cli.conftest import Shop, as_account
 from tests.flow.environment import NAMESPACE
 from tests.flow.factories import WIDGET, WIDGETS, config_map
@@ -203,7 +203,7 @@ def test_an_api_group_that_is_unavailable_hides_only_its_own_objects(shop: Shop)
     world.synced(world.repo.commit("widget", {"shop/widget.yaml": WIDGET}))
     rest(shop)
     world.repo.commit("text", {"shop/widget.yaml": WIDGET.replace("3", "4"), "shop/prompt.yaml": config_map("prompt")})
-    world.sandbox.inject(Fault(FaultKind.GROUP_UNAVAILABLE, resource="widgets.example.com"))
+    world.sandbox.inject(InjectedFault(FaultKind.GROUP_UNAVAILABLE, resource="widgets.example.com"))
 
     planned = shop("plan", "shop", "-o", "json")
     assert [step["object"] for step in planned.json["steps"]] == ["ConfigMap shop/prompt"]

@@ -13,7 +13,7 @@ from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Resource
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.waiting import until
 
@@ -154,7 +154,7 @@ def test_a_watch_that_breaks_or_expires_misses_nothing(
     server: Sandbox, cluster: KubernetesCluster, live: InformerCache, kind: FaultKind
 ) -> None:
     live.follow([(CONFIG_MAP, "")], 10)
-    server.inject(Fault(kind, verb="watch", resource="configmaps", count=1))
+    server.inject(InjectedFault(kind, verb="watch", resource="configmaps", count=1))
     cluster.apply(config_map("a", x="1"), manager="m")
     until(lambda: data_of(live, "a") == {"x": "1"})
     live.follow([(CONFIG_MAP, "")], 10)
@@ -172,7 +172,7 @@ def test_the_end_of_a_deleted_object_is_remembered(
         live.observe_delete(JOB, job("done", "True"))
         live.observe_delete(JOB, job("running", "False"))
     else:
-        server.inject(Fault(kind, verb="watch", resource="jobs.batch", count=1))
+        server.inject(InjectedFault(kind, verb="watch", resource="jobs.batch", count=1))
     until(lambda: live.get(JOB, "default", "running") is None)
     assert live.last_finished(ObjectRef("batch", "Job", "default", "done")) == job("done", "True")
     assert live.last_finished(ObjectRef("batch", "Job", "default", "running")) is None
@@ -197,7 +197,7 @@ def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(
 
 
 def test_a_kind_that_cannot_be_listed_is_not_taken_for_empty(server: Sandbox, live: InformerCache) -> None:
-    server.inject(Fault(FaultKind.ERROR, verb="list", resource="configmaps", code=503, count=3))
+    server.inject(InjectedFault(FaultKind.ERROR, verb="list", resource="configmaps", code=503, count=3))
     with pytest.raises(ClusterUnavailable, match="has not been listed yet"):
         live.follow([(CONFIG_MAP, "")], 0.05)
     live.follow([(CONFIG_MAP, "")], 10)

@@ -12,7 +12,7 @@ from gitsync.crds import application_crd
 from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, InvalidInput, Rejected
 from gitsync.objects.manifest import uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.factories import config_map
 
@@ -134,7 +134,7 @@ def test_an_api_server_that_is_not_there_is_unavailable(server: Sandbox, client:
 
 
 def test_a_server_that_asks_for_patience_says_for_how_long(server: Sandbox, cluster: KubernetesCluster) -> None:
-    server.inject(Fault(FaultKind.THROTTLE, verb="patch", seconds=7, count=1))
+    server.inject(InjectedFault(FaultKind.THROTTLE, verb="patch", seconds=7, count=1))
     with pytest.raises(ClusterUnavailable) as refusal:
         cluster.apply(config_map(x="1"), manager="gitsync")
     assert refusal.value.retry_after == 7

@@ -14,7 +14,7 @@ from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, Renderer
 from gitsync.record.records import SqlRecords
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.services.reviews import Approval
 from tests.faults.injector import Call, Crashed, FaultInjector
 from tests.faults.scenarios import Scenario
@@ -112,7 +112,7 @@ class ScheduleRunner:
             kind, "jobs.batch" if kind == "Job" else "configmaps"
         )
         assert group in resource
-        fault = Fault(
+        fault = InjectedFault(
             verb=_VERBS.get(here.method, "patch"),
             resource=resource,
             namespace=namespace,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.sandbox.faults import Fault
+from gitsync.sandbox.faults import InjectedFault
 from tests.child_process import child_process
 from tests.waiting import until
 
@@ -46,7 +46,7 @@ class SandboxProcess:
         path.write_bytes(self._kubeconfig.read_bytes())
         return path
 
-    def inject(self, fault: Fault) -> None:
+    def inject(self, fault: InjectedFault) -> None:
         """Add a fault."""
         self._client.send("POST", "/sandbox/faults", {**asdict(fault), "kind": fault.kind.value})
 

@@ -15,7 +15,7 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Outcome
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.server.rows.relations.tree import tree
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
@@ -195,7 +195,7 @@ def test_what_a_template_no_longer_has_is_removed(world: World) -> None:
 
 def test_an_application_that_is_not_observed_yet_is_not_taken_over(world: World) -> None:
     commit(world, "shop")
-    silent = Fault(FaultKind.HALF_OPEN_WATCH, resource="applications.gitsync.dev")
+    silent = InjectedFault(FaultKind.HALF_OPEN_WATCH, resource="applications.gitsync.dev")
     world.sandbox.inject(silent)
     world.start()
     world.application("shop")
@@ -283,7 +283,7 @@ def test_an_update_that_conflicts_is_planned_again_soon(world: World) -> None:
     eventually(world, ["a"])
     kind, every_try = "applications.gitsync.dev", 5
     world.sandbox.inject(
-        Fault(FaultKind.CONFLICT, verb="patch", resource=kind, agent="gitsync", skip=1, count=every_try)
+        InjectedFault(FaultKind.CONFLICT, verb="patch", resource=kind, agent="gitsync", skip=1, count=every_try)
     )
     world.apply({**named("a"), "spec": {"source": {"path": "elsewhere"}}}, manager="ada")  # the one that passes
     until(lambda: spec(world, "a")["source"]["path"] == "apps/a")
@@ -382,7 +382,9 @@ def test_a_restart_writes_nothing(world: World) -> None:
 
 def test_a_lost_answer_ends_the_same_and_is_audited(world: World) -> None:
     commit(world, "a", "b")
-    world.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", resource="applications.gitsync.dev", count=3))
+    world.sandbox.inject(
+        InjectedFault(FaultKind.LOST_REPLY, verb="create", resource="applications.gitsync.dev", count=3)
+    )
     declare(world, listed("a", "b"))
     world.start()
     eventually(world, ["a", "b"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from tests.flow.environment import World, is_synced
 from tests.flow.factories import config_map
 from tests.flow.tcp_proxy import Proxy
@@ -21,7 +21,7 @@ OUTAGE = 60.0 if IS_COMPLETE else 2.0
 TIMEOUT = 900.0 if IS_COMPLETE else 60.0
 MAPS, APPLICATIONS = "configmaps", "applications.gitsync.dev"
 THROTTLED = tuple(
-    Fault(FaultKind.THROTTLE, verb=verb, resource=resource, agent="gitsync", seconds=1, every=3)
+    InjectedFault(FaultKind.THROTTLE, verb=verb, resource=resource, agent="gitsync", seconds=1, every=3)
     for verb in ("create", "update", "patch", "delete")
     for resource in (MAPS, APPLICATIONS)
 )
@@ -29,12 +29,12 @@ EXPIRING = tuple(
     fault
     for resource in (MAPS, APPLICATIONS)
     for fault in (
-        Fault(FaultKind.ERROR, verb="list", resource=resource, code=410, every=2),
-        Fault(FaultKind.EXPIRE_WATCH, verb="watch", resource=resource, seconds=1),
+        InjectedFault(FaultKind.ERROR, verb="list", resource=resource, code=410, every=2),
+        InjectedFault(FaultKind.EXPIRE_WATCH, verb="watch", resource=resource, seconds=1),
     )
 )
 FAULTS = {
-    "each watch is dropped after 2 s": (Fault(FaultKind.DROP_WATCH, verb="watch", seconds=2),),
+    "each watch is dropped after 2 s": (InjectedFault(FaultKind.DROP_WATCH, verb="watch", seconds=2),),
     "each second page of a list has expired": EXPIRING,
     "a third of the writes is throttled": THROTTLED,
 }
@@ -86,7 +86,7 @@ def check(world: World, uids: dict[str, str]) -> None:
 @pytest.mark.timeout(2400 if IS_COMPLETE else 120)
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
 def test_many_applications_end_synced_while_requests_fail(
-    world: World, faults: tuple[Fault, ...], monkeypatch: pytest.MonkeyPatch
+    world: World, faults: tuple[InjectedFault, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gitsync.cluster.watch._PAGE", str(len(APPS) // 2))
     uids = begin(world)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from tests.flow.environment import NAMESPACE, World, completed
 from tests.flow.factories import config_map, deployment, job
 from tests.waiting import until
@@ -86,12 +86,12 @@ def test_a_hook_is_deleted_as_its_policy_says(world: World) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(Fault(FaultKind.THROTTLE, seconds=1), id="429"),
-        pytest.param(Fault(FaultKind.ERROR, code=503), id="503"),
-        pytest.param(Fault(FaultKind.LOST_REPLY), id="an answer that is lost"),
+        pytest.param(InjectedFault(FaultKind.THROTTLE, seconds=1), id="429"),
+        pytest.param(InjectedFault(FaultKind.ERROR, code=503), id="503"),
+        pytest.param(InjectedFault(FaultKind.LOST_REPLY), id="an answer that is lost"),
     ],
 )
-def test_a_hook_whose_delete_was_not_taken_is_deleted_later(world: World, fault: Fault) -> None:
+def test_a_hook_whose_delete_was_not_taken_is_deleted_later(world: World, fault: InjectedFault) -> None:
     commit = world.repo.commit(
         "hooks",
         {
@@ -123,7 +123,7 @@ def test_a_hook_of_two_phases_runs_twice_though_its_delete_between_them_was_not_
             "shop/a.yaml": config_map("a", x="1"),
         },
     )
-    world.sandbox.inject(Fault(FaultKind.ERROR, code=503, verb="delete", resource="jobs.batch", count=2))
+    world.sandbox.inject(InjectedFault(FaultKind.ERROR, code=503, verb="delete", resource="jobs.batch", count=2))
     world.application()
     world.start()
     ran = set()
@@ -186,6 +186,6 @@ def test_the_hook_of_the_last_sync_whose_delete_failed_once_is_deleted_again(wor
     world.application(sync={"retry": {"backoff": {"initial": "1s"}}})
     world.start()
     world.synced(first, timeout=30)
-    world.sandbox.inject(Fault(FaultKind.ERROR, code=code, verb="delete", resource="jobs.batch"))
+    world.sandbox.inject(InjectedFault(FaultKind.ERROR, code=code, verb="delete", resource="jobs.batch"))
     second = world.repo.commit("again", {"shop/a.yaml": config_map("a", x="1")})
     world.synced(second, timeout=30)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from tests.flow.environment import World
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -17,12 +17,12 @@ APPS = [f"app-{number:02}" for number in range(50 if IS_COMPLETE else 12)]
 OBJECTS = [f"o{number}" for number in range(3 * len(APPS))]
 ROUNDS = 10 if IS_COMPLETE else 3
 FAULTS = (
-    Fault(FaultKind.DROP_WATCH, verb="watch", count=2),
-    Fault(FaultKind.THROTTLE, verb="patch", resource="configmaps", count=5, seconds=0.1),
-    Fault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev/status", count=5, code=500),
-    Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=3),
-    Fault(FaultKind.LATENCY, verb="patch", resource="configmaps", count=20, seconds=0.2),
-    Fault(FaultKind.EXPIRE_WATCH, verb="watch", count=1),
+    InjectedFault(FaultKind.DROP_WATCH, verb="watch", count=2),
+    InjectedFault(FaultKind.THROTTLE, verb="patch", resource="configmaps", count=5, seconds=0.1),
+    InjectedFault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev/status", count=5, code=500),
+    InjectedFault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=3),
+    InjectedFault(FaultKind.LATENCY, verb="patch", resource="configmaps", count=20, seconds=0.2),
+    InjectedFault(FaultKind.EXPIRE_WATCH, verb="watch", count=1),
 )
 
 

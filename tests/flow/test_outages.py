@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from tests.cluster.service_accounts import kubeconfig_of
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
@@ -67,7 +67,7 @@ def test_a_line_that_flaps_makes_no_false_statement_and_no_delete(world: World, 
 
 def test_a_watch_that_says_nothing_more_is_taken_up_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitsync.cluster.client._WATCH_READ", 1.0)
-    world.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource=MAPS, count=1, seconds=1.0))
+    world.sandbox.inject(InjectedFault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource=MAPS, count=1, seconds=1.0))
     ready(world)
     time.sleep(1.2)  # from now on the first watch is mute
     world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a0", {})
@@ -80,8 +80,8 @@ def test_a_stale_list_deletes_nothing_that_was_made_anew(world: World) -> None:
     old = world.get("ConfigMap", "a0")
     assert old is not None
     world.stop()
-    world.sandbox.inject(Fault(FaultKind.STALE_READ, verb="list", resource=MAPS))
-    world.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource=MAPS))
+    world.sandbox.inject(InjectedFault(FaultKind.STALE_READ, verb="list", resource=MAPS))
+    world.sandbox.inject(InjectedFault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource=MAPS))
     world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a0", {})
     world.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a0", "namespace": "shop"}, "data": {"y": "1"}}
@@ -100,7 +100,7 @@ def test_a_list_that_expires_on_its_second_page_is_read_at_once_and_nothing_is_c
     for n in range(520):
         world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n{n}", "namespace": "default"}})
     world.stop()
-    fault = Fault(FaultKind.ERROR, verb="list", resource=MAPS, code=410, every=2)
+    fault = InjectedFault(FaultKind.ERROR, verb="list", resource=MAPS, code=410, every=2)
     world.sandbox.inject(fault)
     before = requests(world, "list")
     second = world.repo.commit("second", {"shop/0.yaml": config_map("a0", x="2")})
@@ -116,7 +116,7 @@ def test_a_list_that_expires_on_its_second_page_is_read_at_once_and_nothing_is_c
 def test_what_is_refused_for_good_is_not_asked_for_over_and_over(world: World) -> None:
     first = ready(world, 4)
     for number, code in enumerate((403, 413, 422)):
-        world.sandbox.inject(Fault(FaultKind.ERROR, verb="patch", resource=MAPS, name=f"a{number}", code=code))
+        world.sandbox.inject(InjectedFault(FaultKind.ERROR, verb="patch", resource=MAPS, name=f"a{number}", code=code))
     world.repo.commit("second", {f"shop/{n}.yaml": config_map(f"a{n}", x="2") for n in range(4)})
     until(lambda: data(world, "a3") == {"x": "2"}, 10)
     time.sleep(1)
@@ -148,7 +148,9 @@ def test_a_token_that_expires_while_it_runs_is_read_again(world: World, tmp_path
 
 def test_an_application_whose_status_is_refused_is_not_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitsync.sync.status.writer._REJECTED_RETRY", 1.0)
-    world.sandbox.inject(Fault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev", code=413, count=2))
+    world.sandbox.inject(
+        InjectedFault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev", code=413, count=2)
+    )
     commit = world.repo.commit("first", {"shop/a.yaml": config_map("a0", x="1")})
     world.application(sync={"interval": "1h"})
     world.start()

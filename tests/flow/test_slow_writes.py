@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.record import Outcome
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.planner import Planned, Planner
 from tests.flow.environment import NAMESPACE, World
@@ -25,7 +25,7 @@ def synced(world: World, name: str = "shop") -> None:
 
 
 def slow(world: World, verb: str, name: str, count: int = 1) -> None:
-    world.sandbox.inject(Fault(FaultKind.LATENCY, verb=verb, name=name, count=count, seconds=SLOW))
+    world.sandbox.inject(InjectedFault(FaultKind.LATENCY, verb=verb, name=name, count=count, seconds=SLOW))
 
 
 def edit(world: World, name: str) -> None:
@@ -100,7 +100,7 @@ def test_a_late_refusal_fails_its_sync(world: World) -> None:
     world.application()
     synced(world)
     slow(world, "patch", "b", count=0)
-    world.sandbox.inject(Fault(FaultKind.ERROR, verb="patch", name="b", code=422))
+    world.sandbox.inject(InjectedFault(FaultKind.ERROR, verb="patch", name="b", code=422))
     world.repo.commit("refused", {"shop/b.yaml": config_map("b", x="1")})
     until(lambda: world.status().get("phase") == "Failed", 60, world.status)
     assert "ConfigMap shop/b: injected by a fault" in world.condition("Ready")["message"]

@@ -20,7 +20,7 @@ from gitsync.errors import GitsyncError
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
@@ -33,13 +33,13 @@ PERIOD = 100
 """Reconciles between two commits of a soak, each with a fault."""
 KEY = f"{NAMESPACE}/shop"
 FAULTS = (
-    Fault(FaultKind.DROP_WATCH, verb="watch", resource="configmaps", count=1),
-    Fault(FaultKind.EXPIRE_WATCH, verb="watch", resource="configmaps", count=1),
-    Fault(FaultKind.ERROR, verb="patch", resource="configmaps", count=2, code=503),
-    Fault(FaultKind.ERROR_AFTER, verb="patch", resource="configmaps", count=1),
-    Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=1),
-    Fault(FaultKind.THROTTLE, verb="patch", resource="configmaps", count=1, seconds=0.05),
-    Fault(FaultKind.CONFLICT, verb="patch", resource="applications.gitsync.dev", count=1),
+    InjectedFault(FaultKind.DROP_WATCH, verb="watch", resource="configmaps", count=1),
+    InjectedFault(FaultKind.EXPIRE_WATCH, verb="watch", resource="configmaps", count=1),
+    InjectedFault(FaultKind.ERROR, verb="patch", resource="configmaps", count=2, code=503),
+    InjectedFault(FaultKind.ERROR_AFTER, verb="patch", resource="configmaps", count=1),
+    InjectedFault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=1),
+    InjectedFault(FaultKind.THROTTLE, verb="patch", resource="configmaps", count=1, seconds=0.05),
+    InjectedFault(FaultKind.CONFLICT, verb="patch", resource="applications.gitsync.dev", count=1),
 )
 
 
@@ -101,11 +101,11 @@ class Soak:
         files = sum(1 for path in (self._folder / "tmp").rglob("*") if path.is_file())
         return Usage(memory, len(os.listdir("/proc/self/fd")), threading.active_count(), database, files)
 
-    def _commit_with(self, fault: Fault | Callable[[], None]) -> None:
+    def _commit_with(self, fault: InjectedFault | Callable[[], None]) -> None:
         self.commits += 1
         value = str(self.commits)
         self._world.repo.commit(value, {"shop/a.yaml": config_map("a", x=value)})
-        if isinstance(fault, Fault):
+        if isinstance(fault, InjectedFault):
             self._sandbox.inject(fault)
         else:
             fault()

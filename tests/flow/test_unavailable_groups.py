@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.render.yaml.reader import read_all
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.http import discovery
 from tests.flow.environment import World
 from tests.flow.factories import WIDGET, WIDGETS, config_map
@@ -34,8 +34,8 @@ def first(world: World) -> str:
 
 
 def take_down(world: World) -> None:
-    world.sandbox.inject(Fault(FaultKind.GROUP_UNAVAILABLE, resource=KIND))
-    world.sandbox.inject(Fault(FaultKind.DROP_WATCH, verb="watch", resource=KIND, count=1))
+    world.sandbox.inject(InjectedFault(FaultKind.GROUP_UNAVAILABLE, resource=KIND))
+    world.sandbox.inject(InjectedFault(FaultKind.DROP_WATCH, verb="watch", resource=KIND, count=1))
     until(lambda: world.status().get("sync") == "Unknown", 10, world.status)
 
 
@@ -110,7 +110,7 @@ def test_a_later_wave_waits_for_an_object_that_is_unobserved(world: World, first
 
 def test_a_group_that_is_unavailable_at_the_start_holds_up_no_other_object(world: World, first: str) -> None:
     world.stop()
-    world.sandbox.inject(Fault(FaultKind.GROUP_UNAVAILABLE, resource=KIND))
+    world.sandbox.inject(InjectedFault(FaultKind.GROUP_UNAVAILABLE, resource=KIND))
     world.repo.commit("second", {"shop/widget.yaml": None, "shop/a.yaml": config_map("a", x="2")})
     world.start()
     until(lambda: data(world, "a") == {"x": "2"}, 10, world.status)
@@ -159,8 +159,8 @@ def test_a_deleted_application_waits_for_the_objects_that_are_unobserved(world: 
 
 def test_nothing_is_planned_while_another_kind_is_behind_too(world: World, first: str) -> None:
     take_down(world)
-    world.sandbox.inject(Fault(FaultKind.ERROR, verb="watch", resource="configmaps", code=503))
-    world.sandbox.inject(Fault(FaultKind.DROP_WATCH, verb="watch", resource="configmaps"))
+    world.sandbox.inject(InjectedFault(FaultKind.ERROR, verb="watch", resource="configmaps", code=503))
+    world.sandbox.inject(InjectedFault(FaultKind.DROP_WATCH, verb="watch", resource="configmaps"))
     until(lambda: "ConfigMap v1 may be out of date" in str(world.condition("Ready").get("message")), 20, world.status)
     written = world.sandbox.requests(verb="patch", resource="configmaps")
     second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})

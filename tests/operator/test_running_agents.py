@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gitsync.cli.main import app
-from gitsync.sandbox.processes.addresses import has_loopback_network
 from gitsync.sandbox.processes.images import read_images
+from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.flow.environment import World
 from tests.operator.agent_world import status_of

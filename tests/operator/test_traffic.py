@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.processes.addresses import has_loopback_network
 from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent
 from tests.flow.environment import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.clock import SandboxClock
 
 
 class Handle:
@@ -46,7 +46,7 @@ class Loop:
 
 def test_timers_run_in_order_of_their_time() -> None:
     loop, ran = Loop(), []
-    clock = Clock(loop, 0.0)
+    clock = SandboxClock(loop, 0.0)
     clock.call_later(2, lambda: ran.append("second"))
     clock.call_later(1, lambda: ran.append("first"))
     loop.pass_time(3)
@@ -55,7 +55,7 @@ def test_timers_run_in_order_of_their_time() -> None:
 
 def test_a_timer_called_off_does_not_run() -> None:
     loop, ran = Loop(), []
-    clock = Clock(loop, 0.0)
+    clock = SandboxClock(loop, 0.0)
     cancel = clock.call_later(1, lambda: ran.append("x"))
     cancel()
     loop.pass_time(2)
@@ -64,7 +64,7 @@ def test_a_timer_called_off_does_not_run() -> None:
 
 def test_moving_the_clock_forward_runs_what_became_due() -> None:
     loop, ran = Loop(), []
-    clock = Clock(loop, 0.0)
+    clock = SandboxClock(loop, 0.0)
     clock.call_later(3600, lambda: ran.append("hour"))
     clock.adjust(advance=3600)
     loop.pass_time(0)
@@ -74,7 +74,7 @@ def test_moving_the_clock_forward_runs_what_became_due() -> None:
 
 def test_a_faster_clock_makes_timers_shorter() -> None:
     loop, ran = Loop(), []
-    clock = Clock(loop, 0.0)
+    clock = SandboxClock(loop, 0.0)
     clock.call_later(10, lambda: ran.append("x"))
     clock.adjust(speed=10)
     loop.pass_time(0.9)
@@ -86,7 +86,7 @@ def test_a_faster_clock_makes_timers_shorter() -> None:
 
 def test_a_failing_timer_does_not_stop_the_others() -> None:
     loop, ran = Loop(), []
-    clock = Clock(loop, 0.0)
+    clock = SandboxClock(loop, 0.0)
 
     def fail() -> None:
         raise RuntimeError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.server import Sandbox
 from tests.conformance_data import suite
 from tests.sandbox.http_client import Answer, Client
@@ -105,10 +105,10 @@ class Played:
         query = f"&dryRun=All&force={str(force).lower()}"
         return self._client.apply(self._path, self._desired, "gitsync", query)
 
-    def _restore(self, cluster: Cluster) -> None:
+    def _restore(self, cluster: SandboxCluster) -> None:
         cluster.store.write(self._storage(cluster), self._key, copy.deepcopy(self._live))
 
-    def _storage(self, cluster: Cluster) -> str:
+    def _storage(self, cluster: SandboxCluster) -> str:
         resource = cluster.registry.preferred(*self._kind)
         assert resource is not None
         return resource.storage

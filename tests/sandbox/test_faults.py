@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.http_client import Client
 
@@ -16,7 +16,9 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def test_a_fault_strikes_what_it_names_as_often_as_it_says(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.ERROR, verb="create", resource="configmaps", skip=1, count=2, code=503))
+    fresh.sandbox.inject(
+        InjectedFault(FaultKind.ERROR, verb="create", resource="configmaps", skip=1, count=2, code=503)
+    )
     asked = [fresh.ask("POST", MAPS, {"metadata": {"name": f"c{number}"}}).status for number in range(5)]
     assert asked == [201, 503, 503, 201, 201]
     assert fresh.get(MAPS).status == 200
@@ -25,36 +27,36 @@ def test_a_fault_strikes_what_it_names_as_often_as_it_says(fresh: Client) -> Non
 def test_a_fault_may_strike_one_object_user_or_agent(fresh: Client) -> None:
     fresh.create(MAPS, "a")
     fresh.create(MAPS, "b")
-    fresh.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", name="a"))
+    fresh.sandbox.inject(InjectedFault(FaultKind.CONFLICT, verb="patch", name="a"))
     assert fresh.merge(f"{MAPS}/a", {"data": {"x": "1"}}).json["reason"] == "Conflict"
     assert fresh.merge(f"{MAPS}/b", {"data": {"x": "1"}}).status == 200
     fresh.sandbox.clear_faults()
-    fresh.sandbox.inject(Fault(FaultKind.ERROR, agent="flaky"))
+    fresh.sandbox.inject(InjectedFault(FaultKind.ERROR, agent="flaky"))
     assert fresh.get(MAPS, User_Agent="flaky/1").status == 500
     assert fresh.get(MAPS).status == 200
 
 
 def test_throttling_says_when_to_come_back(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.THROTTLE, seconds=2, count=1))
+    fresh.sandbox.inject(InjectedFault(FaultKind.THROTTLE, seconds=2, count=1))
     answer = fresh.get(MAPS)
     assert (answer.status, answer.headers["Retry-After"]) == (429, "2")
 
 
 def test_an_error_after_the_commit_leaves_the_object(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.ERROR_AFTER, verb="create", count=1))
+    fresh.sandbox.inject(InjectedFault(FaultKind.ERROR_AFTER, verb="create", count=1))
     assert fresh.ask("POST", MAPS, {"metadata": {"name": "c"}}).status == 500
     assert fresh.get(f"{MAPS}/c").status == 200
 
 
 def test_a_lost_reply_cuts_the_connection_after_the_commit(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", count=1))
+    fresh.sandbox.inject(InjectedFault(FaultKind.LOST_REPLY, verb="create", count=1))
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
         fresh.ask("POST", MAPS, {"metadata": {"name": "c"}})
     assert fresh.get(f"{MAPS}/c").status == 200
 
 
 def test_latency_delays_one_answer_and_no_other(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.LATENCY, resource="configmaps", seconds=0.3))
+    fresh.sandbox.inject(InjectedFault(FaultKind.LATENCY, resource="configmaps", seconds=0.3))
     connection = fresh.connect()
     begin = time.monotonic()
     fresh.send(connection, "GET", MAPS)
@@ -66,21 +68,21 @@ def test_latency_delays_one_answer_and_no_other(fresh: Client) -> None:
 
 
 def test_each_third_request_fails_until_the_count_is_reached(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.ERROR, verb="get", skip=1, count=6, every=3, code=503))
+    fresh.sandbox.inject(InjectedFault(FaultKind.ERROR, verb="get", skip=1, count=6, every=3, code=503))
     answers = [fresh.get(f"{MAPS}/x").status for _ in range(10)]
     assert answers == [404, 404, 404, 503, 404, 404, 503, 404, 404, 404]
 
 
 def test_a_dropped_watch_is_cut(fresh: Client) -> None:
     with fresh.watch(f"{MAPS}?watch=1") as watch:
-        fresh.sandbox.inject(Fault(FaultKind.DROP_WATCH, resource="configmaps", count=1))
+        fresh.sandbox.inject(InjectedFault(FaultKind.DROP_WATCH, resource="configmaps", count=1))
         with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
             watch.response.read()
 
 
 def test_an_expired_watch_ends_with_410(fresh: Client) -> None:
     with fresh.watch(f"{MAPS}?watch=1") as watch:
-        fresh.sandbox.inject(Fault(FaultKind.EXPIRE_WATCH, count=1))
+        fresh.sandbox.inject(InjectedFault(FaultKind.EXPIRE_WATCH, count=1))
         event = watch.event()
         assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
         assert watch.event() is None
@@ -90,20 +92,20 @@ def test_a_half_open_watch_says_nothing_more(fresh: Client) -> None:
     with fresh.watch(f"{MAPS}?watch=1") as watch:
         fresh.create(MAPS, "before")
         assert watch.event()["object"]["metadata"]["name"] == "before"
-        fresh.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, count=1))
+        fresh.sandbox.inject(InjectedFault(FaultKind.HALF_OPEN_WATCH, count=1))
         fresh.create(MAPS, "after")
         assert watch.next_within(0.3) is None
 
 
 def test_a_fault_befalls_watches_to_come_after_its_delay(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.EXPIRE_WATCH, verb="watch", seconds=0.05, count=1))
+    fresh.sandbox.inject(InjectedFault(FaultKind.EXPIRE_WATCH, verb="watch", seconds=0.05, count=1))
     with fresh.watch(f"{MAPS}?watch=1") as watch:
         assert watch.event()["type"] == "ERROR"
 
 
 def test_stale_reads_show_the_past_until_they_are_cleared(fresh: Client) -> None:
     fresh.create(MAPS, "old")
-    fresh.sandbox.inject(Fault(FaultKind.STALE_READ, resource="configmaps"))
+    fresh.sandbox.inject(InjectedFault(FaultKind.STALE_READ, resource="configmaps"))
     fresh.create(MAPS, "new")
     assert fresh.get(MAPS).names == ["old"]
     assert fresh.get(f"{MAPS}/new").status == 404
@@ -143,7 +145,7 @@ def test_the_clock_is_moved_over_http(fresh: Client) -> None:
 
 
 def test_a_definition_is_established_late_on_demand(fresh: Client) -> None:
-    fresh.sandbox.inject(Fault(FaultKind.SLOW_ESTABLISHING, seconds=0.3))
+    fresh.sandbox.inject(InjectedFault(FaultKind.SLOW_ESTABLISHING, seconds=0.3))
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": "things", "kind": "Thing"}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.rbac import GROUP, Attributes, Authorizer
-from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.users import User
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.rbac import GROUP, AccessAttributes, Authorizer
+from gitsync.sandbox.users import ApiUser
 
-JANE = User("jane", ("team", "system:authenticated"))
+JANE = ApiUser("jane", ("team", "system:authenticated"))
 
 
 def authorizer(*rules: dict[str, Any], subjects: list[dict[str, Any]] | None = None, namespace: str = "") -> Authorizer:
@@ -45,22 +45,22 @@ def rule(verbs: str, groups: str, resources: str, *names: str) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("rules", "wanted", "allowed"),
     [
-        (rule("get list", "''", "pods"), Attributes("list", "", "pods"), True),
-        (rule("get", "''", "pods"), Attributes("list", "", "pods"), False),
-        (rule("*", "*", "*"), Attributes("patch", "apps", "deployments", "scale"), True),
-        (rule("get", "''", "pods"), Attributes("get", "", "pods", "log"), False),
-        (rule("get", "''", "pods/log"), Attributes("get", "", "pods", "log"), True),
-        (rule("get", "''", "*/log"), Attributes("get", "", "pods", "log"), True),
-        (rule("get", "apps", "deployments"), Attributes("get", "", "deployments"), False),
-        (rule("get", "''", "pods", "a"), Attributes("get", "", "pods", name="a"), True),
-        (rule("get", "''", "pods", "a"), Attributes("get", "", "pods", name="b"), False),
-        (rule("list", "''", "pods", "a"), Attributes("list", "", "pods"), False),
-        ({"verbs": ["get"], "nonResourceURLs": ["/api/*"]}, Attributes("get", path="/api/v1"), True),
-        ({"verbs": ["get"], "nonResourceURLs": ["/api"]}, Attributes("get", path="/apis"), False),
-        (rule("*", "*", "*"), Attributes("get", path="/api"), False),
+        (rule("get list", "''", "pods"), AccessAttributes("list", "", "pods"), True),
+        (rule("get", "''", "pods"), AccessAttributes("list", "", "pods"), False),
+        (rule("*", "*", "*"), AccessAttributes("patch", "apps", "deployments", "scale"), True),
+        (rule("get", "''", "pods"), AccessAttributes("get", "", "pods", "log"), False),
+        (rule("get", "''", "pods/log"), AccessAttributes("get", "", "pods", "log"), True),
+        (rule("get", "''", "*/log"), AccessAttributes("get", "", "pods", "log"), True),
+        (rule("get", "apps", "deployments"), AccessAttributes("get", "", "deployments"), False),
+        (rule("get", "''", "pods", "a"), AccessAttributes("get", "", "pods", name="a"), True),
+        (rule("get", "''", "pods", "a"), AccessAttributes("get", "", "pods", name="b"), False),
+        (rule("list", "''", "pods", "a"), AccessAttributes("list", "", "pods"), False),
+        ({"verbs": ["get"], "nonResourceURLs": ["/api/*"]}, AccessAttributes("get", path="/api/v1"), True),
+        ({"verbs": ["get"], "nonResourceURLs": ["/api"]}, AccessAttributes("get", path="/apis"), False),
+        (rule("*", "*", "*"), AccessAttributes("get", path="/api"), False),
     ],
 )
-def test_rules_allow(rules: dict[str, Any], wanted: Attributes, allowed: bool) -> None:
+def test_rules_allow(rules: dict[str, Any], wanted: AccessAttributes, allowed: bool) -> None:
     assert authorizer(rules).allowed(JANE, wanted) is allowed
 
 
@@ -72,21 +72,21 @@ def test_rules_allow(rules: dict[str, Any], wanted: Attributes, allowed: bool) -
         ({"kind": "User", "name": "team"}, JANE, False),
         (
             {"kind": "ServiceAccount", "name": "robot", "namespace": "shop"},
-            User("system:serviceaccount:shop:robot"),
+            ApiUser("system:serviceaccount:shop:robot"),
             True,
         ),
     ],
 )
-def test_bindings_name_their_subjects(subject: dict[str, Any], user: User, named: bool) -> None:
+def test_bindings_name_their_subjects(subject: dict[str, Any], user: ApiUser, named: bool) -> None:
     found = authorizer(rule("get", "''", "pods"), subjects=[subject])
-    assert found.allowed(user, Attributes("get", "", "pods")) is named
+    assert found.allowed(user, AccessAttributes("get", "", "pods")) is named
 
 
 def test_a_role_binding_holds_in_its_namespace_only() -> None:
     found = authorizer(rule("get", "''", "pods"), namespace="shop")
-    assert found.allowed(JANE, Attributes("get", "", "pods", namespace="shop"))
-    assert not found.allowed(JANE, Attributes("get", "", "pods", namespace="other"))
-    assert not found.allowed(JANE, Attributes("get", "", "pods"))
+    assert found.allowed(JANE, AccessAttributes("get", "", "pods", namespace="shop"))
+    assert not found.allowed(JANE, AccessAttributes("get", "", "pods", namespace="other"))
+    assert not found.allowed(JANE, AccessAttributes("get", "", "pods"))
 
 
 def role(*rules: dict[str, Any]) -> Manifest:
@@ -112,11 +112,11 @@ def test_escalate_and_bind_lift_this() -> None:
     binding = {"metadata": {"name": "b"}, "subjects": [], "roleRef": {"kind": "ClusterRole", "name": "r"}}
     only_bind = authorizer(rule("bind", GROUP, "clusterroles", "r"), rule("get", "''", "pods"))
     only_bind.check_grant(
-        User("joe"), "clusterrolebindings", {**binding, "roleRef": {"kind": "Role", "name": "x"}}, None
+        ApiUser("joe"), "clusterrolebindings", {**binding, "roleRef": {"kind": "Role", "name": "x"}}, None
     )
     only_bind.check_grant(JANE, "clusterrolebindings", binding, None)
     with pytest.raises(ApiError):
-        only_bind.check_grant(User("joe"), "clusterrolebindings", binding, None)
+        only_bind.check_grant(ApiUser("joe"), "clusterrolebindings", binding, None)
 
 
 def test_what_was_granted_before_may_stay() -> None:

@@ -8,28 +8,33 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of, metadata_of
 from gitsync.sandbox import errors
-from gitsync.sandbox.registry.resources import Resource
-from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.users import User
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.kinds.strategy import POD_SPECS
+from gitsync.sandbox.registry.resources import ServedResource
+from gitsync.sandbox.users import ApiUser
 
-CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+CREATE = "CREATE"
+UPDATE = "UPDATE"
+DELETE = "DELETE"
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class AdmissionAttributes:
     """One request; ``obj`` is None for a delete, ``old`` for a create. ``warnings`` collects."""
 
     operation: str
     obj: Manifest | None
     old: Manifest | None
-    resource: Resource
+    resource: ServedResource
     subresource: str
-    user: User
+    user: ApiUser
     dry_run: bool
     warnings: list[str]
 
     @classmethod
-    def of(cls, operation: str, obj: Manifest | None, old: Manifest | None, request: Mapping[str, Any]) -> Attributes:
+    def of(
+        cls, operation: str, obj: Manifest | None, old: Manifest | None, request: Mapping[str, Any]
+    ) -> AdmissionAttributes:
         """Read the request that the pipeline gives."""
         return cls(
             operation=operation,
@@ -42,7 +47,7 @@ class Attributes:
             warnings=request.get("warnings", []),
         )
 
-    def changed(self, obj: Manifest) -> Attributes:
+    def changed(self, obj: Manifest) -> AdmissionAttributes:
         """Return the same request for a changed object."""
         return replace(self, obj=obj)
 
@@ -77,3 +82,14 @@ class Attributes:
     def forbidden(self, why: str, **details: Any) -> ApiError:
         """Return the 403 for this request."""
         return errors.forbidden(self.resource.plural, self.resource.group, self.name, why, **details)
+
+
+def pod_spec_of(obj: Manifest, attributes: AdmissionAttributes) -> tuple[Mapping[str, Any], str] | None:
+    """Return the pod spec of an object and its path, None for a kind without pods."""
+    path = POD_SPECS.get((attributes.resource.group, attributes.resource.kind))
+    if path is None:
+        return None
+    value: Any = obj
+    for part in path:
+        value = value.get(part) or {}
+    return value, ".".join(path)

@@ -7,9 +7,9 @@ from typing import Any
 
 from gitsync.kube.quantity import Quantity
 from gitsync.objects.manifest import Manifest, annotations_of
-from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.controllers.client import ControllerClient
+from gitsync.sandbox.admission.attributes import AdmissionAttributes
 from gitsync.sandbox.kinds.pods.resources import amount
+from gitsync.sandbox.registry.contract import ControllerClient
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _NONE = Quantity(0)
@@ -23,7 +23,7 @@ def _items(api: ControllerClient, namespace: str) -> Iterator[Item]:
         yield from limits["spec"].get("limits") or ()
 
 
-def with_defaults(api: ControllerClient, pod: Manifest, attributes: Attributes) -> Manifest:
+def with_defaults(api: ControllerClient, pod: Manifest, attributes: AdmissionAttributes) -> Manifest:
     """Return the pod with the default requests and limits of its namespace, and a note of them."""
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
@@ -49,6 +49,7 @@ def _filled(
 ) -> dict[str, Any]:
     resources = dict(container.get("resources") or {})
     for member, defaults in (("requests", requests), ("limits", limits)):
+        # Sorted for the note, which the server writes from a sorted list as well.
         missing = sorted(name for name in defaults if name not in resources.get(member, {}))
         if missing:
             added = {name: defaults[name] for name in missing}
@@ -57,7 +58,7 @@ def _filled(
     return {**container, "resources": resources}
 
 
-def check(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None:
+def check(api: ControllerClient, obj: Manifest, attributes: AdmissionAttributes) -> None:
     """Refuse a pod or claim outside the limits of its namespace."""
     problems: list[str] = []
     if attributes.is_new("", "Pod"):
@@ -78,6 +79,7 @@ def _pod_problems(item: Item, spec: Mapping[str, Any]) -> Iterator[str]:
         for resources in containers:
             yield from _outside(item, resources.get("requests", {}), resources.get("limits", {}))
     elif item["type"] == "Pod":
+        # A limit of pods adds up the containers that run together; init containers are left out.
         count = len(spec.get("containers") or ())
         requests = _total([resources.get("requests", {}) for resources in containers[:count]])
         limits = _total([resources.get("limits", {}) for resources in containers[:count]])
@@ -86,8 +88,8 @@ def _pod_problems(item: Item, spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _total(amounts: list[Amounts]) -> dict[str, str]:
     total: dict[str, Quantity] = {}
-    for each in amounts:
-        for name, text in each.items():
+    for amounts_of_one in amounts:
+        for name, text in amounts_of_one.items():
             added = amount(text)
             total[name] = Quantity(total.get(name, _NONE).nanos + added.nanos, added.form)
     return {name: str(quantity) for name, quantity in total.items()}
@@ -107,7 +109,8 @@ def _outside(item: Item, requests: Amounts, limits: Amounts, *, claim: bool = Fa
         elif name in limits and amount(limits[name]) < amount(least):
             problems.append(f"{start}limit is {limits[name]}")
     for name, most in item.get("max", {}).items():
-        limit, request = limits.get(name), requests.get(name)
+        limit = limits.get(name)
+        request = requests.get(name)
         start = f"maximum {name} usage per {kind} is {most}, but "
         if limit is None and not claim:
             problems.append(f"{start}no limit is specified")
@@ -116,7 +119,8 @@ def _outside(item: Item, requests: Amounts, limits: Amounts, *, claim: bool = Fa
         elif request is not None and amount(request) > amount(most):
             problems.append(f"{start}request is {request}")
     for name, ratio in item.get("maxLimitRequestRatio", {}).items():
-        limit, request = limits.get(name), requests.get(name)
+        limit = limits.get(name)
+        request = requests.get(name)
         start = f"{name} max limit to request ratio per {kind} is {ratio}, but "
         if limit is None or request is None or not amount(request).nanos:
             problems.append(f"{start}no limit is specified or request is 0")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
-from gitsync.sandbox.admission.pod_templates import pod_spec_of
-from gitsync.sandbox.controllers.client import ControllerClient
+from gitsync.objects.manifest import Manifest, labels_of, metadata_of
+from gitsync.sandbox import errors
+from gitsync.sandbox.admission.attributes import CREATE, UPDATE, AdmissionAttributes, pod_spec_of
+from gitsync.sandbox.errors import StatusCause
+from gitsync.sandbox.registry.contract import ControllerClient
+from gitsync.sandbox.validation.causes import invalid
 
 Spec = Mapping[str, Any]
 Check = Callable[[Spec], str]
 
 PREFIX = "pod-security.kubernetes.io/"
 LEVELS = ("privileged", "baseline", "restricted")
+# The default set of Docker; the standard allows what containers get anyway.
 _BASELINE_CAPABILITIES = frozenset(
     {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"}
     | {"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
 )
+# Sysctls with a namespace of their own for each pod.
 _SAFE_SYSCTLS = frozenset(
     {"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start"}
     | {"net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports"}
@@ -41,18 +46,20 @@ _RESTRICTED_VOLUMES = frozenset(
 )
 
 
-def check(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None:
+def check(api: ControllerClient, obj: Manifest, attributes: AdmissionAttributes) -> None:
     """Refuse a pod below the enforced standard; warn of pods and templates below the one to warn of."""
     if attributes.operation not in (CREATE, UPDATE) or attributes.subresource or not attributes.namespace:
         return
-    found = pod_spec_of(obj, attributes)
-    if found is None or (attributes.old is not None and pod_spec_of(attributes.old, attributes) == found):
+    template = pod_spec_of(obj, attributes)
+    # An update that leaves the pod alone is not evaluated again: the standard may have been raised since.
+    if template is None or (attributes.old is not None and pod_spec_of(attributes.old, attributes) == template):
         return
-    spec = found[0]
+    spec = template[0]
     namespace = api.get("", "Namespace", "", attributes.namespace)
     labels = labels_of(namespace) if namespace is not None else {}
     level = labels.get(f"{PREFIX}enforce", "privileged")
     is_pod = attributes.is_of("", "Pod")
+    # Templates are only warned of: their pods are refused when they are created.
     if is_pod and (text := violations(level, spec)):
         version = labels.get(f"{PREFIX}enforce-version", "latest")
         raise attributes.forbidden(f'violates PodSecurity "{level}:{version}": {text}')
@@ -67,7 +74,7 @@ def violations(level: str, spec: Spec) -> str:
     if level not in LEVELS[1:]:
         return ""
     checks = _BASELINE if level == "baseline" else _RESTRICTED
-    return ", ".join(found for found in (one(spec) for one in checks) if found)
+    return ", ".join(violation for violation in (policy_check(spec) for policy_check in checks) if violation)
 
 
 def _containers(spec: Spec) -> Iterable[Mapping[str, Any]]:
@@ -97,8 +104,8 @@ def _privileged(spec: Spec) -> str:
 
 
 def _host_namespaces(spec: Spec) -> str:
-    found = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
-    return f"host namespaces ({', '.join(found)})" if found else ""
+    namespaces = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
+    return f"host namespaces ({', '.join(namespaces)})" if namespaces else ""
 
 
 def _host_paths(spec: Spec) -> str:
@@ -107,7 +114,8 @@ def _host_paths(spec: Spec) -> str:
 
 
 def _host_ports(spec: Spec) -> str:
-    names, ports = [], []
+    names = []
+    ports = []
     for container in _containers(spec):
         mine = [str(port["hostPort"]) for port in container.get("ports", ()) if port.get("hostPort")]
         if mine:
@@ -120,7 +128,8 @@ def _host_ports(spec: Spec) -> str:
 
 
 def _baseline_capabilities(spec: Spec) -> str:
-    names, extra = [], set()
+    names = []
+    extra = set()
     for container in _containers(spec):
         added = set((_context(container).get("capabilities") or {}).get("add", ())) - _BASELINE_CAPABILITIES
         if added:
@@ -133,7 +142,9 @@ def _baseline_capabilities(spec: Spec) -> str:
 
 
 def _restricted_capabilities(spec: Spec) -> str:
-    dropping, adding, extra = [], [], set()
+    dropping = []
+    adding = []
+    extra = set()
     for container in _containers(spec):
         capabilities = _context(container).get("capabilities") or {}
         if "ALL" not in capabilities.get("drop", ()):
@@ -142,13 +153,13 @@ def _restricted_capabilities(spec: Spec) -> str:
         if added:
             adding.append(container["name"])
             extra |= added
-    found = []
+    problems = []
     if dropping:
-        found.append(f'{_named(dropping)} must set securityContext.capabilities.drop=["ALL"]')
+        problems.append(f'{_named(dropping)} must set securityContext.capabilities.drop=["ALL"]')
     if adding:
         listed = ", ".join(_quote(name) for name in sorted(extra))
-        found.append(f"{_named(adding)} must not include {listed} in securityContext.capabilities.add")
-    return f"unrestricted capabilities ({'; '.join(found)})" if found else ""
+        problems.append(f"{_named(adding)} must not include {listed} in securityContext.capabilities.add")
+    return f"unrestricted capabilities ({'; '.join(problems)})" if problems else ""
 
 
 def _proc_mount(spec: Spec) -> str:
@@ -169,8 +180,8 @@ def _selinux(spec: Spec) -> str:
 
 
 def _sysctls(spec: Spec) -> str:
-    given = (spec.get("securityContext") or {}).get("sysctls", ())
-    names = sorted({item["name"] for item in given} - _SAFE_SYSCTLS)
+    sysctls = (spec.get("securityContext") or {}).get("sysctls", ())
+    names = sorted({item["name"] for item in sysctls} - _SAFE_SYSCTLS)
     return f"forbidden sysctls ({', '.join(names)})" if names else ""
 
 
@@ -201,22 +212,24 @@ def _baseline_seccomp(spec: Spec) -> str:
 def _restricted_seccomp(spec: Spec) -> str:
     good = ("RuntimeDefault", "Localhost")
     pod = (spec.get("securityContext") or {}).get("seccompProfile") or {}
-    found = []
+    problems = []
     if pod and pod.get("type") not in good:
-        found.append(f"pod must not set securityContext.seccompProfile.type to {_quote(pod.get('type', ''))}")
-    unset, wrong = [], []
+        problems.append(f"pod must not set securityContext.seccompProfile.type to {_quote(pod.get('type', ''))}")
+    unset = []
+    wrong = []
     for container in _containers(spec):
         profile = _context(container).get("seccompProfile") or {}
         if profile and profile.get("type") not in good:
             wrong.append(container["name"])
+        # A container without a profile has that of its pod.
         elif not profile and pod.get("type") not in good:
             unset.append(container["name"])
     if wrong:
-        found.append(f'{_named(wrong)} must not set securityContext.seccompProfile.type to "Unconfined"')
+        problems.append(f'{_named(wrong)} must not set securityContext.seccompProfile.type to "Unconfined"')
     if unset:
         text = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-        found.append(f"pod or {_named(unset)} {text}")
-    return f"seccompProfile ({'; '.join(found)})" if found else ""
+        problems.append(f"pod or {_named(unset)} {text}")
+    return f"seccompProfile ({'; '.join(problems)})" if problems else ""
 
 
 def _privilege_escalation(spec: Spec) -> str:
@@ -228,7 +241,8 @@ def _privilege_escalation(spec: Spec) -> str:
 
 
 def _restricted_volumes(spec: Spec) -> str:
-    names, kinds = [], set()
+    names = []
+    kinds = set()
     for volume in spec.get("volumes", ()):
         other = {member for member in volume if member != "name"} - _RESTRICTED_VOLUMES
         if other:
@@ -244,14 +258,15 @@ def _restricted_volumes(spec: Spec) -> str:
 
 def _run_as_non_root(spec: Spec) -> str:
     pod = (spec.get("securityContext") or {}).get("runAsNonRoot")
-    found = ["pod must not set securityContext.runAsNonRoot=false"] if pod is False else []
+    problems = ["pod must not set securityContext.runAsNonRoot=false"] if pod is False else []
     wrong = _where(spec, lambda context: context.get("runAsNonRoot") is False)
     unset = _where(spec, lambda context: context.get("runAsNonRoot") is None and not pod)
     if wrong:
-        found.append(f"{_named(wrong)} must not set securityContext.runAsNonRoot=false")
+        problems.append(f"{_named(wrong)} must not set securityContext.runAsNonRoot=false")
+    # The pod's explicit false is reported already.
     if unset and pod is not False:
-        found.append(f"pod or {_named(unset)} must set securityContext.runAsNonRoot=true")
-    return f"runAsNonRoot != true ({'; '.join(found)})" if found else ""
+        problems.append(f"pod or {_named(unset)} must set securityContext.runAsNonRoot=true")
+    return f"runAsNonRoot != true ({'; '.join(problems)})" if problems else ""
 
 
 def _run_as_user(spec: Spec) -> str:
@@ -289,3 +304,58 @@ _RESTRICTED: tuple[Check, ...] = (  # in the order of the checks' names, as the 
     _sysctls,
     _windows_host_process,
 )
+
+
+_MODES = ("audit", "enforce", "warn")
+_VERSION = re.compile(r"latest|v1\.\d+")
+# The warning names the violated rules without their details, as it is for many pods at once.
+_REASON = re.compile(r" \([^()]*(?:\([^()]*\)[^()]*)*\)")
+
+
+def check_labels(api: ControllerClient, attributes: AdmissionAttributes) -> None:
+    """Refuse labels that name no standard; warn of pods below the one that is newly enforced."""
+    if not attributes.is_of("", "Namespace") or attributes.subresource or attributes.obj is None:
+        return
+    if attributes.operation not in (CREATE, UPDATE):
+        return
+    labels = labels_of(attributes.obj)
+    old_labels = labels_of(attributes.old) if attributes.old is not None else {}
+    changed = {name for name in labels if name.startswith(PREFIX) and labels[name] != old_labels.get(name)}
+    causes = [cause for name in sorted(changed) for cause in _problems(name, labels[name])]
+    if causes:
+        raise errors.invalid("Namespace", "", attributes.name, causes)
+    if attributes.operation == UPDATE and f"{PREFIX}enforce" in changed:
+        _warn_of_pods(api, attributes, labels)
+
+
+def _problems(label: str, value: str) -> list[StatusCause]:
+    mode, _, version = label.removeprefix(PREFIX).partition("-")
+    field = f"metadata.labels[{label}]"
+    if mode not in _MODES:
+        return []
+    if not version:
+        return [] if value in LEVELS else [invalid(field, value, f"must be one of {', '.join(LEVELS)}")]
+    return [] if _VERSION.fullmatch(value) else [invalid(field, value, 'must be "latest" or "v1.x"')]
+
+
+def _warn_of_pods(api: ControllerClient, attributes: AdmissionAttributes, labels: dict[str, str]) -> None:
+    level = labels[f"{PREFIX}enforce"]
+    pods_by_violation: dict[str, list[str]] = {}
+    for pod in api.list("", "Pod", attributes.name):
+        text = _REASON.sub("", violations(level, pod["spec"]))
+        if text:
+            pods_by_violation.setdefault(text, []).append(_name(pod))
+    if not pods_by_violation:
+        return
+    version = labels.get(f"{PREFIX}enforce-version", "latest")
+    attributes.warnings.append(
+        f'existing pods in namespace "{attributes.name}" violate the new PodSecurity enforce level "{level}:{version}"'
+    )
+    for text, names in pods_by_violation.items():
+        others = len(names) - 1
+        more = f" (and {others} other pod{'s' if others > 1 else ''})" if others else ""
+        attributes.warnings.append(f"{sorted(names)[0]}{more}: {text}")
+
+
+def _name(pod: Manifest) -> str:
+    return str(metadata_of(pod)["name"])

@@ -1,4 +1,4 @@
-"""Mutate new pods: set the service account and its token, the priority and tolerations."""
+"""Mutate new pods: service account and token, priority, tolerations, and what their RuntimeClass adds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import random
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.controllers.client import ControllerClient
+from gitsync.sandbox.admission.attributes import AdmissionAttributes
+from gitsync.sandbox.registry.contract import ControllerClient
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+# A mirror pod reflects a static pod of a kubelet, which runs whatever the API says.
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -20,7 +21,9 @@ def _with_spec(pod: Manifest, **members: Any) -> Manifest:
     return {**pod, "spec": {**pod["spec"], **members}}
 
 
-def with_service_account(api: ControllerClient, pod: Manifest, attributes: Attributes, rng: random.Random) -> Manifest:
+def with_service_account(
+    api: ControllerClient, pod: Manifest, attributes: AdmissionAttributes, rng: random.Random
+) -> Manifest:
     """Return the pod with its service account's name, pull secrets and token volume; the account must exist."""
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         return pod
@@ -32,6 +35,7 @@ def with_service_account(api: ControllerClient, pod: Manifest, attributes: Attri
     pod = _with_spec(pod, serviceAccountName=name, serviceAccount=name)
     if not pod["spec"].get("imagePullSecrets") and account.get("imagePullSecrets"):
         pod = _with_spec(pod, imagePullSecrets=[dict(secret) for secret in account["imagePullSecrets"]])
+    # The pod decides, then the account, then the default.
     mounts = pod["spec"].get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
     return _with_token(pod, rng) if mounts else pod
 
@@ -62,6 +66,8 @@ def _token_sources() -> dict[str, Any]:
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
         "sources": [
+            # plugin/pkg/admission/serviceaccount: one hour and seven seconds, by which the server knows its own
+            # volumes.
             {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
             {"downwardAPI": {"items": [namespace]}},
@@ -70,28 +76,30 @@ def _token_sources() -> dict[str, Any]:
     }
 
 
-def with_priority(api: ControllerClient, pod: Manifest, attributes: Attributes) -> Manifest:
+def with_priority(api: ControllerClient, pod: Manifest, attributes: AdmissionAttributes) -> Manifest:
     """Return the pod with the priority of its class, of the default class, or zero."""
     name = pod["spec"].get("priorityClassName", "")
-    found: Manifest | None = None
+    priority_class: Manifest | None = None
     members: dict[str, Any] = {}
     if name:
-        found = api.get("scheduling.k8s.io", "PriorityClass", "", name)
-        if found is None and name in _SYSTEM:
-            found = {"value": _SYSTEM[name]}
-        if found is None:
+        priority_class = api.get("scheduling.k8s.io", "PriorityClass", "", name)
+        if priority_class is None and name in _SYSTEM:
+            priority_class = {"value": _SYSTEM[name]}
+        if priority_class is None:
             raise attributes.forbidden(f"no PriorityClass with name {name} was found")
     else:
         defaults = [c for c in api.list("scheduling.k8s.io", "PriorityClass") if c.get("globalDefault")]
         if defaults:
-            found = min(defaults, key=lambda candidate: int(candidate["value"]))
-            members["priorityClassName"] = found["metadata"]["name"]
-    value = int((found or {}).get("value", 0))
-    given = pod["spec"].get("priority")
-    if given is not None and given != value:
-        why = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+            # Of several default classes the lowest value counts.
+            priority_class = min(defaults, key=lambda candidate: int(candidate["value"]))
+            members["priorityClassName"] = priority_class["metadata"]["name"]
+    value = int((priority_class or {}).get("value", 0))
+    given_priority = pod["spec"].get("priority")
+    # Only the class decides, or any user could preempt others.
+    if given_priority is not None and given_priority != value:
+        why = f"the integer value of priority ({given_priority}) must not be provided in pod spec; priority admission "
         raise attributes.forbidden(f"{why}controller computed {value} from the given PriorityClass name")
-    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    policy = (priority_class or {}).get("preemptionPolicy", "PreemptLowerPriority")
     wanted = pod["spec"].get("preemptionPolicy", policy)
     if wanted != policy:
         why = f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod spec; priority admission "
@@ -111,6 +119,39 @@ def with_tolerations(pod: Manifest) -> Manifest:
 
 
 def _covers(toleration: dict[str, Any], key: str) -> bool:
+    # An absent effect matches all effects.
     if toleration.get("effect", "NoExecute") != "NoExecute":
         return False
     return bool(toleration.get("key", key) == key)
+
+
+def with_runtime_class(api: ControllerClient, pod: Manifest, attributes: AdmissionAttributes) -> Manifest:
+    """Return the pod with the overhead, node selector and tolerations of its RuntimeClass, which must exist."""
+    spec = pod["spec"]
+    name = spec.get("runtimeClassName")
+    runtime_class = api.get("node.k8s.io", "RuntimeClass", "", name) if name else {}
+    if runtime_class is None:
+        raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
+    overhead = (runtime_class.get("overhead") or {}).get("podFixed")
+    given_overhead = spec.get("overhead")
+    if given_overhead and not overhead:
+        raise attributes.forbidden("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+    if given_overhead and given_overhead != overhead:
+        raise attributes.forbidden("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    members: dict[str, Any] = {"overhead": overhead} if overhead else {}
+    scheduling = runtime_class.get("scheduling") or {}
+    nodes = scheduling.get("nodeSelector") or {}
+    wanted = spec.get("nodeSelector") or {}
+    for key, value in nodes.items():
+        if wanted.get(key, value) != value:
+            raise attributes.forbidden(
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value};"
+                f" pod.spec.nodeSelector[{key}] = {wanted[key]}"
+            )
+    if nodes:
+        members["nodeSelector"] = {**wanted, **nodes}
+    tolerations = spec.get("tolerations", [])
+    added = [toleration for toleration in scheduling.get("tolerations") or () if toleration not in tolerations]
+    if added:
+        members["tolerations"] = [*tolerations, *added]
+    return {**pod, "spec": {**spec, **members}} if members else pod

@@ -7,11 +7,10 @@ from typing import Any
 
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.admission.conditions import ConditionError, hold
-from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
-from gitsync.sandbox.controllers.client import ControllerClient
-from gitsync.sandbox.kinds.policies import VARIABLES
+from gitsync.sandbox.admission.attributes import AdmissionAttributes
+from gitsync.sandbox.admission.matching import ConditionError, hold, namespace_of, request_of, rule_matches, selected
+from gitsync.sandbox.kinds.admission import VARIABLES
+from gitsync.sandbox.registry.contract import ControllerClient
 from gitsync.sandbox.validation.cel import CompileError, EvaluationError, compile_expression
 
 GROUP = "admissionregistration.k8s.io"
@@ -24,8 +23,9 @@ Verdict = tuple[str, str]
 """The reason and the message of a denial."""
 
 
-def check(api: ControllerClient, attributes: Attributes) -> None:
+def check(api: ControllerClient, attributes: AdmissionAttributes) -> None:
     """Refuse what a bound policy denies; warn where the binding only warns."""
+    # Policies about policies could lock administrators out.
     if attributes.resource.group == GROUP:
         return
     for binding in api.list(GROUP, "ValidatingAdmissionPolicyBinding"):
@@ -36,7 +36,7 @@ def check(api: ControllerClient, attributes: Attributes) -> None:
             _enforce(policy, binding, attributes, reason, message)
 
 
-def _is_about(api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes) -> bool:
+def _is_about(api: ControllerClient, policy: Manifest, binding: Manifest, attributes: AdmissionAttributes) -> bool:
     constraints = policy["spec"].get("matchConstraints") or {}
     resources = binding["spec"].get("matchResources")
     if not _matches(api, constraints, attributes, needs_rule=True):
@@ -44,7 +44,7 @@ def _is_about(api: ControllerClient, policy: Manifest, binding: Manifest, attrib
     return resources is None or _matches(api, resources, attributes, needs_rule=False)
 
 
-def _matches(api: ControllerClient, match: Data, attributes: Attributes, *, needs_rule: bool) -> bool:
+def _matches(api: ControllerClient, match: Data, attributes: AdmissionAttributes, *, needs_rule: bool) -> bool:
     if not selected(api, match, attributes):
         return False
     any_version = match.get("matchPolicy", "Equivalent") == "Equivalent"
@@ -57,7 +57,9 @@ def _matches(api: ControllerClient, match: Data, attributes: Attributes, *, need
     return any(rule_matches(rule, attributes, any_version=any_version) for rule in rules)
 
 
-def _denials(api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes) -> Iterator[Verdict]:
+def _denials(
+    api: ControllerClient, policy: Manifest, binding: Manifest, attributes: AdmissionAttributes
+) -> Iterator[Verdict]:
     spec = policy["spec"]
     strict = spec.get("failurePolicy", "Fail") == "Fail"
     for params in _params(api, policy, binding, attributes):
@@ -70,6 +72,7 @@ def _denials(api: ControllerClient, policy: Manifest, binding: Manifest, attribu
             if not hold(spec.get("matchConditions", ()), data):
                 continue
             data = _with_variables(spec.get("variables", ()), data)
+        # failurePolicy decides what an expression without a value means.
         except (ConditionError, CompileError, EvaluationError) as error:
             if strict:
                 yield "", str(error)
@@ -84,19 +87,20 @@ _MISSING: Manifest = {}
 
 
 def _params(
-    api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes
+    api: ControllerClient, policy: Manifest, binding: Manifest, attributes: AdmissionAttributes
 ) -> list[Manifest | None]:
     """Return the parameter objects of a binding; one None where the policy takes none."""
-    kind, reference = policy["spec"].get("paramKind"), binding["spec"].get("paramRef")
+    kind = policy["spec"].get("paramKind")
+    reference = binding["spec"].get("paramRef")
     if kind is None or reference is None:
         return [None]
     group = kind.get("apiVersion", "").rpartition("/")[0]
     namespace = reference.get("namespace", attributes.namespace)
     if reference.get("name"):
-        found = api.get(group, kind["kind"], namespace, reference["name"]) or api.get(
+        params = api.get(group, kind["kind"], namespace, reference["name"]) or api.get(
             group, kind["kind"], "", reference["name"]
         )
-        return [found] if found is not None else [_MISSING]
+        return [params] if params is not None else [_MISSING]
     selector = reference.get("selector") or {}
     listed = [
         obj
@@ -106,7 +110,7 @@ def _params(
     return list(listed) or [_MISSING]
 
 
-def _data(api: ControllerClient, attributes: Attributes, params: Manifest | None) -> dict[str, Any]:
+def _data(api: ControllerClient, attributes: AdmissionAttributes, params: Manifest | None) -> dict[str, Any]:
     return {
         "object": attributes.obj,
         "oldObject": attributes.old,
@@ -147,12 +151,13 @@ def _message(validation: Data, expression: str, data: Data) -> str:
     return str(validation.get("message") or f"failed expression: {expression}").strip()
 
 
-def _enforce(policy: Manifest, binding: Manifest, attributes: Attributes, reason: str, message: str) -> None:
+def _enforce(policy: Manifest, binding: Manifest, attributes: AdmissionAttributes, reason: str, message: str) -> None:
     names = f"'{metadata_of(policy)['name']}' with binding '{metadata_of(binding)['name']}'"
     actions = binding["spec"].get("validationActions") or ()
     if "Deny" in actions:
         error = attributes.forbidden(f"ValidatingAdmissionPolicy {names} denied request: {message}")
         error.reason = reason or "Invalid"
+        # The reason of the validation decides the HTTP status.
         error.code = _CODES.get(error.reason, 422)
         text = f"ValidatingAdmissionPolicy {names} denied request: {message}"
         error.details = {**error.details, "causes": [{"message": text}]}

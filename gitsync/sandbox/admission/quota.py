@@ -7,9 +7,9 @@ from typing import Any
 
 from gitsync.kube.quantity import Quantity
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
-from gitsync.sandbox.controllers.client import ControllerClient
+from gitsync.sandbox.admission.attributes import CREATE, UPDATE, AdmissionAttributes
 from gitsync.sandbox.kinds.pods.resources import amount, quality_of_service
+from gitsync.sandbox.registry.contract import ControllerClient
 
 MANAGER = "kube-apiserver"
 Usage = dict[str, Quantity]
@@ -21,18 +21,20 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _ONE = 10**9
 
 
-def charge(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None:
+def charge(api: ControllerClient, obj: Manifest, attributes: AdmissionAttributes) -> None:
     """Refuse a request beyond a quota of its namespace; else add to the used amounts of each quota it counts in."""
     if not _counts(attributes):
         return
     usage = usage_of(obj, attributes.resource.plural, attributes.resource.group)
     if attributes.operation == UPDATE and attributes.old is not None:
-        before = usage_of(attributes.old, attributes.resource.plural, attributes.resource.group)
-        usage = {name: _minus(value, before.get(name)) for name, value in usage.items()}
+        old_usage = usage_of(attributes.old, attributes.resource.plural, attributes.resource.group)
+        # Only the difference is charged; a smaller request gives back.
+        usage = {name: _minus(value, old_usage.get(name)) for name, value in usage.items()}
     charged = []
     for quota in api.list("", "ResourceQuota", attributes.namespace):
         if not in_scope(quota, obj, is_pod=attributes.is_of("", "Pod")):
             continue
+        # The status, which the controller copies from the spec: a quota counts once it has been calculated.
         hard = (quota.get("status") or {}).get("hard") or {}
         if attributes.operation == CREATE:
             _must_specify(quota, hard, obj, attributes)
@@ -40,16 +42,18 @@ def charge(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None
         if added:
             _must_fit(quota, hard, added, attributes)
             charged.append((quota, added))
+    # A dry run may be refused, but uses nothing up.
     if attributes.dry_run:
         return
     for quota, added in charged:
         used = (quota.get("status") or {}).get("used") or {}
         total = {name: str(_plus(amount(used.get(name, "0")), value)) for name, value in added.items()}
         status = {**quota["status"], "used": {**used, **total}}
+        # Charged at once, so that two requests cannot both take the last of it; the controller recounts later.
         api.update({**quota, "status": status}, manager=MANAGER, subresource="status")
 
 
-def _counts(attributes: Attributes) -> bool:
+def _counts(attributes: AdmissionAttributes) -> bool:
     """A status is free; only what is created, and services, claims and pods that change, count."""
     if not attributes.namespace or attributes.subresource:
         return False
@@ -60,12 +64,13 @@ def _counts(attributes: Attributes) -> bool:
 
 def usage_of(obj: Manifest, plural: str, group: str) -> Usage:
     """Return what an object counts as."""
-    one = Quantity(_ONE)
-    usage: Usage = {f"count/{plural}.{group}" if group else f"count/{plural}": one}
+    single = Quantity(_ONE)
+    usage: Usage = {f"count/{plural}.{group}" if group else f"count/{plural}": single}
+    # The short names are those of the core group.
     if group:
         return usage
     if plural in _COUNTED:
-        usage[plural] = one
+        usage[plural] = single
     if plural == "pods":
         usage |= _pod_usage(obj)
     elif plural == "services":
@@ -76,6 +81,7 @@ def usage_of(obj: Manifest, plural: str, group: str) -> Usage:
 
 
 def _pod_usage(pod: Manifest) -> Usage:
+    # Pods that have ended use nothing.
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return {}
     usage: Usage = {"pods": Quantity(_ONE)}
@@ -93,6 +99,7 @@ def _pod_total(spec: Mapping[str, Any], member: str) -> Usage:
     for container in spec.get("containers") or ():
         for name, text in (container.get("resources") or {}).get(member, {}).items():
             total[name] = _plus(total.get(name), amount(text))
+    # They run one by one before the others, so only the largest counts.
     for container in spec.get("initContainers", ()):
         for name, text in (container.get("resources") or {}).get(member, {}).items():
             total[name] = max(total.get(name, amount(text)), amount(text))
@@ -166,13 +173,14 @@ def _has_scope(scope: str, pod: Mapping[str, Any]) -> bool:
 
 
 def _meets(expression: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
-    scope, operator = expression.get("scopeName", ""), expression.get("operator", "Exists")
+    scope = expression.get("scopeName", "")
+    operator = expression.get("operator", "Exists")
     if scope != "PriorityClass" or operator in ("Exists", "DoesNotExist"):
         return _has_scope(scope, pod) is (operator != "DoesNotExist")
     return (pod.get("priorityClassName", "") in expression.get("values", ())) is (operator == "In")
 
 
-def _must_specify(quota: Manifest, hard: Mapping[str, str], obj: Manifest, attributes: Attributes) -> None:
+def _must_specify(quota: Manifest, hard: Mapping[str, str], obj: Manifest, attributes: AdmissionAttributes) -> None:
     """Refuse a pod whose containers do not say what the quota limits."""
     if not attributes.is_of("", "Pod"):
         return
@@ -180,7 +188,8 @@ def _must_specify(quota: Manifest, hard: Mapping[str, str], obj: Manifest, attri
     for name in sorted(hard):
         member, _, resource = name.rpartition(".")
         if name in ("cpu", "memory"):
-            member, resource = "requests", name
+            member = "requests"
+            resource = name
         if member not in ("requests", "limits") or resource not in _COMPUTE:
             continue
         lacking = [
@@ -195,11 +204,12 @@ def _must_specify(quota: Manifest, hard: Mapping[str, str], obj: Manifest, attri
         raise attributes.forbidden(f"failed quota: {quota['metadata']['name']}: must specify {listed}")
 
 
-def _must_fit(quota: Manifest, hard: Mapping[str, str], added: Usage, attributes: Attributes) -> None:
+def _must_fit(quota: Manifest, hard: Mapping[str, str], added: Usage, attributes: AdmissionAttributes) -> None:
     used = (quota.get("status") or {}).get("used") or {}
     over = [
         name
         for name in sorted(added)
+        # A quota that was lowered below its usage still allows requests that use less.
         if added[name].nanos > 0 and _plus(amount(used.get(name, "0")), added[name]) > amount(hard[name])
     ]
     if not over:

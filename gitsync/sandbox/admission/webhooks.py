@@ -15,15 +15,16 @@ import orjson
 from gitsync.errors import InvalidInput
 from gitsync.merge.json_patch import json_patch
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.admission.conditions import ConditionError, hold
-from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
+from gitsync.sandbox.admission.attributes import AdmissionAttributes
+from gitsync.sandbox.admission.matching import ConditionError, hold, namespace_of, request_of, rule_matches, selected
 from gitsync.sandbox.connections import client_context, go_text
-from gitsync.sandbox.controllers.client import ControllerClient
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.registry.contract import ControllerClient
 
 GROUP = "admissionregistration.k8s.io"
+# A webhook that refuses everything could otherwise not be removed any more.
 _NEVER_ASKED = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+# Bytes of an answer, far above any object with its patch.
 _LIMIT = 16 * 1024 * 1024
 
 Hook = Mapping[str, Any]
@@ -36,22 +37,23 @@ class CallError(Exception):
     """A webhook that could not be asked, or gave no usable answer."""
 
 
-def mutate(api: ControllerClient, attributes: Attributes, call: Caller) -> Manifest | None:
+def mutate(api: ControllerClient, attributes: AdmissionAttributes, call: Caller) -> Manifest | None:
     """Return the object after all mutating webhooks; ask those again that want to see later changes."""
     asked = list(_hooks(api, "MutatingWebhookConfiguration", attributes))
     changed_by: list[int] = []
     for position, hook in enumerate(asked):
-        before = attributes.obj
+        previous = attributes.obj
         attributes = _mutated(api, hook, attributes, call)
-        if attributes.obj is not before:
+        if attributes.obj is not previous:
             changed_by.append(position)
     for position, hook in enumerate(asked):
+        # Once at most, and only when a later webhook changed the object.
         if hook.get("reinvocationPolicy") == "IfNeeded" and any(later > position for later in changed_by):
             attributes = _mutated(api, hook, attributes, call)
     return attributes.obj
 
 
-def _mutated(api: ControllerClient, hook: Hook, attributes: Attributes, call: Caller) -> Attributes:
+def _mutated(api: ControllerClient, hook: Hook, attributes: AdmissionAttributes, call: Caller) -> AdmissionAttributes:
     response = _ask(api, hook, attributes, call)
     if response is None or not response.get("patch") or attributes.obj is None:
         return attributes
@@ -63,16 +65,17 @@ def _mutated(api: ControllerClient, hook: Hook, attributes: Attributes, call: Ca
     return attributes if patched == attributes.obj else attributes.changed(patched)
 
 
-def validate(api: ControllerClient, attributes: Attributes, call: Caller) -> None:
+def validate(api: ControllerClient, attributes: AdmissionAttributes, call: Caller) -> None:
     """Ask all validating webhooks; raise the first refusal."""
     for hook in _hooks(api, "ValidatingWebhookConfiguration", attributes):
         _ask(api, hook, attributes, call)
 
 
-def _hooks(api: ControllerClient, kind: str, attributes: Attributes) -> Iterator[Hook]:
-    """Give the webhooks that are about the request, by the names of their configurations."""
+def _hooks(api: ControllerClient, kind: str, attributes: AdmissionAttributes) -> Iterator[Hook]:
+    """Yield the webhooks that match the request, by the names of their configurations."""
     if attributes.resource.group == GROUP and attributes.resource.kind in _NEVER_ASKED:
         return
+    # By name, as the real server sorts them; a user can order webhooks that way.
     configurations = sorted(api.list(GROUP, kind), key=lambda config: str(metadata_of(config)["name"]))
     for configuration in configurations:
         for hook in configuration.get("webhooks", ()):
@@ -84,8 +87,9 @@ def _hooks(api: ControllerClient, kind: str, attributes: Attributes) -> Iterator
                 yield hook
 
 
-def _ask(api: ControllerClient, hook: Hook, attributes: Attributes, call: Caller) -> Review | None:
+def _ask(api: ControllerClient, hook: Hook, attributes: AdmissionAttributes, call: Caller) -> Review | None:
     """Return the response of a webhook that allows the request, None where it was not asked or may be ignored."""
+    # A dry run must not cause anything outside of the cluster.
     if attributes.dry_run and hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
         text = f'admission webhook "{hook["name"]}" does not support dry run'
         raise ApiError(400, "BadRequest", text)
@@ -122,6 +126,7 @@ def _internal(hook: Hook, why: str) -> ApiError:
 def _denied(hook: Hook, status: Mapping[str, Any]) -> ApiError:
     denied = f'admission webhook "{hook["name"]}" denied the request'
     why = status.get("message") or status.get("reason")
+    # A refusal with a code of success would be read as one.
     code = max(int(status.get("code") or 0), 400)
     message = f"{denied}: {why}" if why else f"{denied} without explanation"
     return ApiError(code, str(status.get("reason") or ""), message, dict(status.get("details") or {}))
@@ -150,6 +155,7 @@ def _url(api: ControllerClient, hook: Hook) -> str:
     url = f"https://{host}:{service.get('port', 443)}/{path}?{timeout}"
     if api.get("", "Service", service["namespace"], service["name"]) is None:
         raise CallError(f'failed to call webhook: Post "{url}": service "{service["name"]}" not found')
+    # Simulated pods answer nothing, so a Service is never reached.
     raise CallError(f'failed to call webhook: Post "{url}": no endpoints available for service "{service["name"]}"')
 
 

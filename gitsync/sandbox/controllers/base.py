@@ -1,18 +1,85 @@
-"""The base class of the sandbox's controllers: a context, and one reconcile per key."""
+"""Adoption: a controller adopts orphans that it selects, and releases objects that it no longer selects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from gitsync.kube.selectors import matches
 from gitsync.kube.times import timestamp
-from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.adoption import OrphanIndex, adopters
-from gitsync.sandbox.controllers.client import ControllerClient, Timers
-from gitsync.sandbox.controllers.events import Recorder
+from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.sandbox.controllers.events import SeriesRecorder
 from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
-from gitsync.sandbox.controllers.object_meta import MANAGER, Key, controller_key
+from gitsync.sandbox.controllers.object_meta import (
+    MANAGER,
+    Key,
+    controller_key,
+    controller_ref,
+    is_deleting,
+    key_of,
+    owner_reference,
+)
 from gitsync.sandbox.controllers.queue import Queue
+from gitsync.sandbox.registry.contract import ControllerClient, Timers
+
+ADOPTABLE = frozenset({("", "Pod"), ("apps", "ReplicaSet"), ("apps", "ControllerRevision")})
+
+
+class OrphanIndex:
+    """Index of adoptable objects without a controller, so that a search costs nothing while there are none."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, str], dict[str, None]] = {}
+
+    def observe(self, event: str, obj: Manifest) -> None:
+        """Follow one object."""
+        namespace, name = key_of(obj)
+        names = self._names.setdefault((obj["kind"], namespace), {})
+        if event != "DELETED" and controller_ref(obj) is None:
+            names[name] = None
+        else:
+            names.pop(name, None)
+
+    def names(self, kind: str, namespace: str) -> tuple[str, ...]:
+        """Return the names of the objects of a kind that have no controller."""
+        return tuple(self._names.get((kind, namespace), ()))
+
+
+def adopt(api: ControllerClient, strays: OrphanIndex, owner: Manifest, group: str, kind: str) -> None:
+    """Add ``owner`` as controller to the selected objects that have none; release those not selected any more."""
+    # The garbage collector may be about to orphan its dependents; adopting would undo that.
+    if is_deleting(owner):
+        return
+    selector = owner["spec"].get("selector")
+    uid = owner["metadata"]["uid"]
+    namespace = owner["metadata"]["namespace"]
+    for name in strays.names(kind, namespace):
+        obj = api.get(group, kind, namespace, name)
+        if obj is not None and not is_deleting(obj) and matches(selector, labels_of(obj)):
+            _write(api, group, obj, [*(obj["metadata"].get("ownerReferences") or ()), owner_reference(owner)])
+    # A copy: the writes below change the index that is iterated.
+    for obj in list(api.owned_by(uid)):
+        if obj["kind"] == kind and not is_deleting(obj) and not matches(selector, labels_of(obj)):
+            references = obj["metadata"]["ownerReferences"]
+            _write(api, group, obj, [reference for reference in references if reference["uid"] != uid])
+
+
+def adopters(api: ControllerClient, stray: Manifest, group: str, kind: str) -> list[Key]:
+    """Return the keys of the objects of a kind that would adopt this one."""
+    if controller_ref(stray) is not None:
+        return []
+    candidates = api.list(group, kind, stray["metadata"]["namespace"])
+    return [
+        key_of(candidate) for candidate in candidates if matches(candidate["spec"].get("selector"), labels_of(stray))
+    ]
+
+
+def _write(api: ControllerClient, group: str, obj: Manifest, references: list[Manifest]) -> None:
+    meta = obj["metadata"]
+    # The uid is a precondition: an object recreated under the same name must not be adopted.
+    patch = {"metadata": {"ownerReferences": references or None, "uid": meta["uid"]}}
+    api.patch(ObjectRef(group, obj["kind"], meta["namespace"], meta["name"]), patch, manager=MANAGER)
 
 
 @dataclass(slots=True)
@@ -20,7 +87,7 @@ class SimulationSettings:
     """How the simulated nodes and controllers behave; may be changed while they run. Times are sandbox seconds."""
 
     start_delay: float = 0.3
-    """From the assignment of a pod to a node until its containers run."""
+    """Seconds from the assignment of a pod to a node until its containers run."""
     stop_delay: float = 0.2
     """From the deletion of a pod until it is gone, when its grace period is not shorter."""
     run_time: float = 0.3
@@ -40,13 +107,13 @@ class SimulationSettings:
 
 
 @dataclass(slots=True)
-class Context:
+class ControllerContext:
     """What controllers share."""
 
     api: ControllerClient
     timers: Timers
     queue: Queue
-    recorder: Recorder
+    recorder: SeriesRecorder
     behaviour: SimulationSettings
     runtime: ContainerRuntime | None = None
     strays: OrphanIndex = field(default_factory=OrphanIndex)
@@ -56,7 +123,7 @@ class Context:
         return timestamp(self.timers.now())
 
 
-class Controller:
+class SandboxController:
     """
     Bring one kind of object to its desired state.
 
@@ -68,7 +135,7 @@ class Controller:
     watches: ClassVar[frozenset[tuple[str, str]]]
     """Group and kind of the objects whose changes ``observe`` wants to see."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self.context = context
         self.api = context.api
 
@@ -81,20 +148,21 @@ class Controller:
         raise NotImplementedError
 
     def enqueue(self, key: Key) -> None:
-        """Have a key reconciled soon."""
+        """Enqueue a key for the next batch."""
         self.context.queue.add(self, key)
 
     def mark_owners(self, dependent: Manifest, group: str, kind: str) -> None:
         """Have the object of a kind that controls this one reconciled, or else all that would adopt it."""
         key = controller_key(dependent, kind)
-        for each in [key] if key else adopters(self.api, dependent, group, kind):
-            self.enqueue(each)
+        for owner_key in [key] if key else adopters(self.api, dependent, group, kind):
+            self.enqueue(owner_key)
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
-        """Have a key reconciled after a while; an earlier appointment stands."""
+        """Have a key reconciled after a delay in seconds; one that is due earlier keeps its time."""
         self.context.queue.add_after(self, key, seconds)
 
     def write_status(self, obj: Manifest, status: Manifest, manager: str = MANAGER) -> None:
         """Write a status if it differs."""
+        # A no-op write would cost a request's work and report nothing.
         if obj.get("status") != status:
             self.api.update({**obj, "status": status}, manager=manager, subresource="status")

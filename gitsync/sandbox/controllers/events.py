@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.controllers.client import ControllerClient, Timers
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.registry.contract import ControllerClient, Timers
 
+# kube-apiserver: --event-ttl, one hour.
 _LIFETIME = 3600.0
 
 
@@ -22,7 +23,7 @@ class _Series:
     count: int
 
 
-class Recorder:
+class SeriesRecorder:
     """
     Record what happened to an object as a core/v1 Event.
 
@@ -36,27 +37,28 @@ class Recorder:
         self._sweeping = False
         self._moment = 0  # nanoseconds; names in order of time list events in the order they happened
 
-    def normal(self, obj: Manifest, reason: str, message: str, source: Source) -> None:
+    def normal(self, obj: Manifest, reason: str, message: str, source: EventSource) -> None:
         """Record an event of type Normal."""
         self._record(obj, "Normal", reason, message, source)
 
-    def warning(self, obj: Manifest, reason: str, message: str, source: Source) -> None:
+    def warning(self, obj: Manifest, reason: str, message: str, source: EventSource) -> None:
         """Record an event of type Warning."""
         self._record(obj, "Warning", reason, message, source)
 
     def resume(self, event: Manifest) -> None:
-        """Take up an event that was stored before a restart, so that it expires."""
+        """Register an event that was stored before a restart, so that it expires."""
         meta = event["metadata"]
         series = _Series(meta["namespace"], meta["name"], event.get("count") or 1)
         self._store_series(f"{series.namespace}/{series.name}", series)
 
-    def _record(self, obj: Manifest, kind: str, reason: str, message: str, source: Source) -> None:
+    def _record(self, obj: Manifest, kind: str, reason: str, message: str, source: EventSource) -> None:
         involved = _involved(obj, source.field_path)
         digest = hashlib.sha256(
             "\0".join(
                 (involved["uid"], involved.get("fieldPath", ""), kind, reason, message, source.component)
             ).encode()
         ).hexdigest()[:16]
+        # client-go aggregates by the same members (EventAggregatorByReasonFunc and the cache of the event logger).
         known = self._series.get(digest)
         try:
             if known is None or not self._repeat(digest, known[1]):
@@ -66,6 +68,7 @@ class Recorder:
 
     def _repeat(self, digest: str, series: _Series) -> bool:
         if self._api.get("", "Event", series.namespace, series.name) is None:
+            # Deleted by a client; the series begins again.
             return False
         count = series.count + 1
         patch = {"count": count, "lastTimestamp": self._now()}
@@ -73,9 +76,10 @@ class Recorder:
         self._store_series(digest, _Series(series.namespace, series.name, count))
         return True
 
-    def _create(self, digest: str, involved: Manifest, text: Manifest, source: Source) -> None:
+    def _create(self, digest: str, involved: Manifest, text: Manifest, source: EventSource) -> None:
         now = self._now()
         namespace = involved.get("namespace") or "default"
+        # Real names end in the nanosecond, too. Two events of one moment need two names.
         self._moment = max(int(self._timers.now() * 1e9), self._moment + 1)
         name = f"{involved['name']}.{self._moment:x}"
         event = {
@@ -88,6 +92,7 @@ class Recorder:
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
+            # Old recorders leave it null; events.k8s.io fills it.
             "eventTime": None,
             "reportingComponent": source.component,
             "reportingInstance": source.host,
@@ -101,12 +106,13 @@ class Recorder:
     def _store_series(self, digest: str, series: _Series) -> None:
         self._series[digest] = (self._timers.now() + _LIFETIME, series)
         self._series.move_to_end(digest)
+        # One timer for all: events are ordered by the time they expire, since their lifetime is the same.
         if not self._sweeping:
             self._sweeping = True
             self._timers.call_later(_LIFETIME, self._sweep)
 
     def _sweep(self) -> None:
-        """Delete the events whose time has come; come back for the next."""
+        """Delete the events that expired, and schedule the next sweep."""
         now = self._timers.now()
         while self._series:
             digest, (due, series) = next(iter(self._series.items()))
@@ -119,7 +125,7 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EventSource:
     """Who records an event: the component, the node it runs on, and the part of the object that is meant."""
 
     component: str

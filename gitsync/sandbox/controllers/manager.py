@@ -5,40 +5,39 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.adoption import ADOPTABLE
-from gitsync.sandbox.controllers.base import Context, Controller, SimulationSettings
-from gitsync.sandbox.controllers.client import ControllerClient, Timers
-from gitsync.sandbox.controllers.events import Recorder
+from gitsync.sandbox.controllers.api_services import ApiServices
+from gitsync.sandbox.controllers.base import ADOPTABLE, ControllerContext, SandboxController, SimulationSettings
+from gitsync.sandbox.controllers.endpoints import EndpointsController
+from gitsync.sandbox.controllers.events import SeriesRecorder
 from gitsync.sandbox.controllers.lifecycle.autoscaler import Autoscalers
 from gitsync.sandbox.controllers.lifecycle.disruption import DisruptionBudgets
 from gitsync.sandbox.controllers.lifecycle.garbage_collector import GarbageCollector
 from gitsync.sandbox.controllers.lifecycle.namespaces import NamespaceContents, NamespaceLifecycle
 from gitsync.sandbox.controllers.lifecycle.quotas import Quotas
 from gitsync.sandbox.controllers.lifecycle.role_aggregation import ClusterRoles
-from gitsync.sandbox.controllers.networking.api_services import ApiServices
-from gitsync.sandbox.controllers.networking.endpoints import Endpoints
 from gitsync.sandbox.controllers.nodes.kubelet import Kubelet
 from gitsync.sandbox.controllers.nodes.node import create_nodes
 from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
 from gitsync.sandbox.controllers.nodes.scheduler import Scheduler
 from gitsync.sandbox.controllers.object_meta import kind_of
 from gitsync.sandbox.controllers.queue import Queue
-from gitsync.sandbox.controllers.storage.volumes import Claims, Volumes, create_storage_class
+from gitsync.sandbox.controllers.volumes import Claims, Volumes, create_storage_class
 from gitsync.sandbox.controllers.workloads.cronjob import CronJobs
 from gitsync.sandbox.controllers.workloads.daemonset import DaemonSets
 from gitsync.sandbox.controllers.workloads.deployment import Deployments
 from gitsync.sandbox.controllers.workloads.job import Jobs, JobTracking
 from gitsync.sandbox.controllers.workloads.replicaset import ReplicaSets
 from gitsync.sandbox.controllers.workloads.statefulset import StatefulSets
+from gitsync.sandbox.registry.contract import ControllerClient, Timers
 
-_ALWAYS: tuple[type[Controller], ...] = (
+_ALWAYS: tuple[type[SandboxController], ...] = (
     GarbageCollector,
     NamespaceContents,
     NamespaceLifecycle,
     ClusterRoles,
     Quotas,
 )
-_WORKLOADS: tuple[type[Controller], ...] = (
+_WORKLOADS: tuple[type[SandboxController], ...] = (
     Deployments,
     ReplicaSets,
     StatefulSets,
@@ -48,7 +47,7 @@ _WORKLOADS: tuple[type[Controller], ...] = (
     CronJobs,
     Autoscalers,
     DisruptionBudgets,
-    Endpoints,
+    EndpointsController,
     ApiServices,
     Claims,
     Volumes,
@@ -72,10 +71,12 @@ class Controllers:
         self.behaviour = SimulationSettings()
         self._queue = Queue(timers)
         self._workloads = workloads
-        self._context = Context(api, timers, self._queue, Recorder(api, timers), self.behaviour, runtime)
+        self._context = ControllerContext(
+            api, timers, self._queue, SeriesRecorder(api, timers), self.behaviour, runtime
+        )
         kinds = _ALWAYS + _WORKLOADS if workloads else _ALWAYS
         self._controllers = tuple(kind(self._context) for kind in kinds)
-        self._watchers: defaultdict[tuple[str, str], list[Controller]] = defaultdict(list)
+        self._watchers: defaultdict[tuple[str, str], list[SandboxController]] = defaultdict(list)
         for controller in self._controllers:
             for watched in controller.watches:
                 self._watchers[watched].append(controller)
@@ -104,6 +105,7 @@ class Controllers:
     def start(self) -> None:
         """Take up what is stored, then follow every change."""
         api = self._context.api
+        # Events first: they expire even if no controller reads them.
         for obj in list(api.everything()):
             if kind_of(obj) == ("", "Event"):
                 self._context.recorder.resume(obj)
@@ -116,9 +118,11 @@ class Controllers:
 
     def _observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         kind = kind_of(obj)
+        # Before the controllers, which ask the index in their observe.
         if kind in ADOPTABLE:
             self._context.strays.observe(event, obj)
         for controller in self._watchers.get(kind, ()):
             controller.observe(event, obj, old)
+        # Controllers that follow every kind come last: those of a kind create what others then see.
         for controller in self._watchers["*", "*"]:
             controller.observe(event, obj, old)

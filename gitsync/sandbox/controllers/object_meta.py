@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from gitsync.objects.manifest import Manifest, at, group_of, metadata_of, uid_of
-from gitsync.sandbox.controllers.client import ControllerClient
+from gitsync.sandbox.registry.contract import ControllerClient
 
 Key: TypeAlias = tuple[str, str]
 """Namespace (empty for a cluster-scoped object) and name."""
@@ -31,7 +31,7 @@ def is_deleting(obj: Manifest) -> bool:
 
 
 def controller_ref(obj: Manifest) -> Manifest | None:
-    """Return the ownerReference of the object's controller."""
+    """Return the ownerReference of the object's controller, or None."""
     for reference in metadata_of(obj).get("ownerReferences") or ():
         if reference.get("controller"):
             return dict(reference)
@@ -54,6 +54,7 @@ def owner_reference(owner: Manifest) -> Manifest:
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
+        # A foreground deletion of the owner waits for this dependent.
         "blockOwnerDeletion": True,
     }
 
@@ -61,8 +62,8 @@ def owner_reference(owner: Manifest) -> Manifest:
 def controlled(api: ControllerClient, owner: Manifest, kind: str) -> list[Manifest]:
     """Return the objects of a kind that ``owner`` controls, oldest first."""
     uid = uid_of(owner)
-    found = [obj for obj in api.owned_by(uid) if obj["kind"] == kind and (controller_ref(obj) or {}).get("uid") == uid]
-    return sorted(found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]))
+    owned = [obj for obj in api.owned_by(uid) if obj["kind"] == kind and (controller_ref(obj) or {}).get("uid") == uid]
+    return sorted(owned, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]))
 
 
 def condition_of(obj: Manifest, kind: str) -> Manifest:

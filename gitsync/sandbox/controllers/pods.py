@@ -15,6 +15,7 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 def from_template(template: Manifest, owner: Manifest, **metadata: object) -> Manifest:
     """Return a pod that a controller makes from a template; ``metadata`` replaces members."""
     meta = template.get("metadata") or {}
+    # Of the metadata of a template only these are for pods (GetPodFromTemplate).
     kept: Manifest = {key: dict(meta[key]) for key in ("labels", "annotations") if meta.get(key)}
     if meta.get("finalizers"):
         kept["finalizers"] = list(meta["finalizers"])
@@ -35,6 +36,7 @@ def from_template(template: Manifest, owner: Manifest, **metadata: object) -> Ma
 
 def hash_name(digest: bytes) -> str:
     """Return a hash as ten characters that are valid in names."""
+    # 64 bits are enough for ten characters of 27.
     number = int.from_bytes(digest[:8], "big")
     return "".join(_ALPHABET[number // len(_ALPHABET) ** place % len(_ALPHABET)] for place in range(10))
 
@@ -83,6 +85,7 @@ def deletion_rank(pod: Manifest) -> tuple[object, ...]:
     cost = annotations_of(pod).get(DELETION_COST, "0")
     phase = {"Pending": 0, "Unknown": 1}.get(at(pod, "status", "phase", default="Pending"), 2)
     return (
+        # pkg/controller: ActivePodsWithRanks.Less, in its order.
         bool(at(pod, "spec", "nodeName")),
         phase,
         is_ready(pod),

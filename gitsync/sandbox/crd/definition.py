@@ -2,16 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.crd.jsonpath import PathError, parse_path
+from gitsync.sandbox.crd.columns import PathError, parse_path
 from gitsync.sandbox.crd.schemas import validate_schema
-from gitsync.sandbox.crd.selectable import validate_selectable
-from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import forbidden, immutable, invalid, one_of, required
+from gitsync.sandbox.errors import StatusCause
+from gitsync.sandbox.validation.causes import duplicate, forbidden, immutable, invalid, one_of, required, too_many
 from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain
+
+# apiextensions/validation: MaxSelectableFields.
+_MOST = 8
+_PART = re.compile(r"\.(?P<member>[a-zA-Z_]\w*)|\['(?P<quoted>(?:[^'\\]|\\.)*)'\]")
+_SELECTABLE = ("boolean", "integer", "string")
+_TYPE = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
+
+
+def validate_selectable(fields: Sequence[Mapping[str, Any]], schema: Any, field: str) -> list[StatusCause]:
+    """Check that each path leads to a scalar of the schema, and that there are not too many."""
+    if fields and not schema:
+        return [invalid(field, "", "may only be set when validations.schema is included")]
+    causes: list[StatusCause] = []
+    selected_paths: set[tuple[str, ...]] = set()
+    for index, selectable in enumerate(fields):
+        path = f"{field}[{index}].jsonPath"
+        text = selectable.get("jsonPath", "")
+        parts = _parts(text)
+        if not text:
+            causes.append(required(path))
+        elif parts is None or (target_schema := _at(schema, parts)) is None:
+            causes.append(invalid(path, text, "is an invalid path: does not refer to a valid field"))
+        else:
+            causes += _selectable(parts, target_schema, text, path)
+            causes += [duplicate(path, text)] if parts in selected_paths else []
+            selected_paths.add(parts)
+    return causes + ([too_many(field, len(selected_paths), _MOST)] if len(selected_paths) > _MOST else [])
+
+
+def _selectable(parts: tuple[str, ...], schema: Mapping[str, Any], text: str, path: str) -> list[StatusCause]:
+    causes = [invalid(path, text, "must not point to fields in metadata")] if parts[0] == "metadata" else []
+    return causes if schema.get("type") in _SELECTABLE else [*causes, invalid(path, text, _TYPE)]
+
+
+def _parts(text: str) -> tuple[str, ...] | None:
+    """Return the names on a path such as ``.spec.color``, None for one of another syntax."""
+    names = list[str]()
+    position = 0
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None:
+            return None
+        names.append(part["member"] or part["quoted"])
+        position = part.end()
+    return tuple(names)
+
+
+def _at(schema: Any, parts: tuple[str, ...]) -> Any:
+    """Return the schema of a field, None where it is not declared; metadata has one of its own."""
+    for number, name in enumerate(parts):
+        if number == 0 and name == "metadata":
+            return {"type": "string"}
+        further = (schema.get("properties") or {}).get(name)
+        schema = further if further is not None else schema.get("additionalProperties")
+        if not isinstance(schema, dict):
+            return None
+    return schema
+
 
 _SCOPES = ("Cluster", "Namespaced")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -20,9 +80,10 @@ _STRATEGIES = ("None", "Webhook")
 _STORAGE = "must have exactly one version marked as storage version"
 
 
-def validate_definition(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_definition(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a definition: its names, versions and schemas, and what may not change."""
     spec = new["spec"]
+    # The name cannot change, so an update does not check it again.
     causes = [] if old is not None else _name(new)
     causes += _group(spec.get("group", ""))
     causes += _scope(spec.get("scope", ""))
@@ -31,13 +92,15 @@ def validate_definition(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes += _schemas(spec)
     causes += _conversion(spec.get("conversion") or {}, "spec.conversion")
     if not any(version.get("storage") for version in spec.get("versions") or ()):
+        # The real server fills the status from the spec before it validates, so this follows from the missing storage
+        # version.
         causes.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     if old is not None:
         causes += _update(new, old)
     return causes
 
 
-def _name(crd: Manifest) -> list[Cause]:
+def _name(crd: Manifest) -> list[StatusCause]:
     name = metadata_of(crd).get("name", "")
     wanted = f"{crd['spec'].get('names', {}).get('plural', '')}.{crd['spec'].get('group', '')}"
     if name == wanted:
@@ -45,7 +108,7 @@ def _name(crd: Manifest) -> list[Cause]:
     return [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
-def _group(group: str) -> list[Cause]:
+def _group(group: str) -> list[StatusCause]:
     if not group:
         return [required("spec.group")]
     problems = dns_subdomain(group)
@@ -54,13 +117,13 @@ def _group(group: str) -> list[Cause]:
     return [] if "." in group else [invalid("spec.group", group, "should be a domain with at least one dot")]
 
 
-def _scope(scope: str) -> list[Cause]:
+def _scope(scope: str) -> list[StatusCause]:
     return one_of("spec.scope", scope, _SCOPES) if scope else [required("spec.scope")]
 
 
-def _versions(spec: Mapping[str, Any]) -> list[Cause]:
+def _versions(spec: Mapping[str, Any]) -> list[StatusCause]:
     versions = spec.get("versions") or []
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     names: set[str] = set()
     for index, version in enumerate(versions):
         name = version.get("name", "")
@@ -93,10 +156,11 @@ def _versions_shown(versions: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _names(names: Mapping[str, Any]) -> list[Cause]:
+def _names(names: Mapping[str, Any]) -> list[StatusCause]:
     causes = []
     for member in ("plural", "singular", "kind", "listKind"):
-        field, name = f"spec.names.{member}", names.get(member, "")
+        field = f"spec.names.{member}"
+        name = names.get(member, "")
         if not name:
             causes.append(required(field))
             continue
@@ -114,7 +178,7 @@ def _names(names: Mapping[str, Any]) -> list[Cause]:
     return causes
 
 
-def _conversion(conversion: Mapping[str, Any], field: str) -> list[Cause]:
+def _conversion(conversion: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = one_of(f"{field}.strategy", conversion.get("strategy"), _STRATEGIES)
     if conversion.get("strategy") != "Webhook" and (conversion.get("webhook") or {}).get("clientConfig"):
         text = "should not be set when strategy is not set to Webhook"
@@ -122,7 +186,7 @@ def _conversion(conversion: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _schemas(spec: Mapping[str, Any]) -> list[Cause]:
+def _schemas(spec: Mapping[str, Any]) -> list[StatusCause]:
     """Check the schemas, columns and subresources; a fault that all versions share is reported at the spec."""
     versions = spec.get("versions") or []
     shared = all(version.get("schema") == versions[0].get("schema") for version in versions)
@@ -149,7 +213,7 @@ def _schemas(spec: Mapping[str, Any]) -> list[Cause]:
     return causes
 
 
-def _warning(version: Mapping[str, Any], field: str) -> list[Cause]:
+def _warning(version: Mapping[str, Any], field: str) -> list[StatusCause]:
     """Check the warning of a deprecated version (apiextensions/validation: validateDeprecationWarning)."""
     text = version.get("deprecationWarning")
     if text is None:
@@ -160,7 +224,7 @@ def _warning(version: Mapping[str, Any], field: str) -> list[Cause]:
     return causes if text else [invalid(field, text, "must not be an empty string")]
 
 
-def _columns(columns: Any, field: str) -> list[Cause]:
+def _columns(columns: Any, field: str) -> list[StatusCause]:
     causes = []
     for index, column in enumerate(columns):
         path = f"{field}[{index}]"
@@ -182,7 +246,7 @@ def _columns(columns: Any, field: str) -> list[Cause]:
     return causes
 
 
-def _json_path(path: str, field: str) -> list[Cause]:
+def _json_path(path: str, field: str) -> list[StatusCause]:
     if not path.startswith("."):
         return [invalid(field, path, "must be a simple json path starting with .")]
     try:
@@ -192,7 +256,7 @@ def _json_path(path: str, field: str) -> list[Cause]:
     return []
 
 
-def _scale(scale: Mapping[str, Any], field: str) -> list[Cause]:
+def _scale(scale: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = []
     for member, prefix, needed in (
         ("specReplicasPath", ".spec.", True),
@@ -208,15 +272,17 @@ def _scale(scale: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _update(new: Manifest, old: Manifest) -> list[Cause]:
-    spec, before = new["spec"], old["spec"]
+def _update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    spec = new["spec"]
+    stored_spec = old["spec"]
     causes = []
     conditions = (old.get("status") or {}).get("conditions") or ()
+    # Before that nothing can be stored, so scope and kind are still free.
     if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
-        causes += immutable("spec.scope", spec.get("scope"), before.get("scope"))
-        causes += immutable("spec.names.kind", spec["names"].get("kind"), before["names"].get("kind"))
-    causes += immutable("spec.group", spec.get("group"), before.get("group"))
-    causes += immutable("spec.names.plural", spec["names"].get("plural"), before["names"].get("plural"))
+        causes += immutable("spec.scope", spec.get("scope"), stored_spec.get("scope"))
+        causes += immutable("spec.names.kind", spec["names"].get("kind"), stored_spec["names"].get("kind"))
+    causes += immutable("spec.group", spec.get("group"), stored_spec.get("group"))
+    causes += immutable("spec.names.plural", spec["names"].get("plural"), stored_spec["names"].get("plural"))
     names = [version.get("name") for version in spec.get("versions") or ()]
     for index, stored in enumerate((old.get("status") or {}).get("storedVersions") or ()):
         if stored not in names:

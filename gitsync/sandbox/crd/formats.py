@@ -1,4 +1,4 @@
-"""The string formats that the API server checks; any other is ignored."""
+"""String formats that the API server checks (kube-openapi/pkg/validation/strfmt); any other is ignored."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def _date(text: str) -> bool:
         date.fromisoformat(text)
     except ValueError:
         return False
+    # fromisoformat also accepts 20260101 and week dates.
     return len(text) == 10
 
 
 def _date_time(text: str) -> bool:
-    found = _DATE_TIME.fullmatch(text)
-    return found is not None and _date(found[1])
+    match = _DATE_TIME.fullmatch(text)
+    return match is not None and _date(match[1])
 
 
 def _duration(text: str) -> bool:
@@ -80,10 +81,10 @@ def _uri(text: str) -> bool:
 def _uuid(version: int | None) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         try:
-            found = uuid.UUID(text)
+            parsed = uuid.UUID(text)
         except ValueError:
             return False
-        return version is None or found.version == version
+        return version is None or parsed.version == version
 
     return check
 

@@ -1,4 +1,4 @@
-"""Check whether the names of a definition are free, and report it in the status."""
+"""The names of a definition: whether other definitions hold them, and the status that reports it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ def status_of(crd: Manifest, others: Iterable[Manifest], now: str) -> dict[str, 
     Names that another definition of the group holds are not accepted; once all are, it is established.
     """
     names = crd["spec"]["names"]
-    before = crd.get("status") or {}
+    old_status = crd.get("status") or {}
     taken = _taken(crd, others)
-    accepted, reason, message = _accept(names, before.get("acceptedNames") or {}, taken)
-    old = {condition["type"]: condition for condition in before.get("conditions") or ()}
+    accepted, reason, message = _accept(names, old_status.get("acceptedNames") or {}, taken)
+    old = {condition["type"]: condition for condition in old_status.get("conditions") or ()}
     conditions = dict(old)
     fine = not reason
     _set(conditions, "NamesAccepted", fine, (reason or "NoConflicts", message or "no conflicts found"), now)
     if fine:
         text = "the initial names have been accepted"
+        # Once established, a definition stays it: its objects are stored.
         if (old.get("Established") or {}).get("status") != "True":
             _set(conditions, "Established", True, ("InitialNamesAccepted", text), now)
     elif (old.get("Established") or {}).get("status") != "True":
         _set(conditions, "Established", False, ("NotAccepted", "not all names are accepted"), now)
-    stored = before.get("storedVersions") or [v["name"] for v in crd["spec"]["versions"] if v.get("storage")]
+    stored = old_status.get("storedVersions") or [v["name"] for v in crd["spec"]["versions"] if v.get("storage")]
     return {"conditions": list(conditions.values()), "acceptedNames": accepted, "storedVersions": stored}
 
 
@@ -44,6 +45,7 @@ def _taken(crd: Manifest, others: Iterable[Manifest]) -> dict[str, set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
+        # Names are unique in a group; kubectl tells equal names of several groups apart by the group.
         if other["spec"]["group"] != crd["spec"]["group"]:
             continue
         if metadata_of(other).get("name") == metadata_of(crd).get("name"):
@@ -71,7 +73,8 @@ def _accept(
         wanted = names.get(member)
         clashes = [name for name in _as_list(wanted) if name in taken[pool]]
         if clashes:
-            reason, message = conflict, ", ".join(f'"{name}" is already in use' for name in clashes)
+            reason = conflict
+            message = ", ".join(f'"{name}" is already in use' for name in clashes)
         elif wanted:
             accepted[member] = wanted
         elif member not in ("plural", "kind"):

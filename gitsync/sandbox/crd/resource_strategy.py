@@ -6,18 +6,63 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.crd.cel_rules import validate_rules
-from gitsync.sandbox.crd.scale import validate_scale
-from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
+from gitsync.sandbox.crd.structural import SchemaNode, compile_schema, prune, unknown_fields, with_defaults
 from gitsync.sandbox.crd.validator import validate_lists, validate_value
+from gitsync.sandbox.errors import ApiError, StatusCause
+from gitsync.sandbox.registry.contract import WriteContext
 from gitsync.sandbox.registry.scale import ScalePaths, declared_paths
-from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.schema.decode import metadata_codec
 from gitsync.sandbox.schema.scalars import DecodeError
 from gitsync.sandbox.validation.causes import invalid
 from gitsync.sandbox.validation.metadata import MetadataChecks, validate_metadata, validate_metadata_update
 from gitsync.sandbox.validation.names import dns_subdomain
+
+_GO_TYPES = {str: "string", bool: "bool", float: "float64", int: "int64", list: "[]interface {}", type(None): "<nil>"}
+_MAP = "map[string]interface {}"
+
+
+def validate_scale(paths: ScalePaths, obj: Manifest, subresource: str) -> list[StatusCause]:
+    """
+    Check replicas and selector where the definition keeps them; a write of the status leaves the spec alone.
+
+    The rules are of apiextensions-apiserver/pkg/registry/customresource: ValidateScaleSpec and ValidateScaleStatus.
+    """
+    wanted, actual, selector = paths
+    causes = [] if subresource == "status" else _replicas(obj, wanted)
+    causes += _replicas(obj, actual)
+    if not selector:
+        return causes
+    _, problem = _value(obj, selector, str)
+    return causes + ([invalid(f".{selector}", "", problem)] if problem else [])
+
+
+def _replicas(obj: Manifest, path: str) -> list[StatusCause]:
+    count, problem = _value(obj, path, int)
+    if problem:
+        return [invalid(f".{path}", 0, problem)]
+    if count is not None and count < 0:
+        return [invalid(f".{path}", count, "should be a non-negative integer")]
+    if count is not None and count > 2**31 - 1:
+        return [invalid(f".{path}", count, f"should be less than or equal to {2**31 - 1}")]
+    return []
+
+
+def _value(obj: Manifest, path: str, wanted: type) -> tuple[Any, str]:
+    """Return the value at a path, None where there is none, and what is wrong with it as Go words it."""
+    value: Any = obj
+    for part in path.split("."):
+        if type(value) is not dict:
+            return None, _of_type(path, value, _MAP)
+        if part not in value:
+            return None, ""
+        value = value[part]
+    return (value, "") if type(value) is wanted else (None, _of_type(path, value, _GO_TYPES[wanted]))
+
+
+def _of_type(path: str, value: Any, wanted: str) -> str:
+    return f".{path} accessor error: {value} is of the type {_GO_TYPES.get(type(value), _MAP)}, expected {wanted}"
+
 
 _METADATA = MetadataChecks(whole=0, names=False)
 _BLOCKING = frozenset(f"FieldValue{name}" for name in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
@@ -35,7 +80,7 @@ class CustomResource:
 
     kind: str
     version: str
-    root: Node
+    root: SchemaNode
     namespaced: bool
     has_status: bool
     has_generation: bool = True
@@ -79,7 +124,7 @@ class CustomResource:
         """Return the object."""
         return new
 
-    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[StatusCause]:
         """Return what is wrong by the metadata's rules, the schema, and then the rules written in CEL."""
         if old is None:
             causes = validate_metadata(new, self.namespaced, dns_subdomain)
@@ -91,6 +136,7 @@ class CustomResource:
             causes += validate_scale(self.scale, new, subresource)
         if not self.root.has_rules:
             return causes
+        # CEL rules are compiled for the types of the schema, so values of other types cannot be evaluated.
         if any(cause.reason in _BLOCKING for cause in causes):
             return [*causes, invalid("<nil>", None, _NOT_CHECKED)]
         return causes + validate_rules(self.root, new, old, "")
@@ -115,20 +161,20 @@ def version_of(crd: Manifest, version: str) -> dict[str, Any]:
     """Return one version of a definition; raise KeyError when it has no such version."""
     for candidate in crd["spec"]["versions"]:
         if candidate["name"] == version:
-            found: dict[str, Any] = candidate
-            return found
+            declared: dict[str, Any] = candidate
+            return declared
     raise KeyError(version)
 
 
 def strategy(crd: Manifest, version: str) -> CustomResource:
     """Return the strategy of one version of a definition; raise KeyError when it has no such version."""
-    found = version_of(crd, version)
-    schema = (found.get("schema") or {}).get("openAPIV3Schema") or {}
+    declared = version_of(crd, version)
+    schema = (declared.get("schema") or {}).get("openAPIV3Schema") or {}
     return CustomResource(
         kind=crd["spec"]["names"]["kind"],
         version=version,
         root=compile_schema(schema),
         namespaced=crd["spec"]["scope"] == "Namespaced",
-        has_status="status" in (found.get("subresources") or {}),
-        scale=declared_paths(found),
+        has_status="status" in (declared.get("subresources") or {}),
+        scale=declared_paths(declared),
     )

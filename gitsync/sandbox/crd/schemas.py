@@ -7,11 +7,10 @@ from typing import Any
 
 import re2
 
-from gitsync.sandbox.crd.cel_fields import undefined_field
-from gitsync.sandbox.crd.cel_rules import compiled
-from gitsync.sandbox.crd.structural import Node, compile_schema
+from gitsync.sandbox.crd.cel_rules import compiled, undefined_field
+from gitsync.sandbox.crd.structural import SchemaNode, compile_schema
 from gitsync.sandbox.crd.validator import validate_value
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
 
@@ -33,9 +32,9 @@ _GO_WORDS = {
 }
 
 
-def validate_schema(schema: Schema, field: str) -> list[Cause]:
+def validate_schema(schema: Schema, field: str) -> list[StatusCause]:
     """Check the root schema of a version."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not schema.get("type"):
         causes.append(required(f"{field}.type", "must not be empty at the root"))
     elif schema["type"] != "object":
@@ -46,7 +45,7 @@ def validate_schema(schema: Schema, field: str) -> list[Cause]:
     return causes
 
 
-def _level(schema: Schema, field: str, causes: list[Cause], *, root: bool = False) -> None:
+def _level(schema: Schema, field: str, causes: list[StatusCause], *, root: bool = False) -> None:
     _keywords(schema, field, causes)
     _list_rules(schema, field, causes)
     _default(schema, field, causes)
@@ -70,7 +69,7 @@ def _level(schema: Schema, field: str, causes: list[Cause], *, root: bool = Fals
         _level(items, f"{field}.items", causes)
 
 
-def _typed(schema: Schema, field: str, what: str, causes: list[Cause]) -> None:
+def _typed(schema: Schema, field: str, what: str, causes: list[StatusCause]) -> None:
     if schema.get("type") or schema.get("x-kubernetes-int-or-string"):
         return
     if schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -78,7 +77,7 @@ def _typed(schema: Schema, field: str, what: str, causes: list[Cause]) -> None:
     causes.append(required(f"{field}.type", f"must not be empty for {what}"))
 
 
-def _keywords(schema: Schema, field: str, causes: list[Cause]) -> None:
+def _keywords(schema: Schema, field: str, causes: list[StatusCause]) -> None:
     kind = schema.get("type", "")
     if kind and kind not in _TYPES:
         causes.append(not_supported(f"{field}.type", kind, _TYPES))
@@ -118,17 +117,19 @@ def _keywords(schema: Schema, field: str, causes: list[Cause]) -> None:
 def _misspelled(pattern: str) -> str:
     """Return Go's error message for an invalid regular expression, empty for a valid one."""
     options = re2.Options()
+    # It would write to standard error.
     options.log_errors = False
     try:
+        # Go's regexp is RE2, so the same library decides what is valid.
         re2.compile(pattern, options)
     except re2.error as error:
-        said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error.args[0])
-        why, _, where = said.partition(": ")
+        message = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error.args[0])
+        why, _, where = message.partition(": ")
         return f"error parsing regexp: {_GO_WORDS.get(why, why)}: `{where}`"
     return ""
 
 
-def _embedded(schema: Schema, field: str, causes: list[Cause]) -> None:
+def _embedded(schema: Schema, field: str, causes: list[StatusCause]) -> None:
     if schema.get("type") != "object":
         text = "must be object if x-kubernetes-embedded-resource is true"
         causes.append(invalid(f"{field}.type", schema.get("type", ""), text))
@@ -139,7 +140,7 @@ def _embedded(schema: Schema, field: str, causes: list[Cause]) -> None:
         causes.append(required(f"{field}.properties", text))
 
 
-def _list_rules(schema: Schema, field: str, causes: list[Cause]) -> None:
+def _list_rules(schema: Schema, field: str, causes: list[StatusCause]) -> None:
     kind = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if kind is not None and schema.get("type") != "array":
@@ -161,7 +162,7 @@ def _list_rules(schema: Schema, field: str, causes: list[Cause]) -> None:
         causes.append(invalid(f"{field}.type", schema.get("type", ""), text))
 
 
-def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> None:
+def _map_keys(schema: Schema, keys: Any, field: str, causes: list[StatusCause]) -> None:
     path = f"{field}.x-kubernetes-list-map-keys"
     if not keys:
         causes.append(required(path, "must not be empty if x-kubernetes-list-type is map"))
@@ -179,7 +180,7 @@ def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> Non
             causes.append(required(f"{field}.items.properties[{key}].default", text))
 
 
-def _default(schema: Schema, field: str, causes: list[Cause]) -> None:
+def _default(schema: Schema, field: str, causes: list[StatusCause]) -> None:
     if "default" not in schema:
         return
     node = compile_schema(schema, root=False)
@@ -190,7 +191,7 @@ def _default(schema: Schema, field: str, causes: list[Cause]) -> None:
     causes += validate_value(node, value, f"{field}.default")
 
 
-def _expressions(schema: Schema, field: str, causes: list[Cause], *, root: bool) -> None:
+def _expressions(schema: Schema, field: str, causes: list[StatusCause], *, root: bool) -> None:
     rules = schema.get("x-kubernetes-validations") or ()
     node = compile_schema(schema, root=root) if rules else None
     for index, rule in enumerate(rules):
@@ -219,7 +220,7 @@ def _expressions(schema: Schema, field: str, causes: list[Cause], *, root: bool)
                 causes.append(invalid(f"{path}.messageExpression", rule["messageExpression"], text))
 
 
-def _problem(rule: Mapping[str, Any], node: Node | None) -> str:
+def _problem(rule: Mapping[str, Any], node: SchemaNode | None) -> str:
     try:
         compiled(rule)
     except CompileError as error:
@@ -227,7 +228,7 @@ def _problem(rule: Mapping[str, Any], node: Node | None) -> str:
     return undefined_field(node, rule["rule"].strip()) if node is not None else ""
 
 
-def _value_part(schema: Schema, field: str, causes: list[Cause]) -> None:
+def _value_part(schema: Schema, field: str, causes: list[StatusCause]) -> None:
     """Inside a combination only the rules for values may stand."""
     for member in _VALUE_ONLY:
         if schema.get(member) and not _is_int_or_string_part(schema, member):

@@ -10,14 +10,14 @@ _META_MEMBERS = ("apiVersion", "kind", "metadata")
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SchemaNode:
     """One level of a schema; ``raw`` is the JSON schema with the value rules that are left."""
 
     raw: Mapping[str, Any]
     type: str = ""
-    properties: dict[str, Node] = field(default_factory=dict)
-    additional: Node | None = None
-    items: Node | None = None
+    properties: dict[str, SchemaNode] = field(default_factory=dict)
+    additional: SchemaNode | None = None
+    items: SchemaNode | None = None
     nullable: bool = False
     preserves: bool = False
     embedded: bool = False
@@ -33,16 +33,16 @@ class Node:
     """This node or one below it has a default, or drops nulls."""
 
 
-def compile_schema(raw: Mapping[str, Any], *, root: bool = True) -> Node:
+def compile_schema(raw: Mapping[str, Any], *, root: bool = True) -> SchemaNode:
     """Return the node of a schema; the root of an ``openAPIV3Schema`` is a whole object."""
     node = _compile(raw)
     node.embedded = node.embedded or root
     return node
 
 
-def _compile(raw: Mapping[str, Any]) -> Node:
+def _compile(raw: Mapping[str, Any]) -> SchemaNode:
     additional = raw.get("additionalProperties")
-    node = Node(
+    node = SchemaNode(
         raw=raw,
         type=raw.get("type", ""),
         properties={name: _compile(schema) for name, schema in (raw.get("properties") or {}).items()},
@@ -59,23 +59,24 @@ def _compile(raw: Mapping[str, Any]) -> Node:
     )
     below = [*node.properties.values(), *(child for child in (node.additional, node.items) if child)]
     node.has_rules = bool(node.rules) or any(child.has_rules for child in below)
+    # Also without any default: a null below may have to be dropped.
     node.has_defaults = bool(below)
     return node
 
 
-def child_of(node: Node, name: str) -> Node | None:
+def child_of(node: SchemaNode, name: str) -> SchemaNode | None:
     """Return the schema of a member, None when there is none."""
     return node.properties.get(name) or node.additional
 
 
-def unknown_fields(node: Node, value: Any) -> list[str]:
+def unknown_fields(node: SchemaNode, value: Any) -> list[str]:
     """Return the paths of the members that the schema does not declare, sorted as PruneWithOptions sorts them."""
-    found: list[str] = []
-    _find_unknown(node, value, "", found)
-    return sorted(found)
+    paths: list[str] = []
+    _find_unknown(node, value, "", paths)
+    return sorted(paths)
 
 
-def _find_unknown(node: Node, value: Any, path: str, found: list[str]) -> None:
+def _find_unknown(node: SchemaNode, value: Any, path: str, paths: list[str]) -> None:
     if isinstance(value, dict):
         for name, item in value.items():
             if node.embedded and name in _META_MEMBERS:
@@ -83,15 +84,15 @@ def _find_unknown(node: Node, value: Any, path: str, found: list[str]) -> None:
             child = child_of(node, name)
             where = f"{path}.{name}" if path else name
             if child is not None:
-                _find_unknown(child, item, where, found)
+                _find_unknown(child, item, where, paths)
             elif not (node.preserves or node.open_map):
-                found.append(where)
+                paths.append(where)
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
-            _find_unknown(node.items, item, f"{path}[{index}]", found)
+            _find_unknown(node.items, item, f"{path}[{index}]", paths)
 
 
-def prune(node: Node, value: Any) -> Any:
+def prune(node: SchemaNode, value: Any) -> Any:
     """Return the value without the members that the schema does not declare."""
     if isinstance(value, dict):
         out = {}
@@ -107,7 +108,7 @@ def prune(node: Node, value: Any) -> Any:
     return value
 
 
-def with_defaults(node: Node, value: Any) -> Any:
+def with_defaults(node: SchemaNode, value: Any) -> Any:
     """
     Return the value with its defaults, itself when nothing changes.
 
@@ -123,13 +124,13 @@ def with_defaults(node: Node, value: Any) -> Any:
     return value
 
 
-def _item_with_defaults(node: Node, item: Any) -> Any:
+def _item_with_defaults(node: SchemaNode, item: Any) -> Any:
     if item is None and node.has_default and not node.nullable:
         item = node.default
     return with_defaults(node, item)
 
 
-def _object_with_defaults(node: Node, value: dict[str, Any]) -> dict[str, Any]:
+def _object_with_defaults(node: SchemaNode, value: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     changed = False
     for name, item in value.items():

@@ -11,8 +11,8 @@ import orjson
 import re2
 
 from gitsync.sandbox.crd.formats import fits
-from gitsync.sandbox.crd.structural import Node, child_of, compile_schema
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.crd.structural import SchemaNode, child_of, compile_schema
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import (
     duplicate,
     invalid,
@@ -35,14 +35,14 @@ _KINDS: Mapping[type, str] = {
 }
 
 
-def validate_value(node: Node, value: Any, path: str) -> list[Cause]:
+def validate_value(node: SchemaNode, value: Any, path: str) -> list[StatusCause]:
     """Return what is wrong with a value at a path; the root's path is empty."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     _value(node, value, path, causes)
     return causes
 
 
-def _value(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+def _value(node: SchemaNode, value: Any, path: str, causes: list[StatusCause]) -> None:
     if value is None and node.nullable:
         return
     _type(node, value, path, causes)
@@ -60,7 +60,7 @@ def _value(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
         choices = [item if isinstance(item, str) else orjson.dumps(item).decode() for item in raw["enum"]]
         listed = ", ".join(orjson.dumps(choice).decode() for choice in choices)
         shown = not_supported(path, value, ())
-        causes.append(Cause(shown.reason, shown.message + listed, path))
+        causes.append(StatusCause(shown.reason, shown.message + listed, path))
     if isinstance(value, dict):
         _object(node, value, path, causes)
 
@@ -71,8 +71,8 @@ def _is_int_or_string(raw: Mapping[str, Any]) -> bool:
     return raw.get("anyOf") == kinds or any(part.get("anyOf") == kinds for part in raw.get("allOf", ()))
 
 
-def _type(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
-    found = _KINDS[type(value)]
+def _type(node: SchemaNode, value: Any, path: str, causes: list[StatusCause]) -> None:
+    kind = _KINDS[type(value)]
     wanted: tuple[str, ...]
     if node.int_or_string:
         wanted = ("integer", "string")
@@ -80,11 +80,11 @@ def _type(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
         wanted = (node.type,)
     else:
         return
-    if found in wanted or (found == "integer" and node.type == "number"):
+    if kind in wanted or (kind == "integer" and node.type == "number"):
         return
-    if found == "number" and node.type == "integer" and float(value).is_integer():
+    if kind == "number" and node.type == "integer" and float(value).is_integer():
         return
-    causes.append(type_invalid(path, found, f"{_in_body(path)} must be of type {','.join(wanted)}: {_quoted(found)}"))
+    causes.append(type_invalid(path, kind, f"{_in_body(path)} must be of type {','.join(wanted)}: {_quoted(kind)}"))
 
 
 def _in_body(path: str) -> str:
@@ -95,7 +95,7 @@ def _quoted(text: str) -> str:
     return orjson.dumps(text).decode()
 
 
-def _string(raw: Mapping[str, Any], value: str, path: str, causes: list[Cause]) -> None:
+def _string(raw: Mapping[str, Any], value: str, path: str, causes: list[StatusCause]) -> None:
     if "maxLength" in raw and len(value) > raw["maxLength"]:  # the first of the three is reported alone
         causes.append(too_long(path, raw["maxLength"]))
     elif "minLength" in raw and len(value) < raw["minLength"]:
@@ -117,8 +117,9 @@ def _regex(pattern: str) -> Any:
     return re2.compile(pattern)
 
 
-def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[Cause]) -> None:
-    least, most = raw.get("minimum"), raw.get("maximum")
+def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[StatusCause]) -> None:
+    least = raw.get("minimum")
+    most = raw.get("maximum")
     if most is not None:
         exclusive = raw.get("exclusiveMaximum", False)
         if value > most or (exclusive and value == most):
@@ -138,7 +139,7 @@ def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[Cause]
             causes.append(invalid(path, value, f"Checked value must be of type integer with format {size} in body"))
 
 
-def _multiple(value: Any, factor: Any, path: str) -> list[Cause]:
+def _multiple(value: Any, factor: Any, path: str) -> list[StatusCause]:
     """Check a multiple; the factor of an integer is cut to one, and 0.5 is reported (validate: MultipleOfInt)."""
     used = int(factor) if isinstance(value, int) else factor
     if used <= 0:
@@ -148,7 +149,7 @@ def _multiple(value: Any, factor: Any, path: str) -> list[Cause]:
     return []
 
 
-def _list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:
+def _list(node: SchemaNode, value: list[Any], path: str, causes: list[StatusCause]) -> None:
     raw = node.raw
     if "maxItems" in raw and len(value) > raw["maxItems"]:
         causes.append(too_many(path, len(value), raw["maxItems"]))
@@ -162,7 +163,7 @@ def _list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:
             _value(node.items, item, f"{path}[{index}]", causes)
 
 
-def _object(node: Node, value: dict[str, Any], path: str, causes: list[Cause]) -> None:
+def _object(node: SchemaNode, value: dict[str, Any], path: str, causes: list[StatusCause]) -> None:
     raw = node.raw
     if "maxProperties" in raw and len(value) > raw["maxProperties"]:
         causes.append(too_many(path, len(value), raw["maxProperties"]))
@@ -182,10 +183,10 @@ def _object(node: Node, value: dict[str, Any], path: str, causes: list[Cause]) -
         _value(child, item, f"{path}.{name}" if path else name, causes)
 
 
-def _combination(member: str, raw: Mapping[str, Any], value: Any, path: str, causes: list[Cause]) -> None:
+def _combination(member: str, raw: Mapping[str, Any], value: Any, path: str, causes: list[StatusCause]) -> None:
     """Check allOf, anyOf, oneOf and not: their own complaint has no field."""
-    given = raw[member]
-    parts = [given] if member == "not" else given
+    declared = raw[member]
+    parts = [declared] if member == "not" else declared
     results = [_part(part, value, path) for part in parts]
     good = sum(not result for result in results)
     shown = _quoted(path)
@@ -201,23 +202,25 @@ def _combination(member: str, raw: Mapping[str, Any], value: Any, path: str, cau
         text = f"{shown} must not validate the schema (not)"
     if not text:
         return
+    # The real cause has no path: the library sets none for combinations.
     causes.append(invalid("<nil>", "", text))
     if member in ("allOf", "anyOf", "oneOf") and not good and results:
+        # The alternative that fits best is explained, as go-openapi does.
         causes.extend(sorted(results, key=len)[0])
 
 
-def _part(part: Mapping[str, Any], value: Any, path: str) -> list[Cause]:
+def _part(part: Mapping[str, Any], value: Any, path: str) -> list[StatusCause]:
     return validate_value(_part_node(orjson.dumps(part, option=orjson.OPT_SORT_KEYS)), value, path)
 
 
 @functools.lru_cache(maxsize=1024)
-def _part_node(raw: bytes) -> Node:
+def _part_node(raw: bytes) -> SchemaNode:
     return compile_schema(orjson.loads(raw), root=False)
 
 
-def validate_lists(node: Node, value: Any, path: str) -> list[Cause]:
+def validate_lists(node: SchemaNode, value: Any, path: str) -> list[StatusCause]:
     """Return the duplicates in lists that are sets or maps."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if isinstance(value, dict):
         for name, item in value.items():
             child = child_of(node, name)
@@ -231,12 +234,12 @@ def validate_lists(node: Node, value: Any, path: str) -> list[Cause]:
     return causes
 
 
-def _duplicates(raw: Mapping[str, Any], value: list[Any], path: str) -> list[Cause]:
+def _duplicates(raw: Mapping[str, Any], value: list[Any], path: str) -> list[StatusCause]:
     kind = raw.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
         return []
     keys = raw.get("x-kubernetes-list-map-keys") or ()
-    seen: set[bytes] = set()
+    keys_of_items: set[bytes] = set()
     causes = []
     for index, item in enumerate(value):
         key = {name: item[name] for name in keys if name in item} if kind == "map" and isinstance(item, dict) else item
@@ -244,7 +247,7 @@ def _duplicates(raw: Mapping[str, Any], value: list[Any], path: str) -> list[Cau
             causes.append(invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map"))
             continue
         text = orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
-        if text in seen:
+        if text in keys_of_items:
             causes.append(duplicate(f"{path}[{index}]", key))
-        seen.add(text)
+        keys_of_items.add(text)
     return causes

@@ -1,45 +1,37 @@
-"""Bodies of requests: JSON, YAML by the API server's rules, duplicate keys found, nesting and size bounded."""
+"""Bodies of requests by media type: JSON, YAML by the API server's rules, nesting and size bounded."""
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-import orjson
 import yaml
 
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox import errors
 from gitsync.sandbox.errors import bad_request
+from gitsync.sandbox.http.negotiation import PROTOBUF
+from gitsync.sandbox.http.options import media_type
+from gitsync.sandbox.http.protobuf import Undecodable, decode
+from gitsync.sandbox.http.transport.messages import HttpRequest
+from gitsync.sandbox.registry.contract import RequestContext
+from gitsync.sandbox.registry.delete import DeleteOptions, read_options
+from gitsync.sandbox.schema.json_text import MalformedText, parse_json
 
-_KEY_ENDS = re.compile(rb'"[ \t\r\n]*:')
+# Below Python's and libyaml's recursion limits; real objects have about 20 levels.
 MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """How far YAML aliases may expand."""
 
 
-class Malformed(Exception):
-    """Text that is neither JSON nor YAML; the message is the parser's, as Go words it."""
-
-
-def parse_json(body: bytes) -> tuple[Any, list[str]]:
-    """Return the value and the paths of duplicate keys (the last one won); raise Malformed."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise Malformed(_go_json_error(body)) from None
-    if not isinstance(value, (dict, list)) or _has_all_members(body, orjson.dumps(value)):
-        return value, []
-    return value, _json_duplicates(body)
-
-
 def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """Return the value of JSON or YAML text and the lines' duplicate keys; raise Malformed."""
+    """Return the value of JSON or YAML text and the lines' duplicate keys; raise MalformedText."""
     text = body.lstrip()
+    # JSON is YAML, and much faster to read as JSON.
     if text[:1] == b"{":
         try:
             return parse_json(body)
-        except Malformed:
+        except MalformedText:
             pass  # flow YAML, or an error that YAML words
     try:
         _bound(body)
@@ -49,9 +41,10 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise Malformed(f"error converting YAML to JSON: yaml: {_yaml_text(error)}") from None
+        raise MalformedText(f"error converting YAML to JSON: yaml: {_yaml_text(error)}") from None
     except (RecursionError, UnicodeDecodeError):
-        raise Malformed("error converting YAML to JSON: yaml: document is nested too deeply") from None
+        raise MalformedText("error converting YAML to JSON: yaml: document is nested too deeply") from None
+    # After parsing: aliases are shared objects until the value is written as JSON.
     _count(value)
     return value, loader.duplicates
 
@@ -63,7 +56,7 @@ def require_object(body: bytes, kind: str) -> tuple[Manifest, list[str]]:
         return {}, []
     try:
         value, duplicates = parse_json(body) if trimmed[:1] in b"{[" else parse_yaml(body)
-    except Malformed as error:
+    except MalformedText as error:
         raise _unrecognised(kind, f"json parse error: {error}", body) from None
     if value is None and trimmed:
         return {}, []
@@ -80,11 +73,11 @@ def _unrecognised(kind: str, why: str, body: bytes) -> Exception:
 
 
 def _not_an_object(value: Any) -> str:
-    found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    type_name = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
     if value is None:
         return "unexpected end of JSON input"
     struct = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-    return f"json: cannot unmarshal {found} into Go value of type {struct}"
+    return f"json: cannot unmarshal {type_name} into Go value of type {struct}"
 
 
 def _shown(body: bytes) -> str:
@@ -94,67 +87,8 @@ def _shown(body: bytes) -> str:
     if body[:1] == b"{":
         text = body.decode("utf-8", "replace")
         return text if len(text) <= 1024 else f"{text[:1024]} ..."
+    # Go prints bytes that are not JSON with %x.
     return body[:512].hex() + (" ..." if len(body) > 512 else "")
-
-
-def _go_json_error(body: bytes) -> str:
-    """Return what Go's encoding/json says of text that Python's reader refuses."""
-    text = body.decode("utf-8", "replace")
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        rest = text[error.pos :].lstrip()
-        if not rest or error.msg.startswith("Unterminated"):
-            return "unexpected end of JSON input"
-        if error.msg == "Extra data":
-            return f"invalid character '{rest[0]}' after top-level value"
-        if error.msg.startswith("Expecting property name"):
-            return f"invalid character '{rest[0]}' looking for beginning of object key string"
-        if "delimiter" in error.msg and "':'" in error.msg:
-            return f"invalid character '{rest[0]}' after object key"
-        if "delimiter" in error.msg:
-            return f"invalid character '{rest[0]}' after object key:value pair"
-        return f"invalid character '{rest[0]}' looking for beginning of value"
-    except RecursionError:
-        return "exceeded max depth"
-    return "invalid JSON"
-
-
-def _has_all_members(body: bytes, written: bytes) -> bool:
-    """
-    Whether JSON without white space has each member of the text that it was read from: False where that is unclear.
-
-    Without escapes a quote before a colon ends a key, or begins a text such as ``":x"``, which counts in both.
-    """
-    if len(written) == len(body.strip()):
-        return True
-    return b"\\" not in body and len(_KEY_ENDS.findall(body)) == written.count(b'":')
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object in the order of the text, with duplicates."""
-
-
-def _json_duplicates(body: bytes) -> list[str]:
-    found: list[str] = []
-    try:
-        tree = json.loads(body, object_pairs_hook=_Pairs)
-    except RecursionError:
-        raise Malformed("exceeded max depth") from None
-    pending: list[tuple[str, Any]] = [("", tree)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, _Pairs):
-            seen: set[str] = set()
-            for key, member in value:
-                inner = f"{path}.{key}" if path else key
-                if key in seen and inner not in found:
-                    found.append(inner)
-                seen.add(key)
-                pending.append((inner, member))
-        elif isinstance(value, list):
-            pending.extend((f"{path}[{index}]", item) for index, item in enumerate(value))
-    return found
 
 
 class _Loader(yaml.CSafeLoader):
@@ -180,6 +114,7 @@ class _Loader(yaml.CSafeLoader):
         return members
 
 
+# Timestamps stay text, and a bare = has no meaning (sigs.k8s.io/yaml).
 _DROPPED = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in _DROPPED]
@@ -193,6 +128,7 @@ def _bool(loader: Any, node: Any) -> bool:
 
 
 def _int(loader: Any, node: Any) -> Any:
+    # 1:30 is sexagesimal in YAML 1.1; the API server's parser does not support it.
     return node.value if ":" in node.value else yaml.CSafeLoader.construct_yaml_int(loader, node)
 
 
@@ -211,6 +147,7 @@ def _scalar(loader: Any, node: Any) -> Any:
     return loader.construct_scalar(node)
 
 
+# PyYAML leaves out the single letters that YAML 1.1 has.
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:y|Y|n|N)$"), ["y", "Y", "n", "N"])
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -231,19 +168,19 @@ def _key_text(key: Any) -> str:
 
 
 def _bound(body: bytes) -> None:
-    """Raise Malformed for nesting that would overflow the C composer's stack."""
+    """Raise MalformedText for nesting that would overflow the C composer's stack."""
     depth = 0
     for event in yaml.parse(body, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise Malformed("exceeded max depth")
+                raise MalformedText("exceeded max depth")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
 def _count(value: Any) -> None:
-    """Raise Malformed when aliases expand to more nodes than a document may have."""
+    """Raise MalformedText when aliases expand to more nodes than a document may have."""
     sizes: dict[int, int] = {}
     stack: list[tuple[Any, bool]] = [(value, False)]
     while stack:
@@ -254,7 +191,7 @@ def _count(value: Any) -> None:
         if done:
             sizes[id(node)] = 1 + sum(sizes.get(id(member), 1) for member in members)
             if sizes[id(node)] > MAX_NODES:
-                raise Malformed("error converting YAML to JSON: yaml: document contains excessive aliasing")
+                raise MalformedText("error converting YAML to JSON: yaml: document contains excessive aliasing")
         else:
             sizes[id(node)] = 1
             stack.append((node, True))
@@ -265,3 +202,54 @@ def _yaml_text(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error)
     return f"line {mark.line + 1}: {problem}" if mark is not None else str(problem)
+
+
+_BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
+
+
+def object_body(request: HttpRequest, kind: str) -> tuple[Manifest, list[str]]:
+    """Return the object of a create or an update, and its duplicate keys; 415 for a type that is not read."""
+    media = media_type(request)
+    if media == PROTOBUF:
+        try:
+            return decode(request.body), []
+        except (Undecodable, UnicodeDecodeError) as error:
+            raise errors.unsupported_media(media, _BODY_TYPES[:2], str(error)) from None
+    # No type at all is read as JSON.
+    if media and media not in _BODY_TYPES:
+        raise errors.unsupported_media(media, _BODY_TYPES)
+    return require_object(request.body, kind)
+
+
+def applied_body(request: HttpRequest, ctx: RequestContext) -> Manifest:
+    """Return the object of an apply; duplicate keys cause a warning or an error by the field validation."""
+    try:
+        body, ctx.duplicates = parse_yaml(request.body)
+    except MalformedText as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from None
+    if body is None:
+        body = {}
+    if not isinstance(body, dict):
+        raise errors.bad_request(
+            "error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}"
+        )
+    if ctx.duplicates:
+        if ctx.validation == "Strict":
+            listed = "\n  ".join(ctx.duplicates)
+            raise errors.bad_request(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + listed
+            )
+        # YAML of an apply warns with the parser's text instead of that of the decoder.
+        if ctx.validation == "Warn":
+            ctx.warnings.extend(ctx.duplicates)
+        # Reported already; the write would report them again.
+        ctx.duplicates = []
+    return body
+
+
+def delete_options(request: HttpRequest) -> tuple[DeleteOptions, bool]:
+    """Return the options of a delete, from the body or else the query, and whether it is a dry run."""
+    body: Manifest = {}
+    if request.body.strip():
+        body, _ = object_body(request, "DeleteOptions")
+    return read_options(body, request.query)

@@ -10,45 +10,45 @@ from typing import Any
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
-from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
-from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.http import listing, responses, watching
+from gitsync.sandbox.http.decoding import applied_body, delete_options, object_body
 from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.options import media_type, warning_header, write_context
-from gitsync.sandbox.http.payloads import applied_body, delete_options, object_body
 from gitsync.sandbox.http.responses import View
 from gitsync.sandbox.http.reviews import UNMANAGED, Review, Reviews
-from gitsync.sandbox.http.route import Route
+from gitsync.sandbox.http.route import RequestRoute
 from gitsync.sandbox.http.subresources import Subresources, patched_scale
-from gitsync.sandbox.http.transport.messages import Answer, Reply, Request, Response, Stream, error_response
-from gitsync.sandbox.http.watching import Watch
+from gitsync.sandbox.http.transport.messages import Answer, HttpRequest, Reply, Response, StreamReply, error_response
+from gitsync.sandbox.http.watching import OpenWatch
 from gitsync.sandbox.printers.table import Printer
-from gitsync.sandbox.rbac import Attributes
+from gitsync.sandbox.rbac import AccessAttributes
+from gitsync.sandbox.registry.contract import RequestContext
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Address, Resource
-from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.users import Tokens, User
+from gitsync.sandbox.registry.resources import Address, ServedResource
+from gitsync.sandbox.users import ApiUser, Tokens
 
 MAX_WAIT = 3.0
-"""How long a list waits for a resourceVersion that is still to come."""
+"""Seconds that a list waits for a resourceVersion that is still to come; the real server waits 3 s."""
 
 
-class Endpoints:
+class ResourceEndpoints:
     """Answer requests that name a resource."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: SandboxCluster,
         tokens: Tokens,
-        printer: Callable[[Resource], Printer],
-        selectable: Callable[[Resource], tuple[str, ...]],
+        printer: Callable[[ServedResource], Printer],
+        selectable: Callable[[ServedResource], tuple[str, ...]],
         runtime: ContainerRuntime | None = None,
     ) -> None:
         self.cluster = cluster
-        self.watches: dict[Watch, Resource] = {}
+        self.watches: dict[OpenWatch, ServedResource] = {}
         self.stale_revision: int | None = None
         """When set, reads are answered as of this revision: a fault."""
         self._printer = printer
@@ -56,7 +56,7 @@ class Endpoints:
         self._reviews = Reviews(cluster, tokens)
         self.subresources = Subresources(cluster, tokens, runtime)
 
-    def answer(self, request: Request, route: Route, resource: Resource, user: User) -> Reply:
+    def answer(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser) -> Reply:
         """Carry out the verb of a request on its resource."""
         if route.subresource:
             return self._subresource(request, route, resource, user)
@@ -80,8 +80,9 @@ class Endpoints:
                 return self._delete_collection(request, route, resource, user)
         raise errors.method_not_allowed()
 
-    def _check_allowed(self, request: Request, route: Route, resource: Resource) -> None:
+    def _check_allowed(self, request: HttpRequest, route: RequestRoute, resource: ServedResource) -> None:
         """Refuse methods that the URL does not have."""
+        # HEAD is routed as a read, but the real server has no handler for it.
         if request.method in ("HEAD", "OPTIONS") or route.verb not in resource.verbs:
             raise errors.method_not_allowed()
         on_collection = route.verb in ("list", "watch", "create", "deletecollection")
@@ -89,31 +90,33 @@ class Endpoints:
             raise errors.method_not_allowed()
         if resource.namespaced and not route.namespace and route.verb not in ("list", "watch"):
             raise errors.method_not_allowed()
+        # The path exists only for namespaced kinds, so this is 404 instead of 405.
         if route.namespace and not resource.namespaced:
             raise errors.no_such_resource()
 
     # reading
 
-    def _get(self, request: Request, route: Route, resource: Resource) -> Reply:
+    def _get(self, request: HttpRequest, route: RequestRoute, resource: ServedResource) -> Reply:
         view = self._view(request, resource)
         wanted = listing.wanted_revision(request)
         if wanted > self.cluster.store.revision:
             return self._wait(wanted, lambda: self._got(request, route, resource, view))
         return self._got(request, route, resource, view)
 
-    def _got(self, request: Request, route: Route, resource: Resource, view: View) -> Response:
+    def _got(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, view: View) -> Response:
         objects = self.cluster.store.collection(resource.storage).objects
         if self.stale_revision is not None:
             objects = self.cluster.store.collection(resource.storage).at_revision(self.stale_revision)
         stored = objects.get(f"{route.namespace}/{route.name}")
         if stored is None:
             raise errors.not_found(resource.plural, resource.group, route.name)
+        # The common case: the kept bytes of the object, without building it.
         if view.accept == Accepted() and "pretty" not in request.query:
             return Response(200, listing.item_json(stored, resource, bare=False))
         obj = convert(stored.obj, resource)
         return _object(obj, 200, view)
 
-    def _list(self, request: Request, route: Route, resource: Resource) -> Reply:
+    def _list(self, request: HttpRequest, route: RequestRoute, resource: ServedResource) -> Reply:
         view = self._view(request, resource)
         listing.check_list_options(request)
         selected = self._select(request, route, resource)
@@ -133,24 +136,25 @@ class Endpoints:
         return answer()
 
     async def _wait(self, revision: int, answer: Callable[[], Response]) -> Answer:
-        """Answer when the revision has come, or say after a while that it has not."""
+        """Answer once the store has the revision, with 504 after ``MAX_WAIT`` seconds without it."""
         store = self.cluster.store
         deadline = asyncio.get_running_loop().time() + MAX_WAIT
         while store.revision < revision:
             if asyncio.get_running_loop().time() > deadline:
                 return error_response(errors.too_large_resource_version(revision, store.revision))
+            # Polled, because such reads are too rare for a waiting list in the store.
             await asyncio.sleep(0.05)
         try:
             return answer()
         except ApiError as error:
             return error_response(error)
 
-    def _watch(self, request: Request, route: Route, resource: Resource) -> Stream:
+    def _watch(self, request: HttpRequest, route: RequestRoute, resource: ServedResource) -> StreamReply:
         view = self._view(request, resource)
         listing.check_watch_options(request)
         selected = self._select(request, route, resource)
         options = watching.read_watch_options(request.query, resource.kind, resource.api_version)
-        watch = Watch(
+        watch = OpenWatch(
             self.cluster.store,
             self.cluster.store.collection(resource.storage),
             selected,
@@ -168,9 +172,9 @@ class Endpoints:
 
             return closed
 
-        return Stream(open_watch, source=watch)
+        return StreamReply(open_watch, source=watch)
 
-    def fail_open_watches(self, fault: Fault) -> int:
+    def fail_open_watches(self, fault: InjectedFault) -> int:
         """Apply a fault to the open watches of its resource; return how many."""
         failed = [
             watch
@@ -181,12 +185,12 @@ class Endpoints:
             inject_watch_fault(fault, watch)
         return len(failed)
 
-    def _select(self, request: Request, route: Route, resource: Resource) -> listing.Selection:
+    def _select(self, request: HttpRequest, route: RequestRoute, resource: ServedResource) -> listing.ListSelection:
         return listing.selection(request, resource, route.namespace, self._selectable(resource), route.watched_name)
 
     # writing
 
-    def _create(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
+    def _create(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser) -> Response:
         view = self._view(request, resource)
         ctx = write_context(request, user, "CreateOptions")
         body, ctx.duplicates = object_body(request, resource.kind)
@@ -196,13 +200,15 @@ class Endpoints:
         obj = self.cluster.writer.create(resource, route.namespace, body, ctx)
         return _written(obj, 201, ctx, view)
 
-    def _reviewed(self, route: Route, resource: Resource, body: Manifest, ctx: Context, review: Review) -> Manifest:
+    def _reviewed(
+        self, route: RequestRoute, resource: ServedResource, body: Manifest, ctx: RequestContext, review: Review
+    ) -> Manifest:
         value = self.cluster.writer.unstored(resource, body, ctx, managed=resource.kind not in UNMANAGED)
         value["status"] = review(value, ctx.user, route.namespace)
         return value
 
     def _update(
-        self, request: Request, route: Route, resource: Resource, user: User, subresource: str = ""
+        self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser, subresource: str = ""
     ) -> Response:
         view = self._view(request, resource)
         ctx = write_context(request, user, "UpdateOptions")
@@ -210,7 +216,9 @@ class Endpoints:
         obj = self.cluster.writer.update(Address(resource, route.namespace, route.name, subresource), body, ctx)
         return _written(obj, 200, ctx, view)
 
-    def _patch(self, request: Request, route: Route, resource: Resource, user: User, subresource: str = "") -> Response:
+    def _patch(
+        self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser, subresource: str = ""
+    ) -> Response:
         view = self._view(request, resource)
         media = media_type(request)
         ctx = write_context(request, user, "PatchOptions", apply=media == APPLY)
@@ -224,8 +232,9 @@ class Endpoints:
                 address,
                 body,
                 ctx,
+                # Asked only when the object is absent: apply is a patch that may create.
                 lambda: self.cluster.authorizer.require(
-                    user, Attributes("create", route.group, route.resource, "", route.namespace, route.name)
+                    user, AccessAttributes("create", route.group, route.resource, "", route.namespace, route.name)
                 ),
             )
             return _written(obj, 201 if created else 200, ctx, view)
@@ -233,33 +242,38 @@ class Endpoints:
         obj = self.cluster.writer.patch(address, change, ctx, shown)
         return _written(obj, 200, ctx, view)
 
-    def _delete(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
+    def _delete(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser) -> Response:
         view = self._view(request, resource)
         options, dry_run = delete_options(request)
-        ctx = Context(user, "", dry_run=dry_run)
+        ctx = RequestContext(user, "", dry_run=dry_run)
         obj, gone = self.cluster.deleter.delete(Address(resource, route.namespace, route.name), options, ctx)
         answer = self.cluster.deleter.answer(resource, obj, gone)
+        # 202 is for requests that named a propagation and have to wait.
         return _written(answer, 202 if options.cascades and not gone else 200, ctx, view)
 
-    def _delete_collection(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
+    def _delete_collection(
+        self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser
+    ) -> Response:
         view = self._view(request, resource)
         options, dry_run = delete_options(request)
-        ctx = Context(user, "", dry_run=dry_run)
+        ctx = RequestContext(user, "", dry_run=dry_run)
         selected = self._select(request, route, resource)
         store = self.cluster.store
         page = listing.list_page(store, store.collection(resource.storage), request, selected)
+        # The page is a copy, so deleting while iterating is safe.
         for stored in page.items:
             meta = stored.obj["metadata"]
             self.cluster.deleter.delete(Address(resource, meta.get("namespace", ""), meta["name"]), options, ctx)
         return responses.list_response(page, resource, replace(view, include="Metadata", pretty=False))
 
-    def _subresource(self, request: Request, route: Route, resource: Resource, user: User) -> Reply:
-        found = resource.subresource(route.subresource)
-        if found is None:
+    def _subresource(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser) -> Reply:
+        subresource = resource.subresource(route.subresource)
+        if subresource is None:
+            # The handler of CRDs answers with the name of the object, the others with the resource.
             if resource.custom:
                 raise errors.not_found(resource.plural, resource.group, route.name)
             raise errors.no_such_resource()
-        if route.verb not in found.verbs or request.method in ("HEAD", "OPTIONS"):
+        if route.verb not in subresource.verbs or request.method in ("HEAD", "OPTIONS"):
             raise errors.method_not_allowed()
         if route.subresource == "status":
             match route.verb:
@@ -292,7 +306,7 @@ class Endpoints:
                 raise ApiError(501, "NotImplemented", f"the sandbox does not have {route.resource}/{route.subresource}")
         return responses.object_response(answer, self._accept(request), 201, request.flag("pretty"))
 
-    def _scale(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
+    def _scale(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser) -> Response:
         sub = self.subresources
         if route.verb == "get":
             scale = sub.read_scale(resource, route)
@@ -313,16 +327,16 @@ class Endpoints:
 
     # helpers
 
-    def _accept(self, request: Request) -> Accepted:
+    def _accept(self, request: HttpRequest) -> Accepted:
         return accepted(request.headers.get("accept", ""))
 
-    def _view(self, request: Request, resource: Resource) -> View:
+    def _view(self, request: HttpRequest, resource: ServedResource) -> View:
         """Return the view that the request asks for; 406 when it cannot be given."""
         include = request.query.get("includeObject", "Metadata")
         return View(self._accept(request), lambda: self._printer(resource), include, request.flag("pretty"))
 
 
-def _written(obj: Manifest, status: int, ctx: Context, view: View) -> Response:
+def _written(obj: Manifest, status: int, ctx: RequestContext, view: View) -> Response:
     if obj.get("kind") == "Status":
         response = responses.object_response(obj, view.accept, status, view.pretty)
     else:
@@ -336,8 +350,8 @@ def _object(obj: Manifest, status: int, view: View) -> Response:
     return responses.object_response(responses.shaped(obj, view), view.accept, status, view.pretty)
 
 
-def inject_watch_fault(fault: Fault, watch: Watch) -> None:
-    """Let a fault befall a watch."""
+def inject_watch_fault(fault: InjectedFault, watch: OpenWatch) -> None:
+    """Apply a fault to a watch."""
     match fault.kind:
         case FaultKind.DROP_WATCH:
             watch.drop()

@@ -11,12 +11,12 @@ import orjson
 
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox import errors
-from gitsync.sandbox.http.transport.messages import Request
+from gitsync.sandbox.errors import StatusCause
+from gitsync.sandbox.http.transport.messages import HttpRequest
 from gitsync.sandbox.registry.conversion import convert
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import ServedResource
 from gitsync.sandbox.registry.selectors import LabelTest, Predicate, field_predicate, label_predicate
-from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.storage.store import Collection, Gone, Store, Stored
+from gitsync.sandbox.storage import Gone, ObjectStore, ResourceCollection, Stored
 
 _MATCHES = ("Exact", "NotOlderThan")
 _TOO_OLD_PAGE = (
@@ -27,7 +27,7 @@ _TOO_OLD_LIST = "The resourceVersion for the provided list is too old."
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListSelection:
     """Which objects of a collection a request is about."""
 
     namespace: str = ""
@@ -50,18 +50,18 @@ class Selection:
 
 
 def selection(
-    request: Request, resource: Resource, namespace: str, selectable: tuple[str, ...] = (), name: str = ""
-) -> Selection:
+    request: HttpRequest, resource: ServedResource, namespace: str, selectable: tuple[str, ...] = (), name: str = ""
+) -> ListSelection:
     """Return what the selectors of a request, and the name in its path, select; 400 when they are malformed."""
     labels = label_predicate(request.query.get("labelSelector", ""))
     selector = f"metadata.name={name}" if name else request.query.get("fieldSelector", "")
     fields, name = field_predicate(selector, resource.group, resource.kind, selectable)
-    return Selection(namespace, labels, fields, name)
+    return ListSelection(namespace, labels, fields, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a list answers: the objects, the revision they are of, and how to go on."""
+    """What a list answers: the objects, the revision they are of, and the token of the next page."""
 
     items: list[Stored]
     revision: int
@@ -77,7 +77,7 @@ def check_numbers(query: Mapping[str, str]) -> None:
             raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
 
 
-def check_list_options(request: Request) -> None:
+def check_list_options(request: HttpRequest) -> None:
     """Raise the 422 for options that contradict each other on a list."""
     query = request.query
     check_numbers(query)
@@ -88,12 +88,12 @@ def check_list_options(request: Request) -> None:
         raise errors.invalid_options("ListOptions", causes)
 
 
-def check_watch_options(request: Request) -> None:
+def check_watch_options(request: HttpRequest) -> None:
     """Raise the 422 for options that contradict each other on a watch."""
     query = request.query
     check_numbers(query)
     match = query.get("resourceVersionMatch", "")
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if "sendInitialEvents" in query:
         if match != "NotOlderThan":
             causes.append(
@@ -118,18 +118,21 @@ def check_watch_options(request: Request) -> None:
 class _Window:
     """The part of a collection that one page covers: what is selected after the key ``start``."""
 
-    selected: Selection
+    selected: ListSelection
     limit: int
     start: str = ""
 
 
-def list_page(store: Store, collection: Collection, request: Request, selected: Selection) -> Page:
+def list_page(
+    store: ObjectStore, collection: ResourceCollection, request: HttpRequest, selected: ListSelection
+) -> Page:
     """Return the page a request asks for, of a revision that has come."""
     query = request.query
     limit = _number(query.get("limit", ""))
     wanted = query.get("resourceVersion", "")
     token = query.get("continue", "")
     if token:
+        # 0 means any version, which the version in the token does not contradict.
         if wanted not in ("", "0"):
             raise errors.bad_request("specifying resource version is not allowed when using continue")
         revision, start = _read_token(token)
@@ -140,10 +143,11 @@ def list_page(store: Store, collection: Collection, request: Request, selected: 
     match = query.get("resourceVersionMatch", "")
     if match == "Exact" or (not match and limit and revision):
         return _snapshot(collection, revision, _Window(selected, limit), _TOO_OLD_LIST)
+    # resourceVersion=0 is answered from the watch cache, which ignores the limit.
     return _latest(store, collection, selected, 0 if revision == 0 else limit)
 
 
-def wanted_revision(request: Request) -> int:
+def wanted_revision(request: HttpRequest) -> int:
     """Return the resourceVersion a read asks for, 0 for any; 400 when it is not a number."""
     wanted = request.query.get("resourceVersion", "")
     if wanted and not wanted.isdecimal():
@@ -153,7 +157,7 @@ def wanted_revision(request: Request) -> int:
     return int(wanted or 0)
 
 
-def stale_page(collection: Collection, revision: int, selected: Selection) -> Page:
+def stale_page(collection: ResourceCollection, revision: int, selected: ListSelection) -> Page:
     """Return everything selected as it was at an older revision; 410 when that is no longer known."""
     try:
         objects = collection.at_revision(revision)
@@ -163,12 +167,13 @@ def stale_page(collection: Collection, revision: int, selected: Selection) -> Pa
     return Page(items, revision)
 
 
-def _latest(store: Store, collection: Collection, selected: Selection, limit: int) -> Page:
+def _latest(store: ObjectStore, collection: ResourceCollection, selected: ListSelection, limit: int) -> Page:
+    # One object by name needs no walk over the collection; kubectl wait lists this way.
     if selected.name:
         namespaced = f"{selected.namespace}/{selected.name}"
-        found = collection.objects.get(namespaced)
-        if found is not None or selected.namespace:
-            items = [found] if found is not None and selected.has(found.obj) else []
+        stored = collection.objects.get(namespaced)
+        if stored is not None or selected.namespace:
+            items = [stored] if stored is not None and selected.has(stored.obj) else []
             return Page(items, store.revision)
     if limit:
         keys = collection.keys(selected.namespace)
@@ -180,7 +185,7 @@ def _latest(store: Store, collection: Collection, selected: Selection, limit: in
     return Page([objects[key] for key in keys if selected.has(objects[key].obj)], store.revision)
 
 
-def _snapshot(collection: Collection, revision: int, window: _Window, too_old: str) -> Page:
+def _snapshot(collection: ResourceCollection, revision: int, window: _Window, too_old: str) -> Page:
     try:
         objects = collection.at_revision(revision)
     except Gone:
@@ -192,23 +197,26 @@ def _snapshot(collection: Collection, revision: int, window: _Window, too_old: s
 
 
 def _cut(keys: Iterable[str], objects: dict[str, Stored], revision: int, window: _Window) -> Page:
-    selected, limit, start = window.selected, window.limit, window.start
+    selected = window.selected
+    limit = window.limit
+    start = window.start
     items: list[Stored] = []
     last = ""
-    left = [key for key in keys if key > start] if start else list(keys)
-    for index, key in enumerate(left):
+    candidates = [key for key in keys if key > start] if start else list(keys)
+    for index, key in enumerate(candidates):
         stored = objects[key]
         if selected.filters and not selected.has(stored.obj):
             continue
         if limit and len(items) == limit:
-            remaining = 0 if selected.filters else len(left) - index
+            # Only without selectors: counting would need the whole walk.
+            remaining = 0 if selected.filters else len(candidates) - index
             return Page(items, revision, _write_token(revision, last), remaining)
         items.append(stored)
         last = key
     return Page(items, revision)
 
 
-def item_json(stored: Stored, resource: Resource, *, bare: bool) -> bytes:
+def item_json(stored: Stored, resource: ServedResource, *, bare: bool) -> bytes:
     """Return an object's JSON at the resource's version; ``bare`` leaves out kind and apiVersion, as lists do."""
     json = stored.json if stored.obj["apiVersion"] == resource.api_version else _converted(stored, resource)
     if not bare:
@@ -217,11 +225,11 @@ def item_json(stored: Stored, resource: Resource, *, bare: bool) -> bytes:
     return b"{" + json[len(resource.kind) + len(resource.api_version) + 27 :]
 
 
-def _converted(stored: Stored, resource: Resource) -> bytes:
+def _converted(stored: Stored, resource: ServedResource) -> bytes:
     return orjson.dumps(convert(stored.obj, resource))
 
 
-def _match_causes(query: dict[str, str], *, list_: bool) -> list[Cause]:
+def _match_causes(query: dict[str, str], *, list_: bool) -> list[StatusCause]:
     match = query.get("resourceVersionMatch", "")
     if not match:
         return []
@@ -229,7 +237,7 @@ def _match_causes(query: dict[str, str], *, list_: bool) -> list[Cause]:
     field = "resourceVersionMatch"
     if query.get("continue"):
         return [_forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not wanted:
         causes.append(_forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
     if match not in _MATCHES:
@@ -239,13 +247,13 @@ def _match_causes(query: dict[str, str], *, list_: bool) -> list[Cause]:
     return causes
 
 
-def _forbidden(field: str, why: str) -> Cause:
-    return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
+def _forbidden(field: str, why: str) -> StatusCause:
+    return StatusCause("FieldValueForbidden", f"Forbidden: {why}", field)
 
 
-def _unsupported(value: str, choices: tuple[str, ...]) -> Cause:
+def _unsupported(value: str, choices: tuple[str, ...]) -> StatusCause:
     listed = ", ".join(f'"{choice}"' for choice in choices)
-    return Cause(
+    return StatusCause(
         "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {listed}', "resourceVersionMatch"
     )
 
@@ -265,6 +273,7 @@ _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 
 def _read_token(token: str) -> tuple[int, str]:
+    # Go's decoder names the byte.
     illegal = next((at for at, char in enumerate(token) if char not in _ALPHABET), None)
     if illegal is None and len(token) % 4 == 1:
         illegal = len(token) - 1

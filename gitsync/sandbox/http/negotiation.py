@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 
 from gitsync.sandbox import errors
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -36,6 +36,7 @@ def accepted(header: str) -> Accepted:
     shaped = False
     for media, params in _ranges(header):
         wanted = params.get("as", "")
+        # kubectl lists several forms, the best first, and plain JSON last.
         if wanted:
             known = wanted in _SHAPES and params.get("g") == "meta.k8s.io" and params.get("v") in _META_VERSIONS
             if known and media in (JSON, "*/*", "application/*"):

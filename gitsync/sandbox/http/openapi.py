@@ -11,11 +11,12 @@ import orjson
 
 from gitsync.kube.openapi import kubernetes_version, openapi_schemas
 from gitsync.sandbox.registry.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC
-from gitsync.sandbox.registry.resources import Registry, Resource
+from gitsync.sandbox.registry.resources import Registry, ServedResource
 
 Document = dict[str, Any]
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+# kubectl reads fieldValidation here; without it, it falls back to the OpenAPI v2 document in protobuf.
 _COMMON = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
     for name in ("dryRun", "fieldManager", "fieldValidation")
@@ -26,7 +27,7 @@ _FORCE = {"name": "force", "in": "query", "schema": {"type": "boolean", "uniqueI
 class OpenApi:
     """The documents of ``/openapi/v3``, kept until the registry changes."""
 
-    def __init__(self, registry: Registry, custom_schema: Callable[[Resource], Document]) -> None:
+    def __init__(self, registry: Registry, custom_schema: Callable[[ServedResource], Document]) -> None:
         self._registry = registry
         self._custom_schema = custom_schema
         self._documents: dict[str, bytes] = {}
@@ -57,6 +58,7 @@ class OpenApi:
 
     def document(self, path: str) -> bytes | None:
         """Return a document as JSON, None for a path without one."""
+        # Documents are built on demand: most clients read only a few of the groups.
         if self._generation != self._registry.generation:
             self._documents.clear()
             self._generation = self._registry.generation
@@ -67,7 +69,8 @@ class OpenApi:
             self._documents[path] = orjson.dumps(built)
         return self._documents[path]
 
-    def _fingerprint(self, resource: Resource) -> str:
+    def _fingerprint(self, resource: ServedResource) -> str:
+        # Built-in schemas change with the version of Kubernetes alone, which is in the hash.
         if not resource.custom:
             return ""
         return hashlib.sha256(orjson.dumps(self._custom_schema(resource))).hexdigest()
@@ -126,11 +129,11 @@ def _names(schemas: Document) -> dict[tuple[str, str, str], str]:
     }
 
 
-def _custom_name(resource: Resource) -> str:
+def _custom_name(resource: ServedResource) -> str:
     return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
 
 
-def _custom_schemas(resource: Resource, name: str, schema: Document) -> Document:
+def _custom_schemas(resource: ServedResource, name: str, schema: Document) -> Document:
     kinds = [{"group": resource.group, "kind": resource.kind, "version": resource.version}]
     properties = {
         "apiVersion": {"type": "string"},
@@ -154,7 +157,7 @@ def _custom_schemas(resource: Resource, name: str, schema: Document) -> Document
     return {name: own, **meta}
 
 
-def _paths(prefix: str, resource: Resource, names: dict[tuple[str, str, str], str]) -> Document:
+def _paths(prefix: str, resource: ServedResource, names: dict[tuple[str, str, str], str]) -> Document:
     base = (
         f"/{prefix}/namespaces/{{namespace}}/{resource.plural}"
         if resource.namespaced
@@ -179,10 +182,10 @@ def _paths(prefix: str, resource: Resource, names: dict[tuple[str, str, str], st
         item["patch"] = _operation("patch", kind, schema, [*_COMMON, _FORCE]) | {"requestBody": _body({}, media)}
     if "delete" in resource.verbs:
         item["delete"] = _operation("delete", kind, schema, _COMMON[:1])
-    found = {base: collection}
+    paths = {base: collection}
     if item:
-        found[f"{base}/{{name}}"] = item
-    return found
+        paths[f"{base}/{{name}}"] = item
+    return paths
 
 
 def _operation(action: str, kind: Document, schema: Document, parameters: list[Any]) -> Document:

@@ -6,47 +6,53 @@ from collections.abc import Iterable
 from json import dumps
 
 from gitsync.sandbox import errors
-from gitsync.sandbox.http.transport.messages import Request
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.users import User
+from gitsync.sandbox.errors import StatusCause
+from gitsync.sandbox.http.transport.messages import HttpRequest
+from gitsync.sandbox.registry.contract import RequestContext
+from gitsync.sandbox.users import ApiUser
 
+# apimachinery/pkg/apis/meta/v1/validation: FieldManagerMaxLength.
 MAX_MANAGER = 128
+# apiserver/pkg/endpoints/filters/warning.go: truncateAtTotalRunes, and truncateItemRunes below.
 MAX_WARNINGS = 4096
 MAX_WARNING = 256
 
 
-def write_context(request: Request, user: User, options: str, *, apply: bool = False) -> Context:
+def write_context(request: HttpRequest, user: ApiUser, options: str, *, apply: bool = False) -> RequestContext:
     """Return the context of a write; refuse options as the kind ``options`` would."""
     query = request.query
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         text = f'Unsupported value: ["{dry_run}"]: supported values: "All"'
-        causes.append(Cause("FieldValueNotSupported", text, "dryRun"))
+        causes.append(StatusCause("FieldValueNotSupported", text, "dryRun"))
     manager = query.get("fieldManager", "")
+    # Whatever its value: even force=false is refused.
     if options == "PatchOptions" and "force" in query and not apply:
-        causes.append(Cause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"))
+        causes.append(
+            StatusCause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force")
+        )
     if apply and not manager:
-        causes.append(Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
+        causes.append(StatusCause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
     if len(manager.encode()) > MAX_MANAGER:
         text = f"Too long: may not be more than {MAX_MANAGER} bytes"
-        causes.append(Cause("FieldValueTooLong", text, "fieldManager"))
+        causes.append(StatusCause("FieldValueTooLong", text, "fieldManager"))
     if not manager.isprintable():
         text = f"Invalid value: {dumps(manager)}: should only contain printable characters"
-        causes.append(Cause("FieldValueInvalid", text, "fieldManager"))
+        causes.append(StatusCause("FieldValueInvalid", text, "fieldManager"))
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
         text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
-        causes.append(Cause("FieldValueNotSupported", text, "fieldValidation"))
+        causes.append(StatusCause("FieldValueNotSupported", text, "fieldValidation"))
     if causes:
         raise errors.invalid_options(options, causes)
     if not manager:
+        # managerOrUserAgent: kubectl/v1.36 becomes kubectl.
         manager = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER] or "unknown"
-    return Context(user, manager, bool(dry_run), validation, request.flag("force"))
+    return RequestContext(user, manager, bool(dry_run), validation, request.flag("force"))
 
 
-def media_type(request: Request) -> str:
+def media_type(request: HttpRequest) -> str:
     """Return the media type of a body without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 

@@ -16,6 +16,7 @@ from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest
 
 MAGIC = b"k8s\x00"
+# Messages that kubectl sends have at most ten levels.
 MAX_DEPTH = 40
 
 
@@ -146,7 +147,8 @@ def decode(body: bytes) -> Manifest:
     for number, value in _members(body[len(MAGIC) :]):
         if number == 1 and isinstance(value, bytes):
             type_meta = {inner: text for inner, text in _members(value) if isinstance(text, bytes)}
-            api_version, kind = type_meta.get(1, b"").decode(), type_meta.get(2, b"").decode()
+            api_version = type_meta.get(1, b"").decode()
+            kind = type_meta.get(2, b"").decode()
         elif number == 2 and isinstance(value, bytes):
             raw = value
     name = f"{api_version} {kind}" if f"{api_version} {kind}" in _MESSAGES else kind
@@ -162,6 +164,7 @@ def _message(name: str, data: bytes, depth: int) -> dict[str, Any]:
     fields = _fields(name)
     for number, value in _members(data):
         field = fields.get(number)
+        # Members that are not in the table: newer clients may send more than the sandbox knows.
         if field is None:
             continue
         member, shape, kind, keeps_zero = field
@@ -195,6 +198,7 @@ def _value(kind: str, value: int | bytes, depth: int) -> Any:
             return bool(value)
         case "int":
             number = _number(value)
+            # Negative numbers are sent as 64-bit two's complement.
             return number - (1 << 64) if number >= 1 << 63 else number
         case "Time":
             parts = dict(_members(_bytes(value)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitsync.sandbox.http.transport.messages import Request
+from gitsync.sandbox.http.transport.messages import HttpRequest
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -12,7 +12,7 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RequestRoute:
     """Where a request goes: ``resource`` is the plural, empty for the discovery of a group version."""
 
     verb: str
@@ -31,24 +31,30 @@ class Route:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def parse_route(request: Request) -> Route | None:
+def parse_route(request: HttpRequest) -> RequestRoute | None:
     """Return the route of a path under ``/api/v1`` or ``/apis/GROUP/VERSION``, None for any other path."""
     parts = [part for part in request.path.split("/") if part]
     if len(parts) >= 2 and parts[0] == "api":
-        group, version, rest = "", parts[1], parts[2:]
+        group = ""
+        version = parts[1]
+        rest = parts[2:]
     elif len(parts) >= 3 and parts[0] == "apis":
-        group, version, rest = parts[1], parts[2], parts[3:]
+        group = parts[1]
+        version = parts[2]
+        rest = parts[3:]
     else:
         return None
     watched = rest[:1] == ["watch"]  # the form that watch=1 replaced: everything behind it selects
     rest = rest[1:] if watched else rest
     namespace = ""
+    # /namespaces/x/status is a subresource of the Namespace itself, not a resource inside it.
     if len(rest) >= 3 and rest[0] == "namespaces" and (len(rest) > 3 or rest[2] not in _NAMESPACE_SUBRESOURCES):
-        namespace, rest = rest[1], rest[2:]
+        namespace = rest[1]
+        rest = rest[2:]
     resource, name = [*rest, "", ""][:2]
     if watched and request.method in _READS:
-        return Route("watch", group, version, resource, namespace, watched_name=name)
-    return Route(
+        return RequestRoute("watch", group, version, resource, namespace, watched_name=name)
+    return RequestRoute(
         verb=_verb(request, bool(name)),
         group=group,
         version=version,
@@ -59,7 +65,7 @@ def parse_route(request: Request) -> Route | None:
     )
 
 
-def _verb(request: Request, named: bool) -> str:
+def _verb(request: HttpRequest, named: bool) -> str:
     if request.method in _READS:
         if named:
             return "get"

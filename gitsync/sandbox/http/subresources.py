@@ -9,21 +9,20 @@ from typing import Any, Final
 from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox import errors
-from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.controllers.nodes.logs import waiting_reason
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
-from gitsync.sandbox.http.containers.logs import follow, log_file, log_response, log_text
-from gitsync.sandbox.http.containers.port_forward import port_forward
-from gitsync.sandbox.http.route import Route
-from gitsync.sandbox.http.transport.messages import Reply, Request, Response, Upgrade
+from gitsync.sandbox.errors import ApiError, StatusCause
+from gitsync.sandbox.http.logs import follow, log_file, log_response, log_text, waiting_reason
+from gitsync.sandbox.http.port_forward import port_forward
+from gitsync.sandbox.http.route import RequestRoute
+from gitsync.sandbox.http.transport.messages import HttpRequest, Reply, Response, Upgrade
+from gitsync.sandbox.registry.contract import RequestContext
 from gitsync.sandbox.registry.delete import read_options
 from gitsync.sandbox.registry.managed_fields import scale_part
 from gitsync.sandbox.registry.metadata import object_member, wrong_type
 from gitsync.sandbox.registry.preconditions import quoted
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Address, Resource
+from gitsync.sandbox.registry.resources import Address, ServedResource
 from gitsync.sandbox.registry.scale import ScalePaths, scale_of, with_replicas
-from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.users import AUDIENCE, ServiceAccount, Tokens
 
 _JSON_TYPES: Final = {str: "string", bool: "bool", dict: "object", list: "array"}
@@ -32,23 +31,24 @@ _JSON_TYPES: Final = {str: "string", bool: "bool", dict: "object", list: "array"
 class Subresources:
     """Answer requests to subresources; each returns the object, or the whole response."""
 
-    def __init__(self, cluster: Cluster, tokens: Tokens, runtime: ContainerRuntime | None = None) -> None:
+    def __init__(self, cluster: SandboxCluster, tokens: Tokens, runtime: ContainerRuntime | None = None) -> None:
         self._cluster = cluster
         self._tokens = tokens
         self._runtime = runtime
 
-    def read_scale(self, resource: Resource, route: Route) -> Manifest:
+    def read_scale(self, resource: ServedResource, route: RequestRoute) -> Manifest:
         """Return the Scale of an object."""
         return scale_of(self._live(resource, route), self._cluster.scale_paths(resource))
 
     def write_scale(
-        self, resource: Resource, route: Route, change: Callable[[Manifest], Manifest], ctx: Context
+        self, resource: ServedResource, route: RequestRoute, change: Callable[[Manifest], Manifest], ctx: RequestContext
     ) -> Manifest:
         """Change the Scale of an object by a function on it, and return the new one."""
         paths = self._cluster.scale_paths(resource)
         live = self._live(resource, route)
         scale = change(scale_of(live, paths))
         version = at(scale, "metadata", "resourceVersion")
+        # A Scale carries the resourceVersion of its object.
         if version and version != live["metadata"]["resourceVersion"]:
             raise errors.conflict(resource.plural, resource.group, route.name, errors.MODIFIED)
         path = paths[0] if paths else "spec.replicas"
@@ -56,7 +56,9 @@ class Subresources:
         _check_replicas(replicas, live, paths)
         return scale_of(self._cluster.writer.scale(resource, live, with_replicas(live, replicas, path), ctx), paths)
 
-    def apply_scale(self, resource: Resource, route: Route, body: Manifest, ctx: Context) -> Manifest:
+    def apply_scale(
+        self, resource: ServedResource, route: RequestRoute, body: Manifest, ctx: RequestContext
+    ) -> Manifest:
         """Change the Scale of an object by server-side apply, and return the new one; 409 on a conflict of owners."""
         paths = self._cluster.scale_paths(resource)
         live = self._live(resource, route)
@@ -69,7 +71,7 @@ class Subresources:
         )
         return scale_of(changed, paths)
 
-    def log(self, request: Request, resource: Resource, route: Route) -> Reply:
+    def log(self, request: HttpRequest, resource: ServedResource, route: RequestRoute) -> Reply:
         """Return the log of a container as text, or as a stream where a client follows one of a process."""
         pod = self._live(resource, route)
         names = [container["name"] for container in at(pod, "spec", "containers", default=[])]
@@ -95,20 +97,23 @@ class Subresources:
             return follow(path, tail, lambda: self._is_current(path, resource, route, container))
         return log_response(text, tail)
 
-    def _is_current(self, path: Path, resource: Resource, route: Route, container: str) -> bool:
+    def _is_current(self, path: Path, resource: ServedResource, route: RequestRoute, container: str) -> bool:
         """Return whether the process of this log runs."""
         pod = self._cluster.writer.current(resource, route.namespace, route.name)
         if pod is None or self._runtime is None or log_file(self._runtime, pod, container, previous=False) != path:
             return False
         return self._runtime.state(uid_of(pod), container).exit_code is None
 
-    def port_forward(self, request: Request, resource: Resource, route: Route) -> Upgrade | Response:
+    def port_forward(self, request: HttpRequest, resource: ServedResource, route: RequestRoute) -> Upgrade | Response:
         """Return the way to the ports of a pod, which has some where it runs as processes."""
-        pod, runtime = self._live(resource, route), self._runtime
-        is_running = runtime is not None and any(runtime.runs(each["image"]) for each in pod["spec"]["containers"])
+        pod = self._live(resource, route)
+        runtime = self._runtime
+        is_running = runtime is not None and any(
+            runtime.runs(container["image"]) for container in pod["spec"]["containers"]
+        )
         return port_forward(request.headers, str(at(pod, "status", "podIP", default="")) if is_running else "")
 
-    def evict(self, body: Manifest, resource: Resource, route: Route, ctx: Context) -> Manifest:
+    def evict(self, body: Manifest, resource: ServedResource, route: RequestRoute, ctx: RequestContext) -> Manifest:
         """Delete a pod unless a disruption budget forbids it."""
         pod = self._live(resource, route)
         for budget in self._cluster.list("policy", "PodDisruptionBudget", route.namespace):
@@ -133,10 +138,11 @@ class Subresources:
         self._cluster.deleter.delete(Address(resource, route.namespace, route.name), options, ctx)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
-    def bind(self, body: Manifest, resource: Resource, route: Route) -> Manifest:
+    def bind(self, body: Manifest, resource: ServedResource, route: RequestRoute) -> Manifest:
         """Assign a pod to a node."""
         pod = self._live(resource, route)
         node = at(body, "target", "name", default="")
+        # Bound once and for all: a pod never moves.
         if at(pod, "spec", "nodeName"):
             raise errors.conflict(
                 "pods/binding",
@@ -147,19 +153,21 @@ class Subresources:
         self._cluster.bind({**pod, "spec": {**pod["spec"], "nodeName": node}})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
-    def issue_token(self, body: Manifest, resource: Resource, route: Route) -> Manifest:
+    def issue_token(self, body: Manifest, resource: ServedResource, route: RequestRoute) -> Manifest:
         """Return a TokenRequest with a signed token of the service account."""
         account = self._live(resource, route)
         spec = object_member(body, "spec")
-        seconds, audiences = spec.get("expirationSeconds") or 3600, spec.get("audiences") or [AUDIENCE]
+        seconds = spec.get("expirationSeconds") or 3600
+        audiences = spec.get("audiences") or [AUDIENCE]
         if not isinstance(seconds, int):
             raise wrong_type(seconds, "TokenRequestSpec.spec.expirationSeconds", "int64")
         if not isinstance(audiences, list):
             raise wrong_type(audiences, "TokenRequestSpec.spec.audiences", "[]string")
+        # pkg/apis/authentication/validation: ten minutes to 2^32 seconds.
         if not 600 <= seconds <= 1 << 32:
             bound = "less than 10 minutes" if seconds < 600 else "larger than 2^32 seconds"
             text = f"Invalid value: {seconds}: may not specify a duration {bound}"
-            cause = Cause("FieldValueInvalid", text, "spec.expirationSeconds")
+            cause = StatusCause("FieldValueInvalid", text, "spec.expirationSeconds")
             raise errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
         now = int(self._cluster.clock.now())
         token = self._tokens.issue(
@@ -178,7 +186,7 @@ class Subresources:
             "status": {"token": token, "expirationTimestamp": expires},
         }
 
-    def _live(self, resource: Resource, route: Route) -> Manifest:
+    def _live(self, resource: ServedResource, route: RequestRoute) -> Manifest:
         live = self._cluster.writer.current(resource, route.namespace, route.name)
         if live is None:
             raise errors.not_found(resource.plural, resource.group, route.name)
@@ -198,12 +206,13 @@ def _check_replicas(replicas: int, live: Manifest, paths: ScalePaths | None) -> 
     if replicas >= 0:
         return
     name = live["metadata"]["name"]
+    # Built-in kinds validate the Scale, custom resources the object that it is of.
     if paths is None:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
-        raise errors.invalid("Scale", "autoscaling", name, [Cause("FieldValueInvalid", text, "spec.replicas")])
+        raise errors.invalid("Scale", "autoscaling", name, [StatusCause("FieldValueInvalid", text, "spec.replicas")])
     group = live["apiVersion"].rpartition("/")[0]
     text = f"Invalid value: {replicas}: should be a non-negative integer"
-    raise errors.invalid(live["kind"], group, name, [Cause("FieldValueInvalid", text, f".{paths[0]}")])
+    raise errors.invalid(live["kind"], group, name, [StatusCause("FieldValueInvalid", text, f".{paths[0]}")])
 
 
 def patched_scale(scale: Manifest) -> Manifest:
@@ -216,7 +225,11 @@ def patched_scale(scale: Manifest) -> Manifest:
 def _not_decodable(replicas: Any) -> str:
     """Return why a value is not an int32, empty when it is one."""
     if isinstance(replicas, int) and not isinstance(replicas, bool):
-        found = "" if -(1 << 31) <= replicas < 1 << 31 else f"number {replicas}"
+        type_name = "" if -(1 << 31) <= replicas < 1 << 31 else f"number {replicas}"
     else:
-        found = _JSON_TYPES.get(type(replicas), "number")
-    return f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32" if found else ""
+        type_name = _JSON_TYPES.get(type(replicas), "number")
+    return (
+        f"json: cannot unmarshal {type_name} into Go struct field ScaleSpec.spec.replicas of type int32"
+        if type_name
+        else ""
+    )

@@ -11,13 +11,14 @@ import orjson
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
-from gitsync.sandbox.http.listing import Selection
+from gitsync.sandbox.http.listing import ListSelection
 from gitsync.sandbox.http.transport.messages import Sink
-from gitsync.sandbox.storage.store import Collection, Event, Gone, Store, Stored
+from gitsync.sandbox.storage import Gone, ObjectStore, ResourceCollection, Stored, StoreEvent
 
+# The cacher of the real server sends bookmarks about once a minute.
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
-"""How long before its end a short watch is sent a bookmark."""
+"""Seconds before its end at which a short watch is sent a bookmark."""
 Encode = Callable[[Stored, bool], bytes]
 """An object as this watch shows it; the flag says it is the first of the stream."""
 
@@ -42,6 +43,7 @@ def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> Wa
             f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         )
     timeout = query.get("timeoutSeconds", "")
+    # Random between half an hour and an hour (--min-request-timeout), so that clients do not all reconnect together.
     seconds = float(timeout) if timeout.isdecimal() and int(timeout) > 0 else random.uniform(1800, 3600)
     initial = query.get("sendInitialEvents")
     return WatchOptions(
@@ -54,11 +56,16 @@ def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> Wa
     )
 
 
-class Watch:
+class OpenWatch:
     """One open watch. ``drop`` and ``mute`` are for faults: cut the connection, or let it hang half open."""
 
     def __init__(
-        self, store: Store, collection: Collection, selected: Selection, options: WatchOptions, encode: Encode
+        self,
+        store: ObjectStore,
+        collection: ResourceCollection,
+        selected: ListSelection,
+        options: WatchOptions,
+        encode: Encode,
     ) -> None:
         self._store = store
         self._collection = collection
@@ -82,6 +89,7 @@ class Watch:
             version = self._options.since
             message = f"too old resource version: {version} ({self._collection.floor})"
             self._send("ERROR", orjson.dumps(errors.expired(message).to_status()))
+            # Later, because the connection has not taken the stream yet.
             loop.call_soon(self.end)
             return self.close
         self._collection.watchers[self] = self._happened
@@ -118,7 +126,7 @@ class Watch:
             timer.cancel()
 
     def expire(self) -> None:
-        """Tell the client that its resourceVersion is too old, and end."""
+        """Send the 410 for a resourceVersion that is too old, and end."""
         message = f"too old resource version: {self._seen} ({self._store.revision})"
         self._send("ERROR", orjson.dumps(errors.expired(message).to_status()))
         self.end()
@@ -138,7 +146,8 @@ class Watch:
         for event in self._collection.since(options.since):
             self._happened(event)
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: StoreEvent) -> None:
+        # Sent with the past already.
         if event.revision <= self._seen:
             return
         self._seen = event.revision
@@ -147,6 +156,7 @@ class Watch:
         if now:
             self._send_object("ADDED" if old is None else "MODIFIED", event.last)
         elif old is not None:
+            # An object that leaves the selection is deleted for this watch, at the revision of the change.
             self._send_object("DELETED", event.last if event.new is None else _left(old.obj, event.revision))
 
     def _send_object(self, kind: str, stored: Stored) -> None:
@@ -172,7 +182,7 @@ class Watch:
         self._timers.append(loop.call_later(BOOKMARK_SECONDS, self._bookmark_again))
 
 
-def _left(old: Manifest, revision: int) -> Stored:
+def _left(former: Manifest, revision: int) -> Stored:
     """Return the object as it was when it still was in the selection, at the revision it left."""
-    meta = {**old["metadata"], "resourceVersion": str(revision)}
-    return Stored({**old, "metadata": meta}, revision)
+    meta = {**former["metadata"], "resourceVersion": str(revision)}
+    return Stored({**former, "metadata": meta}, revision)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import invalid, minimum
 
 
@@ -19,22 +19,24 @@ class Counts:
     parts: tuple[str, ...] = ()
     rising: tuple[str, ...] = ()
 
-    def validate(self, new: Manifest, old: Manifest | None) -> list[Cause]:
+    def validate(self, new: Manifest, old: Manifest | None) -> list[StatusCause]:
         """Check the status of an object."""
         status = new.get("status") or {}
         causes = [cause for name in self.counts for cause in minimum(f"status.{name}", status.get(name))]
         for name in self.parts:
             causes += _at_most(status, name, "replicas", "cannot be greater than status.replicas")
+        # Available pods are a part of the ready ones, except in statuses that have no such counts.
         if self.parts:
             causes += _at_most(status, "availableReplicas", "readyReplicas", "cannot be greater than readyReplicas")
         for name in self.rising:
-            before = ((old or {}).get("status") or {}).get(name)
-            if before is not None and status.get(name, -1) < before:
+            stored_count = ((old or {}).get("status") or {}).get(name)
+            # The counter resolves collisions of hashes: an absent value counts as lower than a stored 0.
+            if stored_count is not None and status.get(name, -1) < stored_count:
                 causes.append(invalid(f"status.{name}", status.get(name, 0), "cannot be decremented"))
         return causes
 
 
-def _at_most(status: Mapping[str, Any], name: str, whole: str, text: str) -> list[Cause]:
+def _at_most(status: Mapping[str, Any], name: str, whole: str, text: str) -> list[StatusCause]:
     count = status.get(name, 0)
     return [invalid(f"status.{name}", count, text)] if count > status.get(whole, 0) else []
 

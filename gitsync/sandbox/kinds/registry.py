@@ -5,32 +5,18 @@ from __future__ import annotations
 import functools
 
 from gitsync.kube.openapi import ResourceType, openapi_schemas, resources
-from gitsync.sandbox.controllers.client import Strategy
 from gitsync.sandbox.crd.definition import validate_definition
-from gitsync.sandbox.kinds import (
-    cluster,
-    config,
-    counts,
-    events,
-    jobs,
-    networking,
-    policies,
-    prepare,
-    rbac,
-    scaling,
-    storage,
-    workloads,
-)
+from gitsync.sandbox.kinds import admission, cluster, config, counts, events, jobs, rbac, scaling, storage, workloads
 from gitsync.sandbox.kinds.defaults import others as small
+from gitsync.sandbox.kinds.defaults import prepare
 from gitsync.sandbox.kinds.defaults import workloads as workloads_defaults
 from gitsync.sandbox.kinds.defaults.pods import default_pod
-from gitsync.sandbox.kinds.pods import lifecycle, pod
-from gitsync.sandbox.kinds.pods.disabled import POD_SPECS
-from gitsync.sandbox.kinds.rules import KindRules, RuleTable
-from gitsync.sandbox.kinds.services import cidrs, endpoints, service
-from gitsync.sandbox.kinds.services.addresses import prepare_service
-from gitsync.sandbox.kinds.strategy import BuiltIn
-from gitsync.sandbox.kinds.system import api_service, certificates, devices, flow_control, machines
+from gitsync.sandbox.kinds.networking import endpoints, ingress, services
+from gitsync.sandbox.kinds.networking.addresses import prepare_service
+from gitsync.sandbox.kinds.pods import pod
+from gitsync.sandbox.kinds.strategy import POD_SPECS, BuiltIn, KindRules, RuleTable
+from gitsync.sandbox.kinds.system import api_server, certificates, devices, machines
+from gitsync.sandbox.registry.contract import Strategy
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.validation.metadata import MetadataChecks
 from gitsync.sandbox.validation.names import dns_label, path_segment
@@ -62,7 +48,7 @@ _RULES: RuleTable = {
         metadata=_UPDATE,
     ),
     ("", "Service"): KindRules(
-        small.default_service, prepare_service, service.validate_service, name=dns_label, metadata=_UPDATE
+        small.default_service, prepare_service, services.validate_service, name=dns_label, metadata=_UPDATE
     ),
     ("", "Endpoints"): KindRules(small.default_endpoints, validate=endpoints.validate_endpoints),
     ("", "ConfigMap"): KindRules(validate=config.validate_config_map),
@@ -152,16 +138,16 @@ _RULES: RuleTable = {
         metadata=_WHOLE,
     ),
     ("networking.k8s.io", "NetworkPolicy"): KindRules(
-        small.default_network_policy, validate=networking.validate_network_policy, generation=True, metadata=_UPDATE
+        small.default_network_policy, validate=ingress.validate_network_policy, generation=True, metadata=_UPDATE
     ),
     ("networking.k8s.io", "IngressClass"): KindRules(
-        small.default_ingress_class, validate=networking.validate_ingress_class, generation=True
+        small.default_ingress_class, validate=ingress.validate_ingress_class, generation=True
     ),
-    ("networking.k8s.io", "ServiceCIDR"): KindRules(validate=cidrs.validate_service_cidr, metadata=_UPDATE),
+    ("networking.k8s.io", "ServiceCIDR"): KindRules(validate=services.validate_service_cidr, metadata=_UPDATE),
     ("certificates.k8s.io", "CertificateSigningRequest"): KindRules(
         prepare=certificates.prepare_request, validate=certificates.validate_request, name=path_segment
     ),
-    ("networking.k8s.io", "Ingress"): KindRules(validate=networking.validate_ingress, generation=True),
+    ("networking.k8s.io", "Ingress"): KindRules(validate=ingress.validate_ingress, generation=True),
     ("policy", "PodDisruptionBudget"): KindRules(
         validate=scaling.validate_budget,
         validate_status=counts.BUDGET.validate,
@@ -216,23 +202,23 @@ _RULES: RuleTable = {
         needs_resource_version=True,
     ),
     (_ADMISSION, "ValidatingWebhookConfiguration"): KindRules(
-        small.default_webhooks, validate=lifecycle.validate_webhooks, generation=True, needs_resource_version=True
+        small.default_webhooks, validate=admission.validate_webhooks, generation=True, needs_resource_version=True
     ),
     (_ADMISSION, "MutatingWebhookConfiguration"): KindRules(
         small.default_mutating_webhooks,
-        validate=lifecycle.validate_webhooks,
+        validate=admission.validate_webhooks,
         generation=True,
         needs_resource_version=True,
     ),
     (_ADMISSION, "ValidatingAdmissionPolicy"): KindRules(
-        small.default_policy, validate=policies.validate_policy, generation=True, needs_resource_version=True
+        small.default_policy, validate=admission.validate_policy, generation=True, needs_resource_version=True
     ),
     (_ADMISSION, "MutatingAdmissionPolicy"): KindRules(
         small.default_policy, generation=True, needs_resource_version=True
     ),
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): KindRules(
         small.default_policy_binding,
-        validate=policies.validate_policy_binding,
+        validate=admission.validate_policy_binding,
         generation=True,
         needs_resource_version=True,
     ),
@@ -240,14 +226,14 @@ _RULES: RuleTable = {
         small.default_policy_binding, generation=True, needs_resource_version=True
     ),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): KindRules(
-        small.default_flow_schema, validate=flow_control.validate_flow_schema, generation=True
+        small.default_flow_schema, validate=api_server.validate_flow_schema, generation=True
     ),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): KindRules(
-        small.default_priority_level, validate=flow_control.validate_priority_level, generation=True
+        small.default_priority_level, validate=api_server.validate_priority_level, generation=True
     ),
     ("apiregistration.k8s.io", "APIService"): KindRules(
         small.default_api_service,
-        validate=api_service.validate_api_service,
+        validate=api_server.validate_api_service,
         metadata=_PLAIN,
         needs_resource_version=True,
     ),
@@ -270,11 +256,13 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
     resource = _resources()[group, version, kind]
     has_status = any(sub.name == "status" for sub in resource.subresources)
     codec = _codec(resource.api_version)
+    # The row of one version comes before that of the group.
     rules = _RULES.get((resource.api_version, kind)) or _RULES.get((group, kind), _NO_RULES)
     return BuiltIn(
         kind=kind,
         version=version,
         codec=codec,
+        # Numbers that the server computed wrap at 32 bits as Go's conversions do; those of a client are refused.
         converter=_codec(resource.api_version, wraps=True),
         schema=codec.name_of(group, version, kind),
         rules=rules,

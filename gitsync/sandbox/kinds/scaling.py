@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.kinds.pods.resources import amount
 from gitsync.sandbox.kinds.workloads import not_over_100_percent, positive_int_or_percent
-from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, malformed, minimum, not_supported, one_of, required
+from gitsync.sandbox.validation.metadata import validate_selector
 from gitsync.sandbox.validation.names import path_segment
-from gitsync.sandbox.validation.selectors import validate_selector
 
 _SOURCES = {
     "ContainerResource": "containerResource",
@@ -20,20 +20,25 @@ _SOURCES = {
     "Pods": "pods",
     "Resource": "resource",
 }
+# The order in which the Go function reads the sources.
 _SOURCE_ORDER = ("object", "external", "pods", "resource", "containerResource")
 _TARGETS = {"AverageValue": "averageValue", "Utilization": "averageUtilization", "Value": "value"}
 _SCALE_TO_ZERO = "must specify at least one Object or External metric to support scaling to zero replicas"
 _SELECT = ("Disabled", "Max", "Min")
 _EVICTION = ("AlwaysAllow", "IfHealthyBudget")
+# MaxStabilizationWindowSeconds, one hour.
 _MAX_WINDOW = 3600
+# MaxPeriodSeconds, half an hour.
 _MAX_PERIOD = 1800
 
 
-def validate_autoscaler(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_autoscaler(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a HorizontalPodAutoscaler."""
     spec = new["spec"]
-    least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
+    least = spec.get("minReplicas")
+    most = spec.get("maxReplicas", 0)
     causes = []
+    # Zero needs the gate HPAScaleToZero, which is off.
     if least is not None and least < 1:
         causes.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
     if most == 0:
@@ -52,39 +57,44 @@ def validate_autoscaler(new: Manifest, old: Manifest | None) -> list[Cause]:
     return causes + _behavior(spec.get("behavior", {}))
 
 
-def _reference(target: Mapping[str, Any], field: str) -> list[Cause]:
+def _reference(target: Mapping[str, Any], field: str) -> list[StatusCause]:
     """Check kind and name (pkg/apis/autoscaling/validation: ValidateCrossVersionObjectReference)."""
-    causes = list[Cause]()
+    causes = list[StatusCause]()
     for member in ("kind", "name"):
-        path, value = f"{field}.{member}", target.get(member, "")
+        path = f"{field}.{member}"
+        value = target.get(member, "")
         causes += malformed(path, value, path_segment) if value else [required(path)]
     return causes
 
 
-def _group(target: Mapping[str, Any]) -> list[Cause]:
+def _group(target: Mapping[str, Any]) -> list[StatusCause]:
     """Check the apiVersion of a target: only a ReplicationController is of no group."""
-    version, field = target.get("apiVersion", ""), "spec.scaleTargetRef.apiVersion"
+    version = target.get("apiVersion", "")
+    field = "spec.scaleTargetRef.apiVersion"
     if version.count("/") > 1:
         return [invalid(field, version, f"unexpected GroupVersion string: {version}")]
+    # The only kind with a scale in the core group.
     if "/" in version or (version, target.get("kind")) == ("v1", "ReplicationController"):
         return []
     return [invalid(field, version, "apiVersion must specify API group")]
 
 
-def _metrics(metrics: Any, least: int | None) -> list[Cause]:
-    causes: list[Cause] = []
+def _metrics(metrics: Any, least: int | None) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     for index, metric in enumerate(metrics):
         causes += _metric(metric, f"spec.metrics[{index}]")
+    # Metrics of pods cannot be measured without pods.
     if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         causes.append(forbidden("spec.metrics", _SCALE_TO_ZERO))
     return causes
 
 
-def _metric(metric: Mapping[str, Any], field: str) -> list[Cause]:
+def _metric(metric: Mapping[str, Any], field: str) -> list[StatusCause]:
     """Check a metric (pkg/apis/autoscaling/validation: validateMetricSpec); an unknown type is reported twice."""
     kind = metric.get("type", "")
     causes = [] if kind else [required(f"{field}.type", "must specify a metric source type")]
     unknown = [] if kind in _SOURCES else [not_supported(f"{field}.type", kind, _SOURCES)]
+    # Once here and once with the other causes at the end, as the real function appends it twice.
     causes += unknown
     present = [member for member in _SOURCE_ORDER if metric.get(member) is not None]
     if present:
@@ -98,7 +108,7 @@ def _metric(metric: Mapping[str, Any], field: str) -> list[Cause]:
     return causes + unknown
 
 
-def _source(source: Mapping[str, Any], field: str, member: str) -> list[Cause]:
+def _source(source: Mapping[str, Any], field: str, member: str) -> list[StatusCause]:
     named = member in ("resource", "containerResource")
     if named and not source.get("name"):
         causes = [required(f"{field}.name", "must specify a resource name")]
@@ -111,7 +121,7 @@ def _source(source: Mapping[str, Any], field: str, member: str) -> list[Cause]:
     return causes + _target(source.get("target", {}), f"{field}.target", member)
 
 
-def _target(target: Mapping[str, Any], field: str, source: str) -> list[Cause]:
+def _target(target: Mapping[str, Any], field: str, source: str) -> list[StatusCause]:
     kind = target.get("type", "")
     causes = [required(f"{field}.type", "must specify a metric target type")] if not kind else []
     if kind not in _TARGETS:
@@ -138,7 +148,7 @@ def _target(target: Mapping[str, Any], field: str, source: str) -> list[Cause]:
     return causes
 
 
-def _behavior(behavior: Mapping[str, Any]) -> list[Cause]:
+def _behavior(behavior: Mapping[str, Any]) -> list[StatusCause]:
     causes = []
     for direction in ("scaleUp", "scaleDown"):
         rules = behavior.get(direction)
@@ -153,19 +163,23 @@ def _behavior(behavior: Mapping[str, Any]) -> list[Cause]:
             text = f"must be less than or equal to {_MAX_WINDOW}"
             causes.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
         tolerance = rules.get("tolerance")
+        # A canonical quantity.
         if tolerance is not None and tolerance.startswith("-"):
             causes.append(invalid(f"{field}.tolerance", tolerance, "must be greater than or equal to 0"))
         causes += one_of(f"{field}.selectPolicy", rules.get("selectPolicy"), _SELECT)
         policies = rules.get("policies", ())
         if not policies:
+            # Only where a client sends an empty list: an absent one is defaulted.
             causes.append(required(f"{field}.policies", "must specify at least one Policy"))
         for index, policy in enumerate(policies):
             causes += _scaling_policy(policy, f"{field}.policies[{index}]")
     return causes
 
 
-def _scaling_policy(policy: Mapping[str, Any], field: str) -> list[Cause]:
-    kind, value, period = policy.get("type", ""), policy.get("value", 0), policy.get("periodSeconds", 0)
+def _scaling_policy(policy: Mapping[str, Any], field: str) -> list[StatusCause]:
+    kind = policy.get("type", "")
+    value = policy.get("value", 0)
+    period = policy.get("periodSeconds", 0)
     causes = []
     if kind not in ("Percent", "Pods"):
         causes.append(not_supported(f"{field}.type", kind, ("Percent", "Pods")))
@@ -179,10 +193,11 @@ def _scaling_policy(policy: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def validate_budget(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_budget(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a PodDisruptionBudget."""
     spec = new["spec"]
     causes = []
+    # Each follows from the other.
     if "minAvailable" in spec and "maxUnavailable" in spec:
         text = "minAvailable and maxUnavailable cannot be both set"
         causes.append(invalid("spec", _budget_shown(spec), text))

@@ -7,9 +7,9 @@ from typing import Any
 
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.kinds.pods.pod import validate_template, validate_template_metadata
 from gitsync.sandbox.kinds.storage import validate_claim_spec
-from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     forbidden,
     immutable,
@@ -19,8 +19,8 @@ from gitsync.sandbox.validation.causes import (
     one_of,
     required,
 )
+from gitsync.sandbox.validation.metadata import is_empty, validate_selector
 from gitsync.sandbox.validation.names import PERCENT_TEXT, dns_label, is_percent
-from gitsync.sandbox.validation.selectors import is_empty, validate_selector
 
 Spec = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ _STATEFUL_TEXT = (
 )
 
 
-def validate_deployment(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_deployment(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a Deployment."""
     spec = new["spec"]
     causes = minimum("spec.replicas", spec.get("replicas"))
@@ -52,12 +52,13 @@ def validate_deployment(new: Manifest, old: Manifest | None) -> list[Cause]:
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None:
         causes += minimum("spec.progressDeadlineSeconds", deadline)
+        # No pod could become available in time.
         if deadline <= spec.get("minReadySeconds", 0):
             causes.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
     return causes + _same_selector(new, old)
 
 
-def validate_replica_set(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_replica_set(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a ReplicaSet."""
     spec = new["spec"]
     causes = minimum("spec.replicas", spec.get("replicas"))
@@ -67,7 +68,7 @@ def validate_replica_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     return causes + _same_selector(new, old)
 
 
-def validate_replication_controller(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_replication_controller(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a ReplicationController."""
     spec = new["spec"]
     causes = minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
@@ -84,11 +85,12 @@ def validate_replication_controller(new: Manifest, old: Manifest | None) -> list
     return causes + validate_template(template, "spec.template") + always_restarts(template, "ReplicationController")
 
 
-def validate_daemon_set(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_daemon_set(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a DaemonSet."""
     spec = new["spec"]
     causes = validate_selector(spec.get("selector"), "spec.selector")
     causes += _template_labels(spec)
+    # An empty selector would adopt every pod of the namespace.
     if spec.get("selector") is not None and is_empty(spec["selector"]):
         causes.append(invalid("spec.selector", spec["selector"], "empty selector is invalid for daemonset"))
     causes += validate_template(spec["template"], "spec.template")
@@ -99,7 +101,7 @@ def validate_daemon_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     return causes + _same_selector(new, old)
 
 
-def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a StatefulSet (pkg/apis/apps/validation: ValidateStatefulSetSpec); its history limit may be negative."""
     spec = new["spec"]
     policy = spec.get("podManagementPolicy", "")
@@ -114,6 +116,7 @@ def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes += minimum("spec.replicas", spec.get("replicas"))
     causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
     causes += minimum("spec.ordinals.start", spec.get("ordinals", {}).get("start"))
+    # Only new objects: the name cannot be changed, so stored ones stay writable.
     if old is None and spec.get("serviceName"):
         causes += [invalid("spec.serviceName", spec["serviceName"], text) for text in dns_label(spec["serviceName"])]
     causes += _selector(spec, "statefulset")
@@ -123,9 +126,11 @@ def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     if old is None:
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
             causes += validate_claim_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
+    # Containers mount the claims by name, so the volumes of the claims are added first.
     causes += validate_template(_with_claims(spec), "spec.template")
     causes += validate_template_metadata(spec["template"], "spec.template")  # the real server checks it twice
     causes += always_restarts(spec["template"], "StatefulSet")
+    # One cause for the whole spec, whatever member changed.
     if old is not None and _fixed(spec) != _fixed(old["spec"]):
         causes.append(forbidden("spec", _STATEFUL_TEXT))
     return causes
@@ -133,18 +138,21 @@ def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 def _with_claims(spec: Spec) -> Manifest:
     """Return the template with the volumes that its claim templates add, as the real server validates it."""
+    # A dict keeps the order of the claims and drops repeated names.
     names = dict.fromkeys(claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ()))
     pod = spec["template"].get("spec") or {}
     if not names:
         return {**spec["template"], "spec": pod}
     volumes: list[Manifest] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    # The controller lets a claim replace a volume of its name.
     volumes += [volume for volume in pod.get("volumes", ()) if volume.get("name") not in names]
     return {**spec["template"], "spec": {**pod, "volumes": volumes}}
 
 
-def validate_controller_revision(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_controller_revision(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a ControllerRevision, whose data never changes (pkg/apis/apps/validation: ValidateControllerRevision…)."""
-    causes, data = minimum("revision", new.get("revision")), new.get("data")
+    causes = minimum("revision", new.get("revision"))
+    data = new.get("data")
     if old is not None:
         return causes + immutable("data", data, old.get("data"))
     if data is None:
@@ -158,12 +166,12 @@ def _fixed(spec: Spec) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key not in _STATEFUL_FREE}
 
 
-def validate_pod_template(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_pod_template(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a PodTemplate."""
     return validate_template(new["template"], "template")
 
 
-def _selector(spec: Spec, kind: str) -> list[Cause]:
+def _selector(spec: Spec, kind: str) -> list[StatusCause]:
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")]
@@ -178,7 +186,7 @@ def _is_convertible(selector: Any) -> bool:
     return selector is None or not validate_selector(selector, "")
 
 
-def _template_labels(spec: Spec) -> list[Cause]:
+def _template_labels(spec: Spec) -> list[StatusCause]:
     """An absent selector matches nothing; an empty one is another complaint."""
     selector = spec.get("selector")
     labels = (spec["template"].get("metadata") or {}).get("labels")
@@ -189,7 +197,7 @@ def _template_labels(spec: Spec) -> list[Cause]:
     return []
 
 
-def _long_running_template(spec: Spec) -> list[Cause]:
+def _long_running_template(spec: Spec) -> list[StatusCause]:
     if not _is_convertible(spec.get("selector")):
         return [invalid("spec.selector", spec["selector"], "invalid label selector")]
     causes = _template_labels(spec)
@@ -197,11 +205,12 @@ def _long_running_template(spec: Spec) -> list[Cause]:
     return causes + always_restarts(spec["template"], "ReplicaSet")
 
 
-def always_restarts(template: Mapping[str, Any], kind: str) -> list[Cause]:
+def always_restarts(template: Mapping[str, Any], kind: str) -> list[StatusCause]:
     """Check that the pods of a template run for good."""
     pod = template.get("spec") or {}
     causes = []
     policy = pod.get("restartPolicy", "")
+    # The controller replaces a pod that ended, so a pod that may end would run in a loop.
     if policy != "Always":
         causes.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
     if "activeDeadlineSeconds" in pod:
@@ -210,21 +219,22 @@ def always_restarts(template: Mapping[str, Any], kind: str) -> list[Cause]:
     return causes
 
 
-def _same_selector(new: Manifest, old: Manifest | None) -> list[Cause]:
+def _same_selector(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     if old is None:
         return []
     return immutable("spec.selector", new["spec"].get("selector"), old["spec"].get("selector"))
 
 
-def positive_int_or_percent(field: str, value: Any) -> list[Cause]:
+def positive_int_or_percent(field: str, value: Any) -> list[StatusCause]:
     """Check a number or percentage that may not be negative."""
     if isinstance(value, str):
         return [] if is_percent(value) else [invalid(field, value, PERCENT_TEXT)]
     return minimum(field, value)
 
 
-def not_over_100_percent(field: str, value: Any) -> list[Cause]:
+def not_over_100_percent(field: str, value: Any) -> list[StatusCause]:
     """Check that a percentage is at most 100."""
+    # Surge may be above 100 %, unavailable pods may not.
     if is_percent(value) and int(value[:-1]) > 100:
         return [invalid(field, value, "must not be greater than 100%")]
     return []
@@ -238,9 +248,10 @@ def _amount(value: Any) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
-def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
+def _deployment_strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:
     field = "spec.strategy"
-    kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
+    kind = strategy.get("type")
+    rolling = strategy.get("rollingUpdate")
     if kind == "Recreate":
         if rolling is None:
             return []
@@ -250,7 +261,8 @@ def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
     if rolling is None:
         return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
     field = f"{field}.rollingUpdate"
-    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    unavailable = rolling.get("maxUnavailable", 0)
+    surge = rolling.get("maxSurge", 0)
     causes = positive_int_or_percent(f"{field}.maxUnavailable", unavailable)
     causes += positive_int_or_percent(f"{field}.maxSurge", surge)
     if _amount(unavailable) == 0 and _amount(surge) == 0:
@@ -263,9 +275,10 @@ def _strategy_shown(kind: Any, rolling: Any) -> dict[str, Any]:
     return {"Type": kind or "", "RollingUpdate": rolling}
 
 
-def _daemon_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
+def _daemon_strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:
     field = "spec.updateStrategy"
-    kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
+    kind = strategy.get("type")
+    rolling = strategy.get("rollingUpdate")
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
@@ -273,11 +286,13 @@ def _daemon_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
     if rolling is None:
         return [required(f"{field}.rollingUpdate")]
     field = f"{field}.rollingUpdate"
-    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    unavailable = rolling.get("maxUnavailable", 0)
+    surge = rolling.get("maxSurge", 0)
     causes = positive_int_or_percent(f"{field}.maxUnavailable", unavailable)
     causes += not_over_100_percent(f"{field}.maxUnavailable", unavailable)
     causes += positive_int_or_percent(f"{field}.maxSurge", surge)
     causes += not_over_100_percent(f"{field}.maxSurge", surge)
+    # A DaemonSet does one or the other on a node.
     if _amount(unavailable) > 0 and _amount(surge) > 0:
         causes.append(invalid(f"{field}.maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
     elif _amount(unavailable) == 0 and _amount(surge) == 0:
@@ -285,9 +300,10 @@ def _daemon_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
     return causes
 
 
-def _stateful_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
+def _stateful_strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:
     field = "spec.updateStrategy"
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    kind = strategy.get("type", "")
+    rolling = strategy.get("rollingUpdate")
     if not kind:
         return [required(field)]
     if kind == "OnDelete":

@@ -15,10 +15,12 @@ UNKNOWN = "<unknown>"
 def human_duration(seconds: float) -> str:
     """Return a duration as kubectl shows it: two units at most, fewer as it grows."""
     total = int(seconds)
+    # duration.HumanDuration: a clock may differ by two seconds.
     if total < -1:
         return "<invalid>"
     if total < 0:
         return "0s"
+    # k8s.io/apimachinery/pkg/util/duration: each bound is where the second unit stops to matter.
     if total < 120:
         return f"{total}s"
     minutes = total // 60

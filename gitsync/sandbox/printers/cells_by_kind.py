@@ -21,14 +21,14 @@ def cluster_ip(service: Manifest, now: float) -> str:
 def external_ip(service: Manifest, now: float) -> str:
     """Return where a Service is reached from outside."""
     spec = service["spec"]
-    given = list(spec.get("externalIPs") or [])
+    external_ips = list(spec.get("externalIPs") or [])
     kind = spec.get("type", "ClusterIP")
     if kind == "ExternalName":
         return str(spec.get("externalName", ""))
     if kind == "LoadBalancer":
         balanced = _ingress_points(service)
-        return joined(balanced + given) if balanced or given else "<pending>"
-    return joined(given)
+        return joined(balanced + external_ips) if balanced or external_ips else "<pending>"
+    return joined(external_ips)
 
 
 def service_ports(service: Manifest, now: float) -> str:
@@ -61,24 +61,24 @@ def ingress_ports(ingress: Manifest, now: float) -> str:
 
 def ingress_parameters(ingress_class: Manifest, now: float) -> str:
     """Return what an IngressClass refers to."""
-    found = at(ingress_class, "spec", "parameters")
-    if not found:
+    parameters = at(ingress_class, "spec", "parameters")
+    if not parameters:
         return NONE
-    group = f".{found['apiGroup']}" if found.get("apiGroup") else ""
-    return f"{found['kind']}{group}/{found['name']}"
+    group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
+    return f"{parameters['kind']}{group}/{parameters['name']}"
 
 
 def endpoints(obj: Manifest, now: float) -> str:
     """Return the addresses of an Endpoints object."""
-    found: list[str] = []
+    addresses: list[str] = []
     for subset in obj.get("subsets") or []:
         ports = subset.get("ports") or []
         ips = [address["ip"] for address in subset.get("addresses") or []]
         hosts = [f"[{ip}]" if ":" in ip else ip for ip in ips]
-        found.extend(f"{host}:{port['port']}" for port in ports for host in hosts)
+        addresses.extend(f"{host}:{port['port']}" for port in ports for host in hosts)
         if not ports:
-            found.extend(ips)
-    return _some(found) if found else NONE
+            addresses.extend(ips)
+    return _some(addresses) if addresses else NONE
 
 
 def slice_ports(obj: Manifest, now: float) -> str:
@@ -89,8 +89,8 @@ def slice_ports(obj: Manifest, now: float) -> str:
 
 def slice_endpoints(obj: Manifest, now: float) -> str:
     """Return the addresses of an EndpointSlice."""
-    found = [address for endpoint in obj.get("endpoints") or [] for address in endpoint.get("addresses") or []]
-    return _some(found) if found else "<unset>"
+    addresses = [address for endpoint in obj.get("endpoints") or [] for address in endpoint.get("addresses") or []]
+    return _some(addresses) if addresses else "<unset>"
 
 
 def job_status(job: Manifest, now: float) -> str:
@@ -116,7 +116,8 @@ def job_completions(job: Manifest, now: float) -> str:
 
 def job_duration(job: Manifest, now: float) -> str:
     """Return how long a Job took, or has been running."""
-    start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
+    start = at(job, "status", "startTime")
+    end = at(job, "status", "completionTime")
     if not start:
         return ""
     return human_duration((seconds_of(end) if end else now) - seconds_of(start))
@@ -129,8 +130,8 @@ def suspended(obj: Manifest, now: float) -> str:
 
 def last_schedule(obj: Manifest, now: float) -> str:
     """Return when a CronJob was last started."""
-    found = at(obj, "status", "lastScheduleTime")
-    return since(found, now) if found else NONE
+    scheduled_at = at(obj, "status", "lastScheduleTime")
+    return since(scheduled_at, now) if scheduled_at else NONE
 
 
 def scale_target(autoscaler: Manifest, now: float) -> str:
@@ -141,7 +142,8 @@ def scale_target(autoscaler: Manifest, now: float) -> str:
 
 def scale_metrics(autoscaler: Manifest, now: float) -> str:
     """Return what an autoscaler measures, and what it wants."""
-    spec, status = autoscaler["spec"], autoscaler.get("status") or {}
+    spec = autoscaler["spec"]
+    status = autoscaler.get("status") or {}
     metrics = spec.get("metrics")
     if metrics is None and "targetCPUUtilizationPercentage" in spec:
         current = status.get("currentCPUUtilizationPercentage")
@@ -149,8 +151,11 @@ def scale_metrics(autoscaler: Manifest, now: float) -> str:
         return f"cpu: {shown}/{spec['targetCPUUtilizationPercentage']}%"
     if not metrics:
         return NONE
-    seen = status.get("currentMetrics") or []
-    shown_metrics = [_metric(metric, seen[i] if i < len(seen) else {}) for i, metric in enumerate(metrics)]
+    current_metrics = status.get("currentMetrics") or []
+    shown_metrics = [
+        _metric(metric, current_metrics[i] if i < len(current_metrics) else {}) for i, metric in enumerate(metrics)
+    ]
+    # Two metrics fit into the column.
     more = len(shown_metrics) - 2
     return ", ".join(shown_metrics[:2]) + (f" + {more} more..." if more > 0 else "")
 
@@ -158,16 +163,18 @@ def scale_metrics(autoscaler: Manifest, now: float) -> str:
 def _metric(metric: Manifest, current: Manifest) -> str:
     kind = metric["type"]
     member = kind[0].lower() + kind[1:]
-    wanted, found = metric.get(member) or {}, current.get(member) or {}
-    target, seen = wanted.get("target") or {}, found.get("current") or {}
+    wanted = metric.get(member) or {}
+    measured = current.get(member) or {}
+    target = wanted.get("target") or {}
+    current_values = measured.get("current") or {}
     label = f"{wanted.get('name')}: " if kind in ("Resource", "ContainerResource") else ""
     if "averageUtilization" in target:
-        value = seen.get("averageUtilization")
+        value = current_values.get("averageUtilization")
         return f"{label}{f'{value}%' if value is not None else UNKNOWN}/{target['averageUtilization']}%"
     if "averageValue" in target:
         suffix = "" if label or kind == "Pods" else " (avg)"
-        return f"{label}{seen.get('averageValue') or UNKNOWN}/{target['averageValue']}{suffix}"
-    return f"{label}{seen.get('value') or UNKNOWN}/{target.get('value')}"
+        return f"{label}{current_values.get('averageValue') or UNKNOWN}/{target['averageValue']}{suffix}"
+    return f"{label}{current_values.get('value') or UNKNOWN}/{target.get('value')}"
 
 
 def event_last_seen(event: Manifest, now: float) -> str:
@@ -232,8 +239,8 @@ def node_address(kind: str) -> Any:
 
 def claim(volume: Manifest, now: float) -> str:
     """Return the claim a volume is bound to."""
-    found = at(volume, "spec", "claimRef")
-    return f"{found.get('namespace', '')}/{found.get('name', '')}" if found else ""
+    reference = at(volume, "spec", "claimRef")
+    return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
 
 
 def phase(obj: Manifest, now: float) -> str:
@@ -259,18 +266,18 @@ def class_name(obj: Manifest, now: float) -> str:
 
 def role(binding: Manifest, now: float) -> str:
     """Return what a binding grants."""
-    found = binding.get("roleRef") or {}
-    return f"{found.get('kind', '')}/{found.get('name', '')}"
+    role_ref = binding.get("roleRef") or {}
+    return f"{role_ref.get('kind', '')}/{role_ref.get('name', '')}"
 
 
 def subjects(kind: str) -> Any:
     """Return a cell of the subjects of a kind that a binding names."""
 
     def cell(binding: Manifest, now: float) -> str:
-        found = [item for item in binding.get("subjects") or [] if item.get("kind") == kind]
+        named = [item for item in binding.get("subjects") or [] if item.get("kind") == kind]
         if kind == "ServiceAccount":
-            return ", ".join(f"{item.get('namespace', '')}/{item['name']}" for item in found)
-        return ", ".join(item["name"] for item in found)
+            return ", ".join(f"{item.get('namespace', '')}/{item['name']}" for item in named)
+        return ", ".join(item["name"] for item in named)
 
     return cell
 
@@ -279,7 +286,8 @@ def quota(prefixes: tuple[str, ...], others: bool) -> Any:
     """Return a cell of a quota's used and hard amounts, of limits or of everything else."""
 
     def cell(obj: Manifest, now: float) -> str:
-        hard, used = at(obj, "status", "hard") or {}, at(obj, "status", "used") or {}
+        hard = at(obj, "status", "hard") or {}
+        used = at(obj, "status", "used") or {}
         names = [name for name in sorted(hard) if name.startswith(prefixes) is not others]
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
@@ -322,31 +330,31 @@ def claim_state(claim: Manifest, now: float) -> str:
 
 def param_kind(obj: Manifest, now: float) -> str:
     """Return the kind that parameterises a policy."""
-    found = at(obj, "spec", "paramKind")
-    return f"{found['apiVersion']}/{found['kind']}" if found else "<unset>"
+    kind = at(obj, "spec", "paramKind")
+    return f"{kind['apiVersion']}/{kind['kind']}" if kind else "<unset>"
 
 
 def param_ref(obj: Manifest, now: float) -> str:
     """Return the object that parameterises a policy binding."""
-    found = at(obj, "spec", "paramRef")
-    if not found:
+    reference = at(obj, "spec", "paramRef")
+    if not reference:
         return "<unset>"
-    name = found.get("name", "*")
-    return f"{found['namespace']}/{name}" if found.get("namespace") else str(name)
+    name = reference.get("name", "*")
+    return f"{reference['namespace']}/{name}" if reference.get("namespace") else str(name)
 
 
 def aggregated_service(obj: Manifest, now: float) -> str:
     """Return the Service behind an APIService."""
-    found = at(obj, "spec", "service")
-    return f"{found['namespace']}/{found['name']}" if found else "Local"
+    service = at(obj, "spec", "service")
+    return f"{service['namespace']}/{service['name']}" if service else "Local"
 
 
 def availability(obj: Manifest, now: float) -> str:
     """Return whether an APIService is available, and why it is not."""
-    for each in at(obj, "status", "conditions") or ():
-        if each["type"] == "Available":
-            shows_reason = each["status"] != "True" and each.get("reason")
-            return f"{each['status']} ({each['reason']})" if shows_reason else str(each["status"])
+    for condition in at(obj, "status", "conditions") or ():
+        if condition["type"] == "Available":
+            shows_reason = condition["status"] != "True" and condition.get("reason")
+            return f"{condition['status']} ({condition['reason']})" if shows_reason else str(condition["status"])
     return "Unknown"
 
 
@@ -358,5 +366,6 @@ def _ingress_points(obj: Manifest) -> list[str]:
 
 
 def _some(values: list[str], most: int = 3) -> str:
+    # Three at most, as printers of Kubernetes cut (formatEndpoints).
     shown = ",".join(values[:most])
     return f"{shown} + {len(values) - most} more..." if len(values) > most else shown

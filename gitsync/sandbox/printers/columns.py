@@ -28,7 +28,7 @@ from gitsync.sandbox.printers.cells import (
     text,
 )
 from gitsync.sandbox.printers.table import Cell, Column
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import ServedResource
 
 _META = "meta.v1.ObjectMeta"
 _NAME = Column("Name", name, f"{_META}.name", format="name")
@@ -535,7 +535,7 @@ def _docs() -> dict[str, str]:
 
 def documented_fields() -> set[str]:
     """Return the names of the fields whose documentation columns borrow."""
-    columns = [column for found in _COLUMNS.values() for column in found] + list(_PLAIN)
+    columns = [column for columns_of_kind in _COLUMNS.values() for column in columns_of_kind] + list(_PLAIN)
     return {column.description for column in columns if column.description and " " not in column.description}
 
 
@@ -546,6 +546,6 @@ def _described(key: tuple[str, str]) -> tuple[Column, ...]:
     return tuple(replace(column, description=docs.get(column.description, column.description)) for column in columns)
 
 
-def columns_of(resource: Resource) -> tuple[Column, ...]:
+def columns_of(resource: ServedResource) -> tuple[Column, ...]:
     """Return the columns of a built-in resource."""
     return _described((resource.group, resource.kind))

@@ -73,8 +73,8 @@ def readiness_gates(pod: Manifest, now: float) -> str:
 
 def labels(obj: Manifest, now: float) -> str:
     """Return the labels of a pod template."""
-    found = at(obj, "template", "metadata", "labels") or {}
-    return joined([f"{key}={value}" for key, value in sorted(found.items())])
+    labels = at(obj, "template", "metadata", "labels") or {}
+    return joined([f"{key}={value}" for key, value in sorted(labels.items())])
 
 
 def _sidecars(pod: Manifest) -> set[str]:
@@ -113,6 +113,7 @@ def _initialized(pod: Manifest) -> bool:
 
 def _containers_reason(pod: Manifest, reason: str) -> str:
     running = False
+    # Backwards, so that the first container's reason is the one that stays.
     for item in reversed(at(pod, "status", "containerStatuses") or []):
         waiting = at(item, "state", "waiting", "reason")
         terminated: Any = at(item, "state", "terminated")

@@ -74,7 +74,7 @@ _ENDINGS = {
         ("Failed", "The pod failed."),
     )
 }
-"""What a row says of a pod that has ended; clients grey it out."""
+"""Conditions of a row with a pod that has ended; clients may show it greyed out."""
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 

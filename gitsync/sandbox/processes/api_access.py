@@ -32,7 +32,7 @@ class TokenAsked(NamedTuple):
 
 class ApiAccess(NamedTuple):
     """
-    The API server: its URL with TLS, and how to get a token of a ServiceAccount (namespace, name, what is asked).
+    The API server: its URL with TLS, and how to get a token of a ServiceAccount (namespace, name, requested token).
 
     ``call_later`` runs an action after seconds of its clock, and returns what cancels it.
     """
@@ -49,10 +49,12 @@ class ApiAccess(NamedTuple):
 
 def token_of(source: Manifest) -> TokenAsked | None:
     """Return the token that a source of a projected volume asks for."""
-    given = source.get("serviceAccountToken")
-    if given is None:
+    projection = source.get("serviceAccountToken")
+    if projection is None:
         return None
-    return TokenAsked(given["path"], given.get("audience") or "", given.get("expirationSeconds") or _DEFAULT_LIFE)
+    return TokenAsked(
+        projection["path"], projection.get("audience") or "", projection.get("expirationSeconds") or _DEFAULT_LIFE
+    )
 
 
 def refresh_after(pod: Manifest) -> float | None:
@@ -68,7 +70,7 @@ def write_kubeconfig(pod: Manifest, folder: Path, place: Callable[[Manifest], Pa
     Clients inside a cluster read files of fixed paths, which a process does not have.
     """
     for volume in pod["spec"].get("volumes") or ():
-        asked = next((one for one in _tokens(volume) if not one.audience), None)
+        asked = next((wanted for wanted in _tokens(volume) if not wanted.audience), None)
         if asked is None:
             continue
         files = place(volume)
@@ -85,5 +87,5 @@ def write_kubeconfig(pod: Manifest, folder: Path, place: Callable[[Manifest], Pa
 
 
 def _tokens(volume: Manifest) -> list[TokenAsked]:
-    found = (token_of(source) for source in at(volume, "projected", "sources") or ())
-    return [asked for asked in found if asked is not None]
+    tokens = (token_of(source) for source in at(volume, "projected", "sources") or ())
+    return [asked for asked in tokens if asked is not None]

@@ -14,6 +14,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.sandbox.processes.images import Image
 from gitsync.sandbox.processes.volumes import Get, Mount, translate
 
+# Nothing else: a token or proxy of the user's shell must not reach the container.
 _PASSED_ON = ("LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
 _REFERENCE = re.compile(r"\$(\$|\([A-Za-z_.\-][A-Za-z0-9_.\-]*\))")
 _MEMBER = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
@@ -21,22 +22,24 @@ _MEMBER = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 def command_of(container: Manifest, image: Image, env: Mapping[str, str], mounts: list[Mount]) -> list[str]:
     """Return the program and its arguments, with references to variables and mount paths replaced."""
-    given: Sequence[str] = container.get("command") or ()
-    args = container.get("args") or (() if given else image.args)
-    return [translate(_expand(text, env), mounts) for text in (*(given or image.command), *args)]
+    command: Sequence[str] = container.get("command") or ()
+    # A command of its own drops the arguments of the image, as in Kubernetes.
+    args = container.get("args") or (() if command else image.args)
+    return [translate(_expand(text, env), mounts) for text in (*(command or image.command), *args)]
 
 
 def environment_of(
     pod: Manifest, container: Manifest, defaults: Mapping[str, str], mounts: list[Mount], get: Get
 ) -> dict[str, str]:
     """Return the environment: what every process needs, the defaults of its image, and what the container asks for."""
-    found = _basic(pod) | dict(defaults)
-    found |= _from_objects(pod, container, get)
+    variables = _basic(pod) | dict(defaults)
+    # Variables of the container come after and win.
+    variables |= _from_objects(pod, container, get)
     for variable in container.get("env") or ():
-        value = _value(variable, pod, container, get, found)
+        value = _value(variable, pod, container, get, variables)
         if value is not None:
-            found[variable["name"]] = value
-    return {name: translate(value, mounts) for name, value in found.items()}
+            variables[variable["name"]] = value
+    return {name: translate(value, mounts) for name, value in variables.items()}
 
 
 def proxy_variables(namespace: str, proxy: str) -> dict[str, str]:
@@ -48,6 +51,7 @@ def proxy_variables(namespace: str, proxy: str) -> dict[str, str]:
 
 def _basic(pod: Manifest) -> dict[str, str]:
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    # So that python in a command is the one with the project's packages.
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return passed | {
         "PATH": os.pathsep.join(programs),
@@ -60,9 +64,9 @@ def _from_objects(pod: Manifest, container: Manifest, get: Get) -> Iterator[tupl
     for source in container.get("envFrom") or ():
         for member, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
             if member in source:
-                found = get("", kind, pod["metadata"]["namespace"], source[member]["name"])
-                for key in at(found, "data") or {}:
-                    yield source.get("prefix", "") + key, _text(found, key) or ""
+                source_object = get("", kind, pod["metadata"]["namespace"], source[member]["name"])
+                for key in at(source_object, "data") or {}:
+                    yield source.get("prefix", "") + key, _text(source_object, key) or ""
 
 
 def _value(variable: Manifest, pod: Manifest, container: Manifest, get: Get, env: Mapping[str, str]) -> str | None:
@@ -71,8 +75,8 @@ def _value(variable: Manifest, pod: Manifest, container: Manifest, get: Get, env
         return _expand(variable.get("value") or "", env)
     for member, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if member in source:
-            found = get("", kind, pod["metadata"]["namespace"], source[member]["name"])
-            return _text(found, source[member]["key"])
+            source_object = get("", kind, pod["metadata"]["namespace"], source[member]["name"])
+            return _text(source_object, source[member]["key"])
     if "resourceFieldRef" in source:
         return _resource(container, source["resourceFieldRef"])
     return _field(pod, at(source, "fieldRef", "fieldPath", default=""))
@@ -98,13 +102,14 @@ def _resource(container: Manifest, reference: Manifest) -> str:
     section, _, name = reference["resource"].partition(".")
     amount = parse(at(container, "resources", section, name, default="0")).nanos
     divisor = parse(str(reference.get("divisor") or "0")).nanos or parse("1").nanos
+    # Division rounds down in Python; twice negated it rounds up.
     return str(-(-amount // divisor))
 
 
 def _expand(text: str, env: Mapping[str, str]) -> str:
     """Replace ``$(NAME)`` by a variable that is set before; ``$$`` is a dollar sign."""
 
-    def replacement(found: re.Match[str]) -> str:
-        return "$" if found[1] == "$" else env.get(found[1][1:-1], found[0])
+    def replacement(reference: re.Match[str]) -> str:
+        return "$" if reference[1] == "$" else env.get(reference[1][1:-1], reference[0])
 
     return _REFERENCE.sub(replacement, text)

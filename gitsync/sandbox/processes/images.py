@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from gitsync.errors import InvalidInput
-from gitsync.sandbox.controllers.nodes.image_behaviour import is_simulated, tag_of
+from gitsync.sandbox.controllers.nodes.runtime import is_simulated, tag_of
 
 _MEMBERS = frozenset({"command", "args", "env"})
 
@@ -57,7 +57,7 @@ def _image(entry: Any, place: str) -> Image:
     if not isinstance(entry, dict) or set(entry) - _MEMBERS or not entry.get("command"):
         raise InvalidInput(f"{place} needs command, and may have args and env", hint="command: [PROGRAM, ARGUMENT]")
     lists = [entry["command"], entry.get("args") or []]
-    if not all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in lists):
+    if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
         raise InvalidInput(f"{place}: command and args are lists of strings")
     env = entry.get("env") or {}
     if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):

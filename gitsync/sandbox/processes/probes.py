@@ -17,7 +17,7 @@ _FIRST_PERIOD = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProbeTarget:
     """What a probe asks: the address and ports of a container, and how its commands run."""
 
     address: str
@@ -26,22 +26,29 @@ class Target:
     mounts: list[Mount]
     folder: Path
 
-    def port(self, given: int | str) -> int:
+    def port(self, declared: int | str) -> int:
         """Return the number of a port, which may be a name."""
-        return int(self.ports.get(str(given), given))
+        return int(self.ports.get(str(declared), declared))
 
 
-async def repeat(probe: Manifest, target: Target, report: Callable[[bool], None]) -> None:
+async def repeat(probe: Manifest, target: ProbeTarget, report: Callable[[bool], None]) -> None:
     """Probe for ever, and report each change of the result, by the thresholds of the probe."""
     await asyncio.sleep(probe.get("initialDelaySeconds") or 0)
     now = asyncio.get_running_loop().time
-    period, failed_since, passed, reported = probe["periodSeconds"], now(), 0, None
+    period = probe["periodSeconds"]
+    failed_since = now()
+    passed = 0
+    reported = None
     while True:
         if await passes(probe, target, probe["timeoutSeconds"]):
-            passed, failed_since = passed + 1, 0.0
+            passed = passed + 1
+            failed_since = 0.0
+            # Below the threshold the last reported result stays.
             result = True if passed >= probe["successThreshold"] else reported
         else:
-            passed, failed_since = 0, failed_since or now()
+            passed = 0
+            failed_since = failed_since or now()
+            # By time, not by number: probes are more frequent until the first success.
             is_failed = now() - failed_since >= (probe["failureThreshold"] - 1) * period
             result = False if is_failed else reported
         if result is not None and result is not reported:
@@ -50,7 +57,7 @@ async def repeat(probe: Manifest, target: Target, report: Callable[[bool], None]
         await asyncio.sleep(period if reported else min(period, _FIRST_PERIOD))
 
 
-async def passes(action: Manifest, target: Target, seconds: float) -> bool:
+async def passes(action: Manifest, target: ProbeTarget, seconds: float) -> bool:
     """Perform the action of a probe or hook once, and return whether it succeeded in time."""
     try:
         async with asyncio.timeout(seconds):
@@ -59,7 +66,7 @@ async def passes(action: Manifest, target: Target, seconds: float) -> bool:
         return False
 
 
-async def _perform(action: Manifest, target: Target, seconds: float) -> bool:
+async def _perform(action: Manifest, target: ProbeTarget, seconds: float) -> bool:
     if "httpGet" in action:
         return await _get(action["httpGet"], target)
     if "exec" in action:
@@ -73,11 +80,12 @@ async def _perform(action: Manifest, target: Target, seconds: float) -> bool:
     return True
 
 
-async def _get(asked: Manifest, target: Target) -> bool:
+async def _get(asked: Manifest, target: ProbeTarget) -> bool:
     """Send a GET request and return whether its status is below 400."""
-    host, port = asked.get("host") or target.address, target.port(asked["port"])
+    host = asked.get("host") or target.address
+    port = target.port(asked["port"])
     headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/1.36", "Connection": "close"}
-    headers |= {each["name"]: each["value"] for each in asked.get("httpHeaders") or ()}
+    headers |= {header["name"]: header["value"] for header in asked.get("httpHeaders") or ()}
     lines = [f"GET {asked.get('path') or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     reader, writer = await asyncio.open_connection(host, port)
     try:
@@ -88,7 +96,7 @@ async def _get(asked: Manifest, target: Target) -> bool:
     return bool(status) and 200 <= int(status[0]) < 400
 
 
-def _run(command: list[str], target: Target, seconds: float) -> bool:
+def _run(command: list[str], target: ProbeTarget, seconds: float) -> bool:
     translated = [translate(text, target.mounts) for text in command]
     with contextlib.suppress(subprocess.TimeoutExpired):
         ended = subprocess.run(

@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 
 from gitsync.objects.manifest import Manifest, at
 
+# Bytes of a request's head.
 _MAX_HEAD = 64 * 1024
 _CHUNK = 64 * 1024
+# Headers for the proxy itself; the Pod's connection ends with this request.
 _HIDDEN = (b"proxy-", b"connection:", b"keep-alive:")
 List = Callable[[str, str, str, dict[str, str]], Iterable[Manifest]]
 """Lists objects: group, kind, namespace, labels."""
@@ -29,6 +31,7 @@ class ServiceProxy:
 
     def __init__(self, objects: List) -> None:
         self._objects = objects
+        # Bound before the server starts, so that the address is known to Pods that start first.
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._turns = itertools.count()
         self._server: asyncio.Server | None = None
@@ -74,18 +77,19 @@ class ServiceProxy:
         method, target, version = line.split(b" ", 2)
         is_tunnel = method == b"CONNECT"
         url = urlsplit(f"//{target.decode()}" if is_tunnel else target.decode())
-        host, port = url.hostname or "", url.port or 80
-        found = self._resolve(host, port, _namespace(headers))
-        if found is None:
+        host = url.hostname or ""
+        port = url.port or 80
+        destination = self._resolve(host, port, _namespace(headers))
+        if destination is None:
             _refuse(writer, f"Service {host}:{port} has no ready Pod")
             return
-        upstream, outgoing = await asyncio.open_connection(*found)
+        upstream, outgoing = await asyncio.open_connection(*destination)
         try:
             if is_tunnel:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
                 path = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
-                kept = [each for each in headers if not each.lower().startswith(_HIDDEN)]
+                kept = [header for header in headers if not header.lower().startswith(_HIDDEN)]
                 lines = [b" ".join((method, path.encode(), version)), *kept, b"Connection: close"]
                 outgoing.write(b"\r\n".join(lines) + b"\r\n\r\n")
             await _copy_both(reader, writer, upstream, outgoing)
@@ -95,23 +99,32 @@ class ServiceProxy:
     def _resolve(self, host: str, port: int, namespace: str) -> tuple[str, int] | None:
         """Return the address and port behind a host: of a ready Pod for a Service, None where it has none."""
         name, _, rest = host.removesuffix(".cluster.local").removesuffix(".svc").partition(".")
-        found = (rest or namespace) and "." not in rest and self._service(name, rest or namespace)
-        if not found:
+        service = (rest or namespace) and "." not in rest and self._service(name, rest or namespace)
+        if not service:
             return None if host.endswith((".svc", ".cluster.local")) else (host, port)
-        ready = list(self._ready(found, port))
+        ready = list(self._ready(service, port))
         return ready[next(self._turns) % len(ready)] if ready else None
 
     def _service(self, name: str, namespace: str) -> Manifest | None:
         services = self._objects("", "Service", namespace, {})
-        return next((each for each in services if each["metadata"]["name"] == name), None)
+        return next((service for service in services if service["metadata"]["name"] == name), None)
 
     def _ready(self, service: Manifest, port: int) -> Iterable[tuple[str, int]]:
         """Yield the address and port of each ready Pod behind a port of a Service."""
-        namespace, name = service["metadata"]["namespace"], service["metadata"]["name"]
-        names = [each.get("name", "") for each in service["spec"].get("ports") or () if each["port"] == port]
+        namespace = service["metadata"]["namespace"]
+        name = service["metadata"]["name"]
+        names = [
+            port_of_service.get("name", "")
+            for port_of_service in service["spec"].get("ports") or ()
+            if port_of_service["port"] == port
+        ]
         labels = {"kubernetes.io/service-name": name}
         for part in self._objects("discovery.k8s.io", "EndpointSlice", namespace, labels):
-            numbers = [one["port"] for one in part.get("ports") or () if one.get("name", "") in names]
+            numbers = [
+                port_of_slice["port"]
+                for port_of_slice in part.get("ports") or ()
+                if port_of_slice.get("name", "") in names
+            ]
             for endpoint in part.get("endpoints") or ():
                 if numbers and at(endpoint, "conditions", "ready"):
                     yield endpoint["addresses"][0], numbers[0]

@@ -1,23 +1,25 @@
-"""Runtime: the Pods of this sandbox that are processes of this machine."""
+"""Runtime: the Pods of this sandbox that are processes of this machine, each on an address of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
-from collections.abc import Callable
+import socket
+import sys
+from collections.abc import Callable, Iterable
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers.nodes.runtime import LOST, Notify, ProcessState
-from gitsync.sandbox.processes.addresses import LoopbackAddresses, has_loopback_network
 from gitsync.sandbox.processes.api_access import ApiAccess, refresh_after, write_kubeconfig
-from gitsync.sandbox.processes.container import Plan, RunningContainer
+from gitsync.sandbox.processes.container import ContainerPlan, Launch, RunningContainer
 from gitsync.sandbox.processes.environment import command_of, environment_of, proxy_variables
 from gitsync.sandbox.processes.images import Image, Images, find_image
-from gitsync.sandbox.processes.probes import Target
-from gitsync.sandbox.processes.process import Launch
+from gitsync.sandbox.processes.probes import ProbeTarget
 from gitsync.sandbox.processes.volumes import (
     Folders,
     Get,
@@ -28,6 +30,54 @@ from gitsync.sandbox.processes.volumes import (
     translate,
     write_volumes,
 )
+
+# 127.0.x.x is left to services of the machine itself, such as systemd-resolved on 127.0.0.53.
+_FIRST = int(IPv4Address("127.1.0.1"))
+_LAST = int(IPv4Address("127.254.255.254"))
+
+
+def has_loopback_network() -> bool:
+    """Return whether every address of 127.0.0.0/8 belongs to this machine, as on Linux."""
+    return sys.platform == "linux"
+
+
+class LoopbackAddresses:
+    """Give Pods addresses on which their ports are free; other sandboxes of the machine take other ones."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, str] = {}
+        # Sandboxes of one machine cannot see each other's Pods before these listen.
+        self._next = random.randint(_FIRST, _LAST)
+
+    def of(self, uid: str, ports: Iterable[int]) -> str:
+        """Return the address of a Pod, always the same one until it is released."""
+        known = next((address for address, owner in self._taken.items() if owner == uid), None)
+        return known or self._allocate(uid, tuple(ports))
+
+    def release(self, uid: str) -> None:
+        """Free the address of a Pod."""
+        self._taken = {address: owner for address, owner in self._taken.items() if owner != uid}
+
+    def _allocate(self, uid: str, ports: tuple[int, ...]) -> str:
+        while True:
+            address = str(IPv4Address(self._next))
+            self._next = self._next + 1 if self._next < _LAST else _FIRST
+            if address not in self._taken and all(_is_free(address, port) for port in ports):
+                self._taken[address] = uid
+                return address
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        # Connections of an ended Pod in TIME_WAIT do not occupy a port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except PermissionError:
+            return True  # the Pod itself reports that it may not listen there
+        except OSError:
+            return False
+    return True
 
 
 class Processes:
@@ -66,13 +116,15 @@ class Processes:
         image = find_image(self._images, container["image"])
         if image is None:
             return
-        uid, name = uid_of(pod), str(container["name"])
+        uid = uid_of(pod)
+        name = str(container["name"])
         self._pods[uid] = pod
         self._refresh_tokens(pod)
         running = self._containers.setdefault(uid, {})
         if name in running:
             running[name].close()
-        namespace, pod_name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        namespace = pod["metadata"]["namespace"]
+        pod_name = pod["metadata"]["name"]
         plan = self._plan(pod, container, image, run)
         running[name] = RunningContainer(plan, self._loop, lambda: self._notify(namespace, pod_name))
 
@@ -85,7 +137,7 @@ class Processes:
         """End a Pod's processes, sidecars last; return whether all have ended."""
         uid = uid_of(pod)
         running = self._containers.get(uid, {})
-        if all(each.state.exit_code is not None for each in running.values()):
+        if all(container.state.exit_code is not None for container in running.values()):
             return True
         if uid not in self._stopping:
             self._stopping[uid] = self._loop.create_task(self._stop(pod, running, grace))
@@ -126,7 +178,8 @@ class Processes:
 
     def _refresh_tokens(self, pod: Manifest) -> None:
         """Write the volumes of a Pod now, and again before its tokens expire: clients read them again."""
-        uid, delay = uid_of(pod), refresh_after(pod)
+        uid = uid_of(pod)
+        delay = refresh_after(pod)
         self._refreshes.pop(uid, _nothing)()
         self._write_volumes(pod)
         if delay is not None:
@@ -136,14 +189,18 @@ class Processes:
         write_volumes(pod, self._folders, self._get, self._api)
 
     async def _stop(self, pod: Manifest, running: dict[str, RunningContainer], grace: float) -> None:
-        sidecars = {each["name"] for each in pod["spec"].get("initContainers") or ()}
+        sidecars = {container["name"] for container in pod["spec"].get("initContainers") or ()}
         for last in (False, True):
-            await asyncio.gather(*(each.stop(grace) for name, each in running.items() if (name in sidecars) is last))
+            await asyncio.gather(
+                *(container.stop(grace) for name, container in running.items() if (name in sidecars) is last)
+            )
         self._notify(pod["metadata"]["namespace"], pod["metadata"]["name"])
 
-    def _plan(self, pod: Manifest, container: Manifest, image: Image, run: int) -> Plan:
-        uid, name = uid_of(pod), str(container["name"])
+    def _plan(self, pod: Manifest, container: Manifest, image: Image, run: int) -> ContainerPlan:
+        uid = uid_of(pod)
+        name = str(container["name"])
         message = self._folders.pods / uid / f"{name}-termination"
+        # The message of the run before is not one of this run.
         message.unlink(missing_ok=True)
         path = container.get("terminationMessagePath") or "/dev/termination-log"
         mounts = [*mounts_of(pod, container, self._folders), Mount(path, message)]
@@ -152,6 +209,7 @@ class Processes:
         home = self._folders.pods / uid / name
         home.mkdir(parents=True, exist_ok=True)
         folder = Path(translate(container.get("workingDir") or "", mounts))
+        # Programs keep caches there; the user's own home is not for containers.
         env.setdefault("HOME", str(home))
         memory = parse(at(container, "resources", "limits", "memory", default="0")).nanos // 10**9
         launch = Launch(
@@ -161,16 +219,16 @@ class Processes:
             self._log(uid, name, run),
             memory,
         )
-        target = Target(pod["status"]["podIP"], _ports([container]), env, mounts, launch.folder)
+        target = ProbeTarget(pod["status"]["podIP"], _ports([container]), env, mounts, launch.folder)
         grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
-        return Plan(container, launch, target, grace, message)
+        return ContainerPlan(container, launch, target, grace, message)
 
     def _variables(self, pod: Manifest) -> dict[str, str]:
         """Return the variables of the sandbox: the way to Services, and with a token that to the API server."""
-        found = proxy_variables(pod["metadata"]["namespace"], self._proxy)
+        variables = proxy_variables(pod["metadata"]["namespace"], self._proxy)
         place = partial(folder_of, pod, folders=self._folders)
         config = write_kubeconfig(pod, self._folders.pods / uid_of(pod), place, self._api.url())
-        return found if config is None else {**found, "KUBECONFIG": str(config)}
+        return variables if config is None else {**variables, "KUBECONFIG": str(config)}
 
     def _log(self, uid: str, container: str, run: int) -> Path:
         return self._folders.pods / uid / f"{container}-{run}.log"
@@ -186,5 +244,5 @@ def _ignore(namespace: str, name: str) -> None:
 
 def _ports(containers: list[Manifest]) -> dict[str, int]:
     """Return the ports of containers by name, and by number where they have none."""
-    found = [port for container in containers for port in container.get("ports") or ()]
-    return {port.get("name") or str(port["containerPort"]): port["containerPort"] for port in found}
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    return {port.get("name") or str(port["containerPort"]): port["containerPort"] for port in ports}

@@ -43,11 +43,14 @@ def write_volumes(pod: Manifest, folders: Folders, get: Get, api: ApiAccess) -> 
 def mounts_of(pod: Manifest, container: Manifest, folders: Folders) -> list[Mount]:
     """Return the mounts of a container, the longest path first."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-    found = [
-        Mount(each["mountPath"].rstrip("/"), folder_of(pod, volumes[each["name"]], folders) / each.get("subPath", ""))
-        for each in container.get("volumeMounts") or ()
+    mounts = [
+        Mount(
+            declared["mountPath"].rstrip("/"),
+            folder_of(pod, volumes[declared["name"]], folders) / declared.get("subPath", ""),
+        )
+        for declared in container.get("volumeMounts") or ()
     ]
-    return sorted(found, key=lambda mount: -len(mount.path))
+    return sorted(mounts, key=lambda mount: -len(mount.path))
 
 
 def translate(text: str, mounts: list[Mount]) -> str:
@@ -62,8 +65,8 @@ def refers_to(pod: Manifest, kind: str, name: str) -> bool:
     """Return whether a volume of the Pod has files of this ConfigMap or Secret."""
     for volume in pod["spec"].get("volumes") or ():
         for source in (volume, *(at(volume, "projected", "sources") or ())):
-            given = source.get("configMap" if kind == "ConfigMap" else "secret") or {}
-            if name and name in (given.get("name"), given.get("secretName")):
+            projection = source.get("configMap" if kind == "ConfigMap" else "secret") or {}
+            if name and name in (projection.get("name"), projection.get("secretName")):
                 return True
     return False
 
@@ -72,6 +75,7 @@ def folder_of(pod: Manifest, volume: Manifest, folders: Folders) -> Path:
     """Return the folder that has the files of a volume."""
     claim = at(volume, "persistentVolumeClaim", "claimName")
     if claim:
+        # Claims outlive their Pods, and in the data folder also the sandbox.
         return folders.claims / f"{pod['metadata']['namespace']}_{claim}"
     return folders.pods / uid_of(pod) / "volumes" / str(volume["name"])
 
@@ -83,9 +87,11 @@ def _is_projected(volume: Manifest) -> bool:
 def _files(pod: Manifest, volume: Manifest, get: Get, api: ApiAccess) -> Iterator[tuple[str, bytes]]:
     for source in (volume, *(at(volume, "projected", "sources") or ())):
         for member, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
-            if given := source.get(member):
-                found = get("", kind, pod["metadata"]["namespace"], given.get("secretName") or given.get("name") or "")
-                yield from _selected(_contents(found), given.get("items"))
+            if projection := source.get(member):
+                source_object = get(
+                    "", kind, pod["metadata"]["namespace"], projection.get("secretName") or projection.get("name") or ""
+                )
+                yield from _selected(_contents(source_object), projection.get("items"))
         if asked := token_of(source):
             yield asked.path, api.token(pod, asked).encode()
         for item in at(source, "downwardAPI", "items") or ():

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.errors import invalid
-from gitsync.sandbox.registry.status import ApiError, Cause
-from gitsync.sandbox.storage.store import Event, Store
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.errors import ApiError, StatusCause, invalid
+from gitsync.sandbox.storage import ObjectStore, StoreEvent
 
 SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
 SERVICES = "/services"
 GetObject: TypeAlias = Callable[[str, str, str, str], Manifest | None]
+# apimachinery/pkg/util/rand: no vowels and no 0, 1, 3, so that names contain no words.
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -29,7 +29,7 @@ class Allocators:
     leaves nothing behind.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._ips: dict[str, str] = {}
         self._ports: dict[int, str] = {}
         for stored in store.collection(SERVICES).select():
@@ -44,7 +44,7 @@ class Allocators:
         """Return the uid of the Service that has the port, or an empty text."""
         return self._ports.get(port, "")
 
-    def _follow(self, resource: str, event: Event) -> None:
+    def _follow(self, resource: str, event: StoreEvent) -> None:
         if resource != SERVICES:
             return
         if event.old is not None:
@@ -72,9 +72,9 @@ def _ports(service: Manifest) -> list[int]:
 
 
 class RequestEnvironment:
-    """The Environment of one write: what it chose is not chosen twice."""
+    """The WriteContext of one write: what it chose is not chosen twice."""
 
-    def __init__(self, clock: Clock, allocations: Allocators, rng: random.Random, get: GetObject) -> None:
+    def __init__(self, clock: SandboxClock, allocations: Allocators, rng: random.Random, get: GetObject) -> None:
         self._clock = clock
         self._allocations = allocations
         self._rng = rng
@@ -105,6 +105,7 @@ class RequestEnvironment:
             return wanted
         first = int(SERVICE_NETWORK.network_address)
         while True:
+            # Above the first 256, which are for addresses that are asked for (KEP-3070).
             ip = str(ipaddress.ip_address(first + self._rng.randrange(256, SERVICE_NETWORK.num_addresses - 1)))
             if not self._allocations.holder_of_ip(ip) and ip not in self._chosen:
                 self._chosen.add(ip)
@@ -140,4 +141,4 @@ class RequestEnvironment:
 
 
 def _refused(field: str, value: str, why: str) -> ApiError:
-    return invalid("Service", "", "", [Cause("FieldValueInvalid", f"Invalid value: {value}: {why}", field)])
+    return invalid("Service", "", "", [StatusCause("FieldValueInvalid", f"Invalid value: {value}: {why}", field)])

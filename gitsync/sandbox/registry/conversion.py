@@ -8,19 +8,20 @@ from typing import Any
 import orjson
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import ServedResource
 
 Conversion = Callable[[Manifest], Manifest]
 
 
-def convert(obj: Manifest, resource: Resource, *, to_storage: bool = False) -> Manifest:
+def convert(obj: Manifest, resource: ServedResource, *, to_storage: bool = False) -> Manifest:
     """Return a stored object at the resource's version, or the other way round; the same object when equal."""
-    given = obj["apiVersion"]
+    stored_version = obj["apiVersion"]
     wanted = resource.storage_version if to_storage else resource.api_version
-    if given == wanted:
+    # Most reads are at the stored version.
+    if stored_version == wanted:
         return obj
     custom = resource.to_storage if to_storage else resource.from_storage
-    change = custom or _CONVERSIONS.get((resource.kind, given, wanted))
+    change = custom or _CONVERSIONS.get((resource.kind, stored_version, wanted))
     return {**(obj if change is None else change(obj)), "apiVersion": wanted}
 
 
@@ -57,7 +58,7 @@ def _autoscaler_to_v1(obj: Manifest) -> Manifest:
         current = (metric.get("resource") or {}).get("current") or {}
         if metric.get("type") == "Resource" and current.get("averageUtilization") is not None:
             status["currentCPUUtilizationPercentage"] = current["averageUtilization"]
-    status.setdefault("currentReplicas", 0)  # v1 always says it
+    status.setdefault("currentReplicas", 0)  # v1 has no omitempty here
     kept = {
         _METRICS_NOTE: others,
         _BEHAVIOR_NOTE: obj["spec"].get("behavior"),
@@ -71,7 +72,9 @@ def _autoscaler_to_v1(obj: Manifest) -> Manifest:
 
 
 def _autoscaler_to_v2(obj: Manifest) -> Manifest:
-    meta, spec, status = obj["metadata"], dict(obj["spec"]), dict(obj.get("status") or {})
+    meta = obj["metadata"]
+    spec = dict(obj["spec"])
+    status = dict(obj.get("status") or {})
     notes = meta.get("annotations") or {}
     metrics: list[Any] = _read(notes, _METRICS_NOTE) or []
     cpu = spec.pop("targetCPUUtilizationPercentage", None)
@@ -96,6 +99,7 @@ def _autoscaler_to_v2(obj: Manifest) -> Manifest:
 def _read(notes: Manifest, name: str) -> Any:
     try:
         return orjson.loads(notes[name]) if name in notes else None
+    # A user may have written anything into the annotation.
     except orjson.JSONDecodeError:
         return None
 

@@ -9,22 +9,24 @@ from typing import Any
 from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.controllers.client import Admission
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.errors import StatusCause
+from gitsync.sandbox.registry.contract import Admission, RequestContext
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.metadata import wrong_type
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Address, Resource
-from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.storage.store import Store
+from gitsync.sandbox.registry.resources import Address, ServedResource
+from gitsync.sandbox.storage import ObjectStore
 
 ORPHAN = "orphan"
+# Seconds; more would overflow the date of the deletion.
 MAX_GRACE = 1 << 31
 FOREGROUND = "foregroundDeletion"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 _POLICIES = ("Foreground", "Background", "Orphan")
+# Strategies from before garbage collection kept the dependents, and batch/v1 still does.
 _ORPHANS_BY_DEFAULT = frozenset({("batch", "Job"), ("", "ReplicationController")})
+# Kinds whose registry sets ReturnDeletedObject; all others answer with a Status.
 _ANSWERS_WITH_OBJECT = frozenset(
     {
         ("", "Pod"),
@@ -87,12 +89,12 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
         value = body.get(member)
         if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) is not (wanted is bool)):
             raise wrong_type(value, f"DeleteOptions.{member}", spelled)
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     policy = body.get("propagationPolicy") or ""
     if policy and policy not in _POLICIES:
         choices = ", ".join(f'"{choice}"' for choice in (*_POLICIES, "nil"))
         causes.append(
-            Cause(
+            StatusCause(
                 "FieldValueNotSupported",
                 f'Unsupported value: "{policy}": supported values: {choices}',
                 "propagationPolicy",
@@ -101,7 +103,7 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
     orphan = body.get("orphanDependents")
     if policy and orphan is not None:
         causes.append(
-            Cause(
+            StatusCause(
                 "FieldValueInvalid",
                 f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
                 "propagationPolicy",
@@ -111,7 +113,7 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
     if any(value != "All" for value in dry_run):
         listed = " ".join(f'"{value}"' for value in dry_run)
         causes.append(
-            Cause("FieldValueNotSupported", f'Unsupported value: [{listed}]: supported values: "All"', "dryRun")
+            StatusCause("FieldValueNotSupported", f'Unsupported value: [{listed}]: supported values: "All"', "dryRun")
         )
     if causes:
         raise errors.invalid_options("DeleteOptions", causes)
@@ -150,14 +152,15 @@ def _from_query(query: dict[str, str]) -> Manifest:
 class Deleter:
     """Carry out deletions."""
 
-    def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
+    def __init__(self, store: ObjectStore, clock: SandboxClock, admission: Admission) -> None:
         self._store = store
         self._clock = clock
         self._admission = admission
 
-    def delete(self, address: Address, options: DeleteOptions, ctx: Context) -> tuple[Manifest, bool]:
+    def delete(self, address: Address, options: DeleteOptions, ctx: RequestContext) -> tuple[Manifest, bool]:
         """Return the object as it is or was last, and whether it is gone."""
-        resource, key = address.resource, address.key
+        resource = address.resource
+        key = address.key
         stored = self._store.collection(resource.storage).objects.get(key)
         if stored is None:
             raise errors.not_found(resource.plural, resource.group, address.name)
@@ -171,7 +174,8 @@ class Deleter:
             "warnings": ctx.warnings,
         }
         self._admission.admit("DELETE", None, obj, request)
-        of, last = (resource.group, resource.kind), obj
+        of = (resource.group, resource.kind)
+        last = obj
         if of == ("", "Namespace"):
             after = self._namespace(resource, obj, options)
         elif of == ("apiextensions.k8s.io", "CustomResourceDefinition") and not obj["metadata"].get(
@@ -184,6 +188,7 @@ class Deleter:
                 ctx.warnings.append(_PODS_STAY)
             if of == ("", "Pod") and after is None:
                 last = self._ended(obj)
+        # Nothing changes: a second deletion of an object that waits for its finalizers.
         if after is obj or ctx.dry_run:
             return (last if after is None else after), after is None
         if after is not None or last is not obj:
@@ -192,7 +197,7 @@ class Deleter:
             return convert(self._store.remove(resource.storage, key).obj, resource), True
         return convert(written.obj, resource), False
 
-    def answer(self, resource: Resource, obj: Manifest, gone: bool) -> Manifest:
+    def answer(self, resource: ServedResource, obj: Manifest, gone: bool) -> Manifest:
         """Return what a DELETE answers: the object, or a Status that says which is gone."""
         of = (resource.group, resource.kind)
         if not gone or of in _ANSWERS_WITH_OBJECT or of == ("", "Namespace"):
@@ -206,7 +211,7 @@ class Deleter:
             "details": errors.details(resource.plural, resource.group, meta["name"], uid=meta["uid"]),
         }
 
-    def _check_preconditions(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> None:
+    def _check_preconditions(self, resource: ServedResource, obj: Manifest, options: DeleteOptions) -> None:
         meta = obj["metadata"]
         if options.uid and options.uid != meta["uid"]:
             raise errors.conflict(
@@ -225,7 +230,7 @@ class Deleter:
                 f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
             )
 
-    def _namespace(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
+    def _namespace(self, resource: ServedResource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
         meta = obj["metadata"]
         if meta["name"] in PROTECTED_NAMESPACES:
             raise errors.forbidden("namespaces", "", meta["name"], "this namespace may not be deleted")
@@ -257,7 +262,7 @@ class Deleter:
             "status": {**status, "conditions": [*(status.get("conditions") or []), terminating]},
         }
 
-    def _ordinary(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
+    def _ordinary(self, resource: ServedResource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
         """Return the object that remains (the same one when nothing changes), None when it is removed at once."""
         meta = obj["metadata"]
         finalizers = _finalizers(resource, meta.get("finalizers") or [], options)
@@ -281,15 +286,17 @@ class Deleter:
     def _mark(self, meta: dict[str, Any], grace: int) -> None:
         """Set the time by which the object should be gone; a second deletion may only shorten it."""
         if meta.get("deletionTimestamp"):
-            left = meta.get("deletionGracePeriodSeconds")
-            if left is None:
+            seconds_left = meta.get("deletionGracePeriodSeconds")
+            if seconds_left is None:
                 meta["deletionGracePeriodSeconds"] = 0
                 return
-            if grace >= left:
+            if grace >= seconds_left:
                 return
-            begun = seconds_of(meta["deletionTimestamp"]) - left
+            # deletionTimestamp is the end of the grace period, not its begin.
+            begun = seconds_of(meta["deletionTimestamp"]) - seconds_left
         else:
             begun = int(self._clock.now())
+            # A deletion is a change of the desired state.
             if meta.get("generation"):
                 meta["generation"] += 1
         due = datetime.fromtimestamp(begun + grace, UTC)
@@ -297,16 +304,16 @@ class Deleter:
         meta["deletionGracePeriodSeconds"] = grace
 
 
-def _is_event(resource: Resource) -> bool:
+def _is_event(resource: ServedResource) -> bool:
     """Whether the objects are Events, whose conflicts the real server names by the core resource in both groups."""
     return (resource.group, resource.kind) in (("", "Event"), ("events.k8s.io", "Event"))
 
 
-def _group(resource: Resource) -> str:
+def _group(resource: ServedResource) -> str:
     return "" if _is_event(resource) else resource.group
 
 
-def _finalizers(resource: Resource, present: list[str], options: DeleteOptions) -> list[str]:
+def _finalizers(resource: ServedResource, present: list[str], options: DeleteOptions) -> list[str]:
     """Return the finalizers that the propagation policy leaves; Events are not collected as garbage."""
     policy = options.propagation
     if _is_event(resource):
@@ -326,6 +333,7 @@ def _finalizers(resource: Resource, present: list[str], options: DeleteOptions) 
 
 def _grace_seconds(pod: Manifest, options: DeleteOptions) -> int:
     """Return how long a pod may take to stop; one that never ran, or has ended, goes at once."""
+    # No kubelet has to confirm the end.
     if not at(pod, "spec", "nodeName") or at(pod, "status", "phase") in ("Succeeded", "Failed"):
         return 0
     if options.grace_seconds is not None:

@@ -13,21 +13,21 @@ from gitsync.merge.schema import DEDUCED, Schema, builtin
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Address, Resource
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.registry.contract import RequestContext
+from gitsync.sandbox.registry.resources import Address, ServedResource
 from gitsync.sandbox.registry.scale import with_replicas
-from gitsync.sandbox.registry.status import ApiError
 
 _STATUS_METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
 NO_STATUS = FieldSet.of([("f:status",)])
 
 
-def created(obj: Manifest, schema: Schema, ctx: Context, now: str) -> Manifest:
+def created(obj: Manifest, schema: Schema, ctx: RequestContext, now: str) -> Manifest:
     """Return a new object with the managedFields of its creator."""
     return update_object(None, obj, schema, Write(ctx.manager, now))
 
 
-def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manifest:
+def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: RequestContext) -> Manifest:
     """Return an object scaled through its subresource; the manager owns the replicas, without a time."""
     written = update_object(live, obj, schema, Write(ctx.manager, None, "scale"))
     if (obj.get("spec") or {}).get("replicas"):
@@ -49,7 +49,7 @@ def scale_part(live: Manifest, scale: Manifest, path: str) -> Manifest:
     return with_replicas(applied, spec["replicas"], path) if "replicas" in spec else applied
 
 
-def scale_applied(live: Manifest, applied: Manifest, schema: Schema, ctx: Context, now: str) -> Manifest:
+def scale_applied(live: Manifest, applied: Manifest, schema: Schema, ctx: RequestContext, now: str) -> Manifest:
     """
     Return an object after a server-side apply of its Scale; 409 on a conflict of owners.
 
@@ -112,7 +112,7 @@ def _typed_error(error: TypedError, meta: dict[str, Any], of: str) -> ApiError:
     return ApiError(500, "", f"failed to create typed patch object ({place}): {error.upstream()}")
 
 
-def conversion_failed(resource: Resource, meta: dict[str, Any], error: ApiError) -> ApiError:
+def conversion_failed(resource: ServedResource, meta: dict[str, Any], error: ApiError) -> ApiError:
     """Return the 500 for an applied object whose values have the types of the schema and cannot be decoded."""
     of = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
@@ -136,28 +136,31 @@ def applied_part(body: Manifest, address: Address) -> Manifest:
 
 def _refusal(conflicts: Conflicts, shown_version: str = "") -> ApiError:
     """Return the 409; ``shown_version`` is what it names instead of the versions of the owners."""
-    found = conflicts.conflicts
+    field_conflicts = conflicts.conflicts
     if shown_version:
-        found = tuple(replace(one, manager=replace(one.manager, api_version=shown_version)) for one in found)
+        field_conflicts = tuple(
+            replace(field_conflict, manager=replace(field_conflict.manager, api_version=shown_version))
+            for field_conflict in field_conflicts
+        )
     causes = [
         {
             "reason": "FieldManagerConflict",
             "message": f"conflict with {_spell(conflict.manager)}",
             "field": conflict.field,
         }
-        for conflict in sorted(found, key=lambda each: each.field)
+        for conflict in sorted(field_conflicts, key=lambda item: item.field)
     ]
-    many = "" if len(found) == 1 else "s"
-    message = f"Apply failed with {len(found)} conflict{many}: {_listed(found)}"
+    many = "" if len(field_conflicts) == 1 else "s"
+    message = f"Apply failed with {len(field_conflicts)} conflict{many}: {_listed(field_conflicts)}"
     return ApiError(409, "Conflict", message, {"causes": causes})
 
 
-def _listed(found: tuple[FieldConflict, ...]) -> str:
-    if len(found) == 1:
-        return f"conflict with {_spell(found[0].manager)}: {found[0].field}"
+def _listed(field_conflicts: tuple[FieldConflict, ...]) -> str:
+    if len(field_conflicts) == 1:
+        return f"conflict with {_spell(field_conflicts[0].manager)}: {field_conflicts[0].field}"
     lines: list[str] = []
     by_manager: dict[Manager, list[str]] = {}
-    for conflict in found:
+    for conflict in field_conflicts:
         by_manager.setdefault(conflict.manager, []).append(conflict.field)
     for manager, fields in by_manager.items():
         lines.append(f"conflicts with {_spell(manager)}:")

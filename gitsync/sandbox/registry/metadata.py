@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.errors import bad_request, internal
-from gitsync.sandbox.registry.resources import Resource
-from gitsync.sandbox.registry.status import ApiError, Cause
+from gitsync.sandbox.errors import ApiError, StatusCause, bad_request, internal
+from gitsync.sandbox.registry.resources import ServedResource
 
+# apiserver/pkg/storage/names: 63 for a label value, less the five random characters.
 MAX_NAME_BASE = 58
 
 _SERVER_OWNED = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion")
@@ -32,19 +32,19 @@ _ORDER = (
 
 def object_member(value: Manifest, member: str) -> Manifest:
     """Return a member that must be an object, empty where it is absent; 400 for anything else."""
-    found = value.get(member) or {}
-    if not isinstance(found, dict):
-        raise wrong_type(found, member, "object")
-    return found
+    value_of_member = value.get(member) or {}
+    if not isinstance(value_of_member, dict):
+        raise wrong_type(value_of_member, member, "object")
+    return value_of_member
 
 
 def wrong_type(value: Any, member: str, wanted: str) -> ApiError:
     """Return the 400 for a JSON value that does not fit a member, in the words of Go."""
-    found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
-    return bad_request(f"json: cannot unmarshal {found} into Go struct field {member} of type {wanted}")
+    type_name = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    return bad_request(f"json: cannot unmarshal {type_name} into Go struct field {member} of type {wanted}")
 
 
-def arranged(resource: Resource, obj: Manifest, meta: dict[str, Any]) -> Manifest:
+def arranged(resource: ServedResource, obj: Manifest, meta: dict[str, Any]) -> Manifest:
     """
     Return the object with kind, apiVersion and metadata first, and metadata in its usual order.
 
@@ -58,30 +58,31 @@ def arranged(resource: Resource, obj: Manifest, meta: dict[str, Any]) -> Manifes
     return arranged
 
 
-def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) -> None:
+def check_namespace(resource: ServedResource, namespace: str, meta: dict[str, Any]) -> None:
     """Refuse a body for another namespace than the URL's, else fill it in."""
-    given = meta.get("namespace") or ""
+    namespace_in_body = meta.get("namespace") or ""
     if resource.namespaced:
-        if given not in ("", namespace):
+        if namespace_in_body not in ("", namespace):
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         meta["namespace"] = namespace
     else:
-        if given:
+        if namespace_in_body:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         meta.pop("namespace", None)
 
 
 def check_name(name: str, meta: dict[str, Any]) -> None:
     """Refuse a body for another name than the URL's, else fill it in."""
-    given = meta.get("name") or name
-    if given != name:
-        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    name_in_body = meta.get("name") or name
+    if name_in_body != name:
+        raise bad_request(f"the name of the object ({name_in_body}) does not match the name on the URL ({name})")
     meta["name"] = name
 
 
-def prepare_create(meta: dict[str, Any], *, uid: str, now: str, suffix: str, generation: bool) -> list[Cause]:
+def prepare_create(meta: dict[str, Any], *, uid: str, now: str, suffix: str, generation: bool) -> list[StatusCause]:
     """Fill in what a new object gets; return the cause when it has no name."""
     if meta.get("resourceVersion"):
+        # A 500, as the real server answers an error that is not an API error.
         raise internal("resourceVersion should not be set on objects to be created")
     for member in _SERVER_OWNED:
         meta.pop(member, None)
@@ -94,20 +95,22 @@ def prepare_create(meta: dict[str, Any], *, uid: str, now: str, suffix: str, gen
         if not base:
             meta.pop("name", None)
             meta.pop("generateName", None)
-            return [Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
+            return [
+                StatusCause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
+            ]
         meta["name"] = f"{base[:MAX_NAME_BASE]}{suffix}"
     return []
 
 
-def prepare_update(meta: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+def prepare_update(meta: dict[str, Any], old: dict[str, Any]) -> list[StatusCause]:
     """Take over what an update cannot change; return a cause for each member it tried to."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for member in ("uid", "creationTimestamp", "deletionTimestamp"):
-        given = meta.get(member)
-        if given is not None and given != "" and given != old.get(member):
+        sent = meta.get(member)
+        if sent is not None and sent != "" and sent != old.get(member):
             # the generic and the kind's own validation both report it
             causes += [
-                Cause("FieldValueInvalid", f'Invalid value: "{given}": field is immutable', f"metadata.{member}")
+                StatusCause("FieldValueInvalid", f'Invalid value: "{sent}": field is immutable', f"metadata.{member}")
             ] * 2
     for member in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         if member in old:
@@ -122,12 +125,12 @@ def prepare_update(meta: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     return causes
 
 
-def _new_finalizers(new: list[str], old: list[str]) -> list[Cause]:
+def _new_finalizers(new: list[str], old: list[str]) -> list[StatusCause]:
     added = [name for name in new if name not in old]
     if not added:
         return []
     listed = ", ".join(f'"{name}"' for name in added)
-    cause = Cause(
+    cause = StatusCause(
         "FieldValueForbidden",
         "Forbidden: no new finalizers can be added if the object is being deleted, "
         f"found new finalizers []string{{{listed}}}",

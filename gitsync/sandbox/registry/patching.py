@@ -12,9 +12,9 @@ from gitsync.merge.typed import go
 from gitsync.merge.values import merge_patch
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
-from gitsync.sandbox.http.decoding import Malformed, parse_json
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
+from gitsync.sandbox.registry.contract import RequestContext
+from gitsync.sandbox.schema.json_text import MalformedText, parse_json
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -22,7 +22,9 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-def patch_function(media: str, body: bytes, schema: Schema, ctx: Context) -> tuple[Callable[[Manifest], Manifest], str]:
+def patch_function(
+    media: str, body: bytes, schema: Schema, ctx: RequestContext
+) -> tuple[Callable[[Manifest], Manifest], str]:
     """
     Return what a patch does to an object, and how a refusal quotes it (empty: by its result).
 
@@ -30,12 +32,13 @@ def patch_function(media: str, body: bytes, schema: Schema, ctx: Context) -> tup
     """
     try:
         patch, ctx.duplicates = parse_json(body)
-    except Malformed as error:
+    except MalformedText as error:
         raise errors.bad_request(f"error decoding patch: {error}") from None
     if media == JSON_PATCH:
         if not isinstance(patch, list):
             raise errors.bad_request(_cannot(patch, "[]handlers.jsonPatchOp"))
         return lambda live: _json(live, patch), ""
+    # The body null, which the library for merge patches reports in these words.
     if patch is None:
         raise errors.bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
@@ -74,5 +77,5 @@ def _object(value: Any) -> Manifest:
 
 def _cannot(value: Any, wanted: str) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
-    found = names.get(type(value), "number")
-    return f"error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"
+    type_name = names.get(type(value), "number")
+    return f"error decoding patch: json: cannot unmarshal {type_name} into Go value of type {wanted}"

@@ -8,13 +8,14 @@ import orjson
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
-from gitsync.sandbox.controllers.client import Strategy
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.contract import Strategy
+from gitsync.sandbox.registry.resources import ServedResource
 
 
-def check_kind(resource: Resource, body: Manifest) -> None:
+def check_kind(resource: ServedResource, body: Manifest) -> None:
     """Refuse a body of another kind than the resource's; built-in ones may leave it out."""
-    kind, api_version = body.get("kind"), body.get("apiVersion")
+    kind = body.get("kind")
+    api_version = body.get("apiVersion")
     if not resource.custom and not kind and not api_version:
         return
     if (kind or resource.kind, api_version or resource.api_version) != (resource.kind, resource.api_version):
@@ -24,17 +25,18 @@ def check_kind(resource: Resource, body: Manifest) -> None:
         raise errors.bad_request(f"Object '{missing}' is missing in the body")
 
 
-def check_resource_version(resource: Resource, name: str, given: Any, live: Manifest, unconditional: bool) -> None:
+def check_resource_version(resource: ServedResource, name: str, sent: Any, live: Manifest, unconditional: bool) -> None:
     """Refuse an update of another version than the stored one, or of none where one must be named."""
-    if not given or given == "0":
+    # 0 means: whatever is stored.
+    if not sent or sent == "0":
         if unconditional:
             return
         raise errors.needs_resource_version(resource.plural, resource.group, name)
-    if not str(given).isdecimal():
+    if not str(sent).isdecimal():
         raise errors.internal(
-            f'resourceVersion: Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
+            f'resourceVersion: Invalid value: "{sent}": strconv.ParseUint: parsing "{sent}": invalid syntax'
         )
-    if given != live["metadata"]["resourceVersion"]:
+    if sent != live["metadata"]["resourceVersion"]:
         raise errors.conflict(resource.plural, resource.group, name, errors.MODIFIED)
 
 
@@ -57,10 +59,11 @@ def same_but_times(old: Manifest, new: Manifest) -> bool:
     """
     if old == new:
         return True
-    before, after = old["metadata"].get("managedFields", []), new["metadata"].get("managedFields", [])
-    if [{**entry, "time": None} for entry in before] != [{**entry, "time": None} for entry in after]:
+    old_entries = old["metadata"].get("managedFields", [])
+    new_entries = new["metadata"].get("managedFields", [])
+    if [{**entry, "time": None} for entry in old_entries] != [{**entry, "time": None} for entry in new_entries]:
         return False
-    return old == {**new, "metadata": {**new["metadata"], "managedFields": before}}
+    return old == {**new, "metadata": {**new["metadata"], "managedFields": old_entries}}
 
 
 def is_finished(obj: Manifest) -> bool:
@@ -79,17 +82,17 @@ def quoted(patched: Manifest) -> str:
     return orjson.dumps(orjson.dumps(dict(sorted(patched.items()))).decode()).decode()
 
 
-def mismatch(resource: Resource, patched: Manifest) -> str:
+def mismatch(resource: ServedResource, patched: Manifest) -> str:
     """Return why a patched object that became of another kind cannot be decoded."""
-    given = (str(patched.get("apiVersion") or ""), str(patched.get("kind") or ""))
+    sent = (str(patched.get("apiVersion") or ""), str(patched.get("kind") or ""))
     if resource.custom:
         return (
-            f"the API version in the data ({given[0]}) does not match the expected API version ({resource.api_version})"
+            f"the API version in the data ({sent[0]}) does not match the expected API version ({resource.api_version})"
         )
-    return wrong_kind(resource, given[1], given[0])
+    return wrong_kind(resource, sent[1], sent[0])
 
 
-def wrong_kind(resource: Resource, kind: str, api_version: str) -> str:
+def wrong_kind(resource: ServedResource, kind: str, api_version: str) -> str:
     """Return why an object of another kind cannot be taken."""
     group, _, version = api_version.rpartition("/")
     if resource.custom or (kind == resource.kind and group != resource.group):

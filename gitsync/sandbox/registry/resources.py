@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from gitsync.kube.openapi import ResourceType, Subresource
 from gitsync.merge.schema import DEDUCED, Schema, builtin
 from gitsync.objects.manifest import Manifest
-
-if TYPE_CHECKING:  # the package of the controllers imports this module
-    from gitsync.sandbox.controllers.client import Strategy
+from gitsync.sandbox.registry.contract import Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ServedResource:
     """
     One resource at one version.
 
@@ -57,7 +54,7 @@ class Resource:
 class Address:
     """The object, or the subresource of one, that a request names."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str
     name: str
     subresource: str = ""
@@ -72,19 +69,20 @@ class Registry:
     """Find resources by path and by kind; knows the order of groups and versions for discovery."""
 
     def __init__(self) -> None:
-        self._by_path: dict[tuple[str, str, str], Resource] = {}
-        self._by_kind: dict[tuple[str, str, str], Resource] = {}
-        self._preferred: dict[tuple[str, str], Resource] = {}
+        self._by_path: dict[tuple[str, str, str], ServedResource] = {}
+        self._by_kind: dict[tuple[str, str, str], ServedResource] = {}
+        self._preferred: dict[tuple[str, str], ServedResource] = {}
         self._strategies: dict[tuple[str, str, str], Strategy] = {}
         self._schemas: dict[tuple[str, str, str], Schema] = {}
         self.generation = 0
         """Grows with every change, so that documents made from the registry can be kept until then."""
 
-    def add(self, resource: Resource, strategy: Strategy | None = None, schema: Schema | None = None) -> None:
+    def add(self, resource: ServedResource, strategy: Strategy | None = None, schema: Schema | None = None) -> None:
         """Serve a resource; versions of a group are added in their order of preference."""
         key = (resource.group, resource.version, resource.kind)
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._by_kind[resource.group, resource.version, resource.kind] = resource
+        # The first added version is the preferred one.
         self._preferred.setdefault((resource.group, resource.kind), resource)
         if strategy is not None:
             self._strategies[key] = strategy
@@ -103,40 +101,40 @@ class Registry:
                 self._preferred.pop((group, resource.kind), None)
         self.generation += 1
 
-    def at_path(self, group: str, version: str, plural: str) -> Resource | None:
+    def at_path(self, group: str, version: str, plural: str) -> ServedResource | None:
         """Return the resource of a URL."""
         return self._by_path.get((group, version, plural))
 
-    def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
+    def of_kind(self, group: str, version: str, kind: str) -> ServedResource | None:
         """Return the resource of a kind at a version."""
         return self._by_kind.get((group, version, kind))
 
-    def preferred(self, group: str, kind: str) -> Resource | None:
+    def preferred(self, group: str, kind: str) -> ServedResource | None:
         """Return the resource of a kind at its preferred version."""
         return self._preferred.get((group, kind))
 
-    def strategy(self, resource: Resource) -> Strategy | None:
+    def strategy(self, resource: ServedResource) -> Strategy | None:
         """Return the strategy that was added with the resource."""
         return self._strategies.get((resource.group, resource.version, resource.kind))
 
-    def schema(self, resource: Resource) -> Schema:
+    def schema(self, resource: ServedResource) -> Schema:
         """Return what the merge core knows of the resource's kind."""
         key = (resource.group, resource.version, resource.kind)
-        found = self._schemas.get(key)
-        if found is None:
-            found = self._schemas[key] = builtin().for_kind(*key) or DEDUCED
-        return found
+        schema = self._schemas.get(key)
+        if schema is None:
+            schema = self._schemas[key] = builtin().for_kind(*key) or DEDUCED
+        return schema
 
     def group_versions(self) -> dict[str, list[str]]:
         """Return the versions of each group in order of preference, the core group first."""
-        found: dict[str, list[str]] = {}
+        versions_by_group: dict[str, list[str]] = {}
         for group, version, _ in self._by_path:
-            versions = found.setdefault(group, [])
+            versions = versions_by_group.setdefault(group, [])
             if version not in versions:
                 versions.append(version)
-        return found
+        return versions_by_group
 
-    def in_version(self, group: str, version: str) -> Iterator[Resource]:
+    def in_version(self, group: str, version: str) -> Iterator[ServedResource]:
         """Yield the resources of a group version by plural name."""
         keys = sorted(key for key in self._by_path if key[:2] == (group, version))
         return (self._by_path[key] for key in keys)
@@ -154,24 +152,25 @@ _DEPRECATIONS = {
 }
 
 
-def builtin_resource(given: ResourceType) -> Resource:
+def builtin_resource(resource_type: ResourceType) -> ServedResource:
     """Return a built-in resource as the sandbox serves it."""
     storage, version = _SHARED_STORAGE.get(
-        (given.group, given.plural), (f"{given.group}/{given.plural}", given.api_version)
+        (resource_type.group, resource_type.plural),
+        (f"{resource_type.group}/{resource_type.plural}", resource_type.api_version),
     )
-    return Resource(
-        group=given.group,
-        version=given.version,
-        plural=given.plural,
-        singular=given.singular,
-        kind=given.kind,
-        list_kind=f"{given.kind}List",
-        namespaced=given.namespaced,
-        verbs=given.verbs,
-        short_names=given.short_names,
-        categories=given.categories,
-        subresources=given.subresources,
+    return ServedResource(
+        group=resource_type.group,
+        version=resource_type.version,
+        plural=resource_type.plural,
+        singular=resource_type.singular,
+        kind=resource_type.kind,
+        list_kind=f"{resource_type.kind}List",
+        namespaced=resource_type.namespaced,
+        verbs=resource_type.verbs,
+        short_names=resource_type.short_names,
+        categories=resource_type.categories,
+        subresources=resource_type.subresources,
         storage=storage,
         storage_version=version,
-        deprecation=_DEPRECATIONS.get((given.group, given.plural), ""),
+        deprecation=_DEPRECATIONS.get((resource_type.group, resource_type.plural), ""),
     )

@@ -14,11 +14,11 @@ _PATHS: ScalePaths = ("spec.replicas", "status.replicas", "status.selector")
 
 def declared_paths(version: Manifest) -> ScalePaths | None:
     """Return where a version of a definition keeps the scale, None where it has none."""
-    found = at(version, "subresources", "scale")
-    if found is None:
+    scale = at(version, "subresources", "scale")
+    if scale is None:
         return None
     members = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-    wanted, actual, selector = (str(found.get(member) or "").lstrip(".") for member in members)
+    wanted, actual, selector = (str(scale.get(member) or "").lstrip(".") for member in members)
     return wanted, actual, selector
 
 
@@ -33,6 +33,7 @@ def scale_of(obj: Manifest, paths: ScalePaths | None = None) -> Manifest:
     members = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     wanted, actual, selector = paths or _PATHS
     spec: dict[str, Any] = {}
+    # The real Scale has omitempty: zero replicas are left out.
     if replicas := at(obj, *wanted.split(".")):
         spec["replicas"] = replicas
     status: dict[str, Any] = {"replicas": at(obj, *actual.split(".")) or 0}
@@ -69,7 +70,8 @@ def selector_text(selector: Manifest | None) -> str:
         return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
     terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for expression in selector.get("matchExpressions") or []:
-        key, values = expression["key"], ",".join(sorted(expression.get("values") or []))
+        key = expression["key"]
+        values = ",".join(sorted(expression.get("values") or []))
         terms.append(
             {
                 "In": f"{key} in ({values})",

@@ -235,14 +235,15 @@ def _unknown_field(field: str, group: str, kind: str, selectable: tuple[str, ...
 
 
 def _split(text: str) -> list[str]:
+    # A backslash quotes a comma in a value.
     return [term for term in re.split(r"(?<!\\),", text) if term.strip()]
 
 
 def _term(term: str) -> tuple[str, str, str]:
-    found = re.match(r"([^=!]*)(!=|==|=)(.*)", term, re.DOTALL)
-    if found is None:
+    term_match = re.match(r"([^=!]*)(!=|==|=)(.*)", term, re.DOTALL)
+    if term_match is None:
         raise bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
-    field, operator, value = found.groups()
+    field, operator, value = term_match.groups()
     return field.strip(), operator, re.sub(r"\\(.)", r"\1", value)
 
 

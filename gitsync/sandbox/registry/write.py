@@ -19,12 +19,13 @@ from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.controllers.client import Admission, Strategy
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
 from gitsync.sandbox.rbac import Authorizer
 from gitsync.sandbox.registry import managed_fields
 from gitsync.sandbox.registry.allocators import Allocators, GetObject, RequestEnvironment
+from gitsync.sandbox.registry.contract import Admission, RequestContext, Strategy
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.metadata import (
     arranged,
@@ -43,10 +44,8 @@ from gitsync.sandbox.registry.preconditions import (
     quoted,
     same_but_times,
 )
-from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Address, Resource
-from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.storage.store import Store, Stored
+from gitsync.sandbox.registry.resources import Address, ServedResource
+from gitsync.sandbox.storage import ObjectStore, Stored
 
 Outcome = tuple[Manifest, bool]
 """The object as it is now, and whether the request created it."""
@@ -56,8 +55,8 @@ Outcome = tuple[Manifest, bool]
 class WriteRules:
     """What decides on a write: the kind's strategy and schema, admission, and the user's grants."""
 
-    strategy: Callable[[Resource], Strategy]
-    schema: Callable[[Resource], Schema]
+    strategy: Callable[[ServedResource], Strategy]
+    schema: Callable[[ServedResource], Schema]
     admission: Admission
     authorizer: Authorizer
 
@@ -65,7 +64,9 @@ class WriteRules:
 class WritePipeline:
     """Carry out creates, updates, patches and applies."""
 
-    def __init__(self, store: Store, clock: Clock, rules: WriteRules, get: GetObject, rng: random.Random) -> None:
+    def __init__(
+        self, store: ObjectStore, clock: SandboxClock, rules: WriteRules, get: GetObject, rng: random.Random
+    ) -> None:
         self._store = store
         self._clock = clock
         self._strategy = rules.strategy
@@ -80,19 +81,19 @@ class WritePipeline:
         """Return a fresh environment for one write."""
         return RequestEnvironment(self._clock, self._allocations, self._rng, self._get)
 
-    def current(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+    def current(self, resource: ServedResource, namespace: str, name: str) -> Manifest | None:
         """Return the stored object at the resource's version, or None."""
         stored = self._stored(resource, namespace, name)
         return None if stored is None else convert(stored.obj, resource)
 
-    def create(self, resource: Resource, namespace: str, body: Manifest, ctx: Context) -> Manifest:
+    def create(self, resource: ServedResource, namespace: str, body: Manifest, ctx: RequestContext) -> Manifest:
         """Create an object from the body of a POST."""
         check_kind(resource, body)
         obj = self._decode(resource, dict(body), ctx)
         check_namespace(resource, namespace, obj["metadata"])
         return self._create(resource, obj, ctx, applied=False)
 
-    def unstored(self, resource: Resource, body: Manifest, ctx: Context, *, managed: bool) -> Manifest:
+    def unstored(self, resource: ServedResource, body: Manifest, ctx: RequestContext, *, managed: bool) -> Manifest:
         """Return an object that is only answered, a review, in canonical form and with its managedFields."""
         check_kind(resource, body)
         obj = self._decode(resource, dict(body), ctx)
@@ -101,9 +102,11 @@ class WritePipeline:
             obj = managed_fields.created(obj, self._schema(resource), ctx, self._clock.timestamp())
         return arranged(resource, obj, obj["metadata"])
 
-    def update(self, address: Address, body: Manifest, ctx: Context) -> Manifest:
+    def update(self, address: Address, body: Manifest, ctx: RequestContext) -> Manifest:
         """Replace an object, or its status, by the body of a PUT."""
-        resource, namespace, name = address.resource, address.namespace, address.name
+        resource = address.resource
+        namespace = address.namespace
+        name = address.name
         check_kind(resource, body)
         obj = self._decode(resource, dict(body), ctx)
         check_name(name, obj["metadata"])
@@ -128,7 +131,7 @@ class WritePipeline:
         return self._update(address, live, obj, ctx)
 
     def patch(
-        self, address: Address, change: Callable[[Manifest], Manifest], ctx: Context, shown: str = ""
+        self, address: Address, change: Callable[[Manifest], Manifest], ctx: RequestContext, shown: str = ""
     ) -> Manifest:
         """
         Change an object by a function that returns the patched copy.
@@ -136,7 +139,9 @@ class WritePipeline:
         ``shown`` is how a refusal quotes a patch that was merged as an object; empty for one merged as JSON, whose
         result is quoted instead.
         """
-        resource, namespace, name = address.resource, address.namespace, address.name
+        resource = address.resource
+        namespace = address.namespace
+        name = address.name
         live = self._require(resource, namespace, name)
         patched = change(live)
         if patched is live:
@@ -153,19 +158,22 @@ class WritePipeline:
             raise errors.invalid_patch(f'"{shown}"' if shown else quoted(patched), why) from None
         check_name(name, obj["metadata"])
         check_namespace(resource, namespace, obj["metadata"])
+        # A patch that sets it is ignored, while an update is refused.
         obj["metadata"]["creationTimestamp"] = live["metadata"]["creationTimestamp"]
         check_resource_version(resource, name, obj["metadata"].get("resourceVersion"), live, True)
         return self._update(address, live, obj, ctx)
 
     def apply(
-        self, address: Address, body: Manifest, ctx: Context, may_create: Callable[[], None] = lambda: None
+        self, address: Address, body: Manifest, ctx: RequestContext, may_create: Callable[[], None] = lambda: None
     ) -> Outcome:
         """Server-side apply; ``may_create`` raises when the user may not create the object that is absent."""
-        resource, namespace, name = address.resource, address.namespace, address.name
-        given = (str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
-        if given != (resource.api_version, resource.kind):
-            group, _, version = given[0].rpartition("/")
-            raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
+        resource = address.resource
+        namespace = address.namespace
+        name = address.name
+        sent = (str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
+        if sent != (resource.api_version, resource.kind):
+            group, _, version = sent[0].rpartition("/")
+            raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={sent[1]}")
         meta = dict(object_member(body, "metadata"))
         if not meta.get("name"):
             raise errors.bad_request(
@@ -182,6 +190,7 @@ class WritePipeline:
         self._check_applied_version(resource, name, meta, live)
         part = managed_fields.applied_part({**body, "metadata": meta}, address)
         merged = managed_fields.applied(live, part, self._schema(resource), self._apply(address, ctx), force=ctx.force)
+        # The merge core returns the live object itself when nothing changes: no admission, no write, no event.
         if live is not None and merged is live:
             return live, False
         meta = dict(merged["metadata"])
@@ -200,13 +209,13 @@ class WritePipeline:
         check_resource_version(resource, name, obj["metadata"].get("resourceVersion"), live, True)
         return self._update(address, live, obj, ctx, applied=True), False
 
-    def _apply(self, address: Address, ctx: Context) -> Write:
+    def _apply(self, address: Address, ctx: RequestContext) -> Write:
         """Return who applies, when, and which fields an apply through this address does not own."""
         ignores_status = self._strategy(address.resource).has_status and not address.subresource
         ignored = managed_fields.NO_STATUS if ignores_status else FieldSet({})
         return Write(ctx.manager, self._clock.timestamp(), address.subresource, ignored)
 
-    def _converted(self, resource: Resource, merged: Manifest) -> Manifest:
+    def _converted(self, resource: ServedResource, merged: Manifest) -> Manifest:
         """Return an applied object in canonical form; a value of a wrong type is a 500, as on a real server."""
         try:
             return self._strategy(resource).default(merged, merged=True)
@@ -214,13 +223,13 @@ class WritePipeline:
             raise managed_fields.conversion_failed(resource, merged["metadata"], error) from None
 
     def _check_applied_version(
-        self, resource: Resource, name: str, meta: dict[str, Any], live: Manifest | None
+        self, resource: ServedResource, name: str, meta: dict[str, Any], live: Manifest | None
     ) -> None:
         version = meta.get("resourceVersion")
         if version and live is not None and version != live["metadata"]["resourceVersion"]:
             raise errors.conflict(resource.plural, resource.group, name, errors.MODIFIED)
 
-    def _create(self, resource: Resource, obj: Manifest, ctx: Context, *, applied: bool) -> Manifest:
+    def _create(self, resource: ServedResource, obj: Manifest, ctx: RequestContext, *, applied: bool) -> Manifest:
         strategy = self._strategy(resource)
         env = self.environment()
         meta = dict(obj["metadata"])
@@ -232,6 +241,7 @@ class WritePipeline:
             raise errors.invalid(resource.kind, resource.group, "", causes)
         name = meta["name"]
         if resource.namespaced:
+            # Before admission, whose plugins read the namespace.
             self._require_namespace(namespace)
         obj = {**obj, "metadata": meta}
         if strategy.has_status:
@@ -243,7 +253,10 @@ class WritePipeline:
         causes = strategy.validate(obj, None, "")
         if causes:
             raise errors.invalid(resource.kind, resource.group, name, causes)
+        # After validation: an invalid role is refused as invalid, not as an escalation.
         self._check_grant(resource, obj, None, ctx)
+        # As late as a real server notices it: a create over an existing object is validated and admitted before the
+        # 409.
         existing = self._stored(resource, namespace, name)
         if existing is not None:
             terminating = "deletionTimestamp" in existing.obj["metadata"]
@@ -255,9 +268,10 @@ class WritePipeline:
         return convert(stored.obj, resource)
 
     def _update(
-        self, address: Address, live: Manifest, obj: Manifest, ctx: Context, *, applied: bool = False
+        self, address: Address, live: Manifest, obj: Manifest, ctx: RequestContext, *, applied: bool = False
     ) -> Manifest:
-        resource, subresource = address.resource, address.subresource
+        resource = address.resource
+        subresource = address.subresource
         strategy = self._strategy(resource)
         old_meta = live["metadata"]
         name = old_meta["name"]
@@ -282,12 +296,15 @@ class WritePipeline:
             obj = update_object(live, obj, self._schema(resource), Write(ctx.manager, env.now(), subresource))
         return self._finish(resource, live, obj, ctx, subresource)
 
-    def _finish(self, resource: Resource, live: Manifest, obj: Manifest, ctx: Context, subresource: str) -> Manifest:
+    def _finish(
+        self, resource: ServedResource, live: Manifest, obj: Manifest, ctx: RequestContext, subresource: str
+    ) -> Manifest:
         """Take an update whose owners are known through admission and validation to the store."""
         strategy = self._strategy(resource)
         env = self.environment()
         old_meta = live["metadata"]
-        name, namespace = old_meta["name"], old_meta.get("namespace", "")
+        name = old_meta["name"]
+        namespace = old_meta.get("namespace", "")
         obj = self._admit(resource, obj, live, ctx, subresource)
         obj = strategy.settle(obj, live, env) if subresource else self._prepare(resource, obj, live, subresource, env)
         meta = dict(obj["metadata"])
@@ -311,7 +328,7 @@ class WritePipeline:
         stored = self._store.write(resource.storage, key, convert(obj, resource, to_storage=True))
         return convert(stored.obj, resource)
 
-    def scale(self, resource: Resource, live: Manifest, scaled: Manifest, ctx: Context) -> Manifest:
+    def scale(self, resource: ServedResource, live: Manifest, scaled: Manifest, ctx: RequestContext) -> Manifest:
         """Store an object with other replicas, owned through the subresource ``scale``."""
         obj = self._strategy(resource).default(scaled)
         obj = managed_fields.scaled(live, obj, self._schema(resource), ctx)
@@ -319,10 +336,10 @@ class WritePipeline:
 
     def apply_scale(
         self,
-        resource: Resource,
+        resource: ServedResource,
         live: Manifest,
         applied: Manifest,
-        ctx: Context,
+        ctx: RequestContext,
         check: Callable[[Manifest], None],
     ) -> Manifest:
         """Store an object whose replicas, the only field of ``applied``, were applied through ``scale``."""
@@ -333,10 +350,10 @@ class WritePipeline:
 
     # steps
 
-    def _stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+    def _stored(self, resource: ServedResource, namespace: str, name: str) -> Stored | None:
         return self._store.collection(resource.storage).objects.get(f"{namespace}/{name}")
 
-    def _require(self, resource: Resource, namespace: str, name: str) -> Manifest:
+    def _require(self, resource: ServedResource, namespace: str, name: str) -> Manifest:
         live = self.current(resource, namespace, name)
         if live is None:
             raise errors.not_found(resource.plural, resource.group, name)
@@ -346,7 +363,9 @@ class WritePipeline:
         if self._get("", "Namespace", "", namespace) is None:
             raise errors.not_found("namespaces", "", namespace)
 
-    def _decode(self, resource: Resource, obj: Manifest, ctx: Context, *, merged: bool = False) -> Manifest:
+    def _decode(
+        self, resource: ServedResource, obj: Manifest, ctx: RequestContext, *, merged: bool = False
+    ) -> Manifest:
         """Return the canonical object with defaults; unknown and duplicate fields cause a warning or an error."""
         strategy = self._strategy(resource)
         obj.setdefault("kind", resource.kind)
@@ -362,7 +381,7 @@ class WritePipeline:
         return decoded
 
     def _admit(
-        self, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context, subresource: str
+        self, resource: ServedResource, obj: Manifest, old: Manifest | None, ctx: RequestContext, subresource: str
     ) -> Manifest:
         return self._admission.admit(
             "CREATE" if old is None else "UPDATE",
@@ -379,7 +398,7 @@ class WritePipeline:
         )
 
     def _prepare(
-        self, resource: Resource, obj: Manifest, old: Manifest | None, subresource: str, env: RequestEnvironment
+        self, resource: ServedResource, obj: Manifest, old: Manifest | None, subresource: str, env: RequestEnvironment
     ) -> Manifest:
         try:
             return self._strategy(resource).prepare(obj, old, subresource, env)
@@ -388,6 +407,6 @@ class WritePipeline:
                 raise errors.renamed(error, resource.kind, resource.group, obj["metadata"]["name"]) from None
             raise
 
-    def _check_grant(self, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context) -> None:
+    def _check_grant(self, resource: ServedResource, obj: Manifest, old: Manifest | None, ctx: RequestContext) -> None:
         if resource.group == RBAC_GROUP:
             self._authorizer.check_grant(ctx.user, resource.plural, obj, old)

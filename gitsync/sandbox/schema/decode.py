@@ -1,21 +1,14 @@
-"""
-Read an object of a built-in kind by its schema, as the API server's typed decoding does.
-
-The result is a private copy in canonical form: unknown members are gone, quantities and times are spelled the
-server's way, nulls and empty values are left out where Go leaves them out, and members that Go always
-writes are there. A value of the wrong type raises DecodeError.
-"""
+"""Which members a schema declares: the unknown ones of an object, and the object without them."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gitsync.kube.openapi import openapi_schemas
-from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
 from gitsync.sandbox.schema.go_types import (
     DROPS_DEFAULT,
     KEEPS_EMPTY,
@@ -29,10 +22,10 @@ from gitsync.sandbox.schema.scalars import (
     ABSENT,
     DecodeError,
     Decoder,
-    Mismatch,
+    TypeMismatch,
     boolean,
-    found_kind,
     integer,
+    json_type_of,
     null,
     number,
     octets,
@@ -40,6 +33,89 @@ from gitsync.sandbox.schema.scalars import (
     scalar_for,
     string,
 )
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_PREFIX = "#/components/schemas/"
+
+Schemas = Mapping[str, Mapping[str, Any]]
+
+
+class FieldIndex:
+    """The members of the structs of some schemas, looked up once."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
+        self._shapes: dict[str, dict[str, str]] = {}
+
+    def unknown(self, name: str, obj: Any, path: str = "") -> list[str]:
+        """Return the paths of the members that the schema does not have, in the order of the object."""
+        shape = self._shape(name)
+        paths: list[str] = []
+        for key, value in obj.items():
+            inner = shape.get(key)
+            if inner is None:
+                paths.append(f"{path}{key}")
+            elif inner:
+                for at, item in _items(value, f"{path}{key}", inner):
+                    paths += self.unknown(inner, item, f"{at}.")
+        return paths
+
+    def prune(self, name: str, obj: dict[str, Any]) -> dict[str, Any]:
+        """Return the object without the members that the schema does not have."""
+        shape = self._shape(name)
+        return {
+            key: self._pruned(shape[key], value) if shape[key] else value for key, value in obj.items() if key in shape
+        }
+
+    def _pruned(self, inner: str, value: Any) -> Any:
+        name, _, holder = inner.partition("|")
+        if holder == "map" and isinstance(value, dict):
+            return {key: self._pruned(name, item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._pruned(inner, item) for item in value]
+        return self.prune(name, value) if isinstance(value, dict) else value
+
+    def _shape(self, name: str) -> dict[str, str]:
+        """Return the members of a struct: the struct inside each, empty for what has no members of its own."""
+        name = name.partition("|")[0]
+        shape = self._shapes.get(name)
+        if shape is None:
+            members = self._schemas[name].get("properties", {})
+            shape = self._shapes[name] = {key: self._inner(member) for key, member in members.items()}
+            if name == OBJECT_META:
+                shape["managedFields"] = ""  # the pipeline reads them
+        return shape
+
+    def _inner(self, member: Mapping[str, Any]) -> str:
+        reference = reference_of(member) or reference_of(member.get("items", {}))
+        values = member.get("additionalProperties")
+        suffix = ""
+        if isinstance(values, dict):
+            reference = reference_of(values)
+            suffix = "|map"
+        if not reference or "properties" not in self._schemas[reference]:
+            return ""
+        return reference + suffix
+
+
+def _items(value: Any, path: str, inner: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the structs in a member's value with their paths."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _items(item, f"{path}[{index}]", inner)
+    elif isinstance(value, dict):
+        if inner.endswith("|map"):
+            for key, item in value.items():
+                yield from _items(item, f"{path}.{key}", inner[: -len("|map")])
+        else:
+            yield path, value
+
+
+def reference_of(schema: Mapping[str, Any]) -> str:
+    """Return the name of the schema that this one refers to, empty where it refers to none."""
+    parts = schema.get("allOf")
+    target = parts[0].get("$ref", "") if parts else schema.get("$ref", "")
+    return str(target).removeprefix(_PREFIX)
 
 
 class Codec:
@@ -63,7 +139,7 @@ class Codec:
         """Return the canonical copy of an object; raise DecodeError at the first value of a wrong type."""
         try:
             decoded: dict[str, Any] = self._struct(name)(obj)
-        except Mismatch as error:
+        except TypeMismatch as error:
             raise DecodeError(error.text) from None
         return decoded
 
@@ -122,7 +198,7 @@ class Codec:
 
         def struct(value: Any) -> Any:
             if type(value) is not dict:
-                raise Mismatch(found_kind(value), go_type)
+                raise TypeMismatch(json_type_of(value), go_type)
             out = {}
             for key, item in value.items():
                 decode = fields.get(key)
@@ -130,7 +206,8 @@ class Codec:
                     continue
                 try:
                     item = decode(item)
-                except Mismatch as error:
+                except TypeMismatch as error:
+                    # Go names the innermost struct and the path from there.
                     if not error.struct:
                         error.struct = go_name
                     error.path.append(key)
@@ -138,6 +215,7 @@ class Codec:
                 if item is ABSENT or (not item and key in omitted and (omitted[key] or type(item) is not dict)):
                     continue
                 out[key] = item
+            # Members that Go writes without omitempty, so a client sees them in every object.
             for key, zero in zeros:
                 if key not in out:
                     out[key] = zero(value)
@@ -147,7 +225,8 @@ class Codec:
 
     def _member(self, schema: Mapping[str, Any], pair: str) -> tuple[Decoder, Decoder | None]:
         """Return the decoder of a member, and what makes its zero value when Go always writes it."""
-        decoder, reference = self._value(schema, pair), reference_of(schema)
+        decoder = self._value(schema, pair)
+        reference = reference_of(schema)
         if reference and pair in ZERO_QUANTITY:
             return decoder, lambda _: "0"
         if reference:
@@ -215,7 +294,7 @@ class Codec:
 
         def array(value: Any) -> Any:
             if type(value) is not list:
-                raise Mismatch(found_kind(value), go_type)
+                raise TypeMismatch(json_type_of(value), go_type)
             return [item_of(empty if item is None else item) for item in value]
 
         return array
@@ -226,7 +305,7 @@ class Codec:
 
         def mapping(value: Any) -> Any:
             if type(value) is not dict:
-                raise Mismatch(found_kind(value), "map[string]string")
+                raise TypeMismatch(json_type_of(value), "map[string]string")
             return {key: value_of(empty if item is None else item) for key, item in value.items()}
 
         return mapping

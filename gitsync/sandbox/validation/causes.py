@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from gitsync.merge.values import same
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.names import dns_subdomain, http_path
 
 _DRIVER_LENGTH = 63
@@ -25,23 +25,23 @@ def show(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def invalid(field: str, value: Any, detail: str) -> Cause:
+def invalid(field: str, value: Any, detail: str) -> StatusCause:
     """Return FieldValueInvalid."""
     shown = "" if value is OMITTED else f"{show(value)}: "
-    return Cause("FieldValueInvalid", f"Invalid value: {shown}{detail}", field)
+    return StatusCause("FieldValueInvalid", f"Invalid value: {shown}{detail}", field)
 
 
-def type_invalid(field: str, value: Any, detail: str) -> Cause:
+def type_invalid(field: str, value: Any, detail: str) -> StatusCause:
     """Return FieldValueTypeInvalid."""
-    return Cause("FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}", field)
+    return StatusCause("FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}", field)
 
 
-def malformed(field: str, value: str, check: Callable[[str], list[str]]) -> list[Cause]:
+def malformed(field: str, value: str, check: Callable[[str], list[str]]) -> list[StatusCause]:
     """Return the causes of a text that a check of its syntax rejects."""
     return [invalid(field, value, text) for text in check(value)]
 
 
-def domain_prefixed_path(field: str, value: str) -> list[Cause]:
+def domain_prefixed_path(field: str, value: str) -> list[StatusCause]:
     """Check a text such as ``acme.io/foo`` (apimachinery/pkg/util/validation: IsDomainPrefixedPath)."""
     host, _, path = value.partition("/")
     if not value:
@@ -51,7 +51,7 @@ def domain_prefixed_path(field: str, value: str) -> list[Cause]:
     return malformed(field, host, dns_subdomain) + malformed(field, path, http_path)
 
 
-def driver_name(field: str, value: str) -> list[Cause]:
+def driver_name(field: str, value: str) -> list[StatusCause]:
     """Check the name of a storage or device driver (pkg/apis/core/validation: ValidateCSIDriverName)."""
     if not value:
         return [required(field)]
@@ -59,61 +59,61 @@ def driver_name(field: str, value: str) -> list[Cause]:
     return causes + [invalid(field, value, text) for text in dns_subdomain(value.lower())]
 
 
-def required(field: str, detail: str = "") -> Cause:
+def required(field: str, detail: str = "") -> StatusCause:
     """Return FieldValueRequired."""
-    return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
+    return StatusCause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
 
 
-def duplicate(field: str, value: Any) -> Cause:
+def duplicate(field: str, value: Any) -> StatusCause:
     """Return FieldValueDuplicate."""
-    return Cause("FieldValueDuplicate", f"Duplicate value: {show(value)}", field)
+    return StatusCause("FieldValueDuplicate", f"Duplicate value: {show(value)}", field)
 
 
-def not_found(field: str, value: Any) -> Cause:
+def not_found(field: str, value: Any) -> StatusCause:
     """Return FieldValueNotFound."""
-    return Cause("FieldValueNotFound", f"Not found: {show(value)}", field)
+    return StatusCause("FieldValueNotFound", f"Not found: {show(value)}", field)
 
 
-def forbidden(field: str, detail: str) -> Cause:
+def forbidden(field: str, detail: str) -> StatusCause:
     """Return FieldValueForbidden."""
-    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+    return StatusCause("FieldValueForbidden", f"Forbidden: {detail}", field)
 
 
-def not_supported(field: str, value: Any, choices: Iterable[str]) -> Cause:
+def not_supported(field: str, value: Any, choices: Iterable[str]) -> StatusCause:
     """Return FieldValueNotSupported with the choices in order."""
     listed = ", ".join(show(choice) for choice in sorted(choices))
-    return Cause("FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {listed}", field)
+    return StatusCause("FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {listed}", field)
 
 
-def too_long(field: str, limit: int, unit: str = "bytes") -> Cause:
+def too_long(field: str, limit: int, unit: str = "bytes") -> StatusCause:
     """Return FieldValueTooLong."""
-    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} {unit}", field)
+    return StatusCause("FieldValueTooLong", f"Too long: may not be more than {limit} {unit}", field)
 
 
-def too_many(field: str, count: int, limit: int) -> Cause:
+def too_many(field: str, count: int, limit: int) -> StatusCause:
     """Return FieldValueTooMany."""
-    return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {limit} items", field)
+    return StatusCause("FieldValueTooMany", f"Too many: {count}: must have at most {limit} items", field)
 
 
-def immutable(field: str, new: Any, old: Any) -> list[Cause]:
+def immutable(field: str, new: Any, old: Any) -> list[StatusCause]:
     """Return the cause of a changed member that may not change; true is not 1."""
     return [] if same(new, old) else [invalid(field, new, "field is immutable")]
 
 
-def minimum(field: str, value: Any, least: int = 0) -> list[Cause]:
+def minimum(field: str, value: Any, least: int = 0) -> list[StatusCause]:
     """Return the cause of a number below the least; an absent one is fine."""
     if value is None or value >= least:
         return []
     return [invalid(field, value, f"must be greater than or equal to {least}")]
 
 
-def between(field: str, value: Any, least: int, most: int) -> list[Cause]:
+def between(field: str, value: Any, least: int, most: int) -> list[StatusCause]:
     """Return the cause of a number outside a range."""
     if value is None or least <= value <= most:
         return []
     return [invalid(field, value, f"must be between {least} and {most}, inclusive")]
 
 
-def one_of(field: str, value: Any, choices: Iterable[str]) -> list[Cause]:
+def one_of(field: str, value: Any, choices: Iterable[str]) -> list[StatusCause]:
     """Return the cause of a value that is not among the choices; an absent one is fine."""
     return [] if value is None or value in choices else [not_supported(field, value, choices)]

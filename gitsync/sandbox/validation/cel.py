@@ -39,8 +39,8 @@ class Program:
     @property
     def result(self) -> str:
         """The type of its value, such as ``bool``; ``dyn`` where only the data tells."""
-        found = str(self._expression.return_type()).lower()
-        return "null_type" if found == "null" else found
+        kind = str(self._expression.return_type()).lower()
+        return "null_type" if kind == "null" else kind
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:
         """Return the value as plain data; raise EvaluationError where there is none."""
@@ -64,9 +64,9 @@ def compile_expression(expression: str, variables: tuple[str, ...]) -> Program:
 
 
 def _worded(text: str) -> str:
-    found = _MISSING_KEY.search(text)
-    if found:
-        return f"no such key: {found[1]}"
+    missing_key = _MISSING_KEY.search(text)
+    if missing_key:
+        return f"no such key: {missing_key[1]}"
     return "no such overload" if _NO_OVERLOAD.search(text) else text
 
 
@@ -128,12 +128,12 @@ def _compare(a: Any, b: Any) -> int:
 
 
 def _find(text: str, pattern: str) -> str:
-    found = re2.search(pattern, text)
-    return found[0] if found else ""
+    match = re2.search(pattern, text)
+    return match[0] if match else ""
 
 
 def _find_all(text: str, pattern: str) -> list[str]:
-    return [found[0] for found in re2.finditer(pattern, text)]
+    return [match[0] for match in re2.finditer(pattern, text)]
 
 
 def _is_sorted(items: list[Any]) -> bool:
@@ -165,7 +165,9 @@ def _is_cidr(text: str) -> bool:
 
 
 _Overload = tuple[bool, tuple[Any, ...], Callable[..., Any]]
-_TEXT, _LIST, _AMOUNT = (_T.STRING,), (_T.LIST,), (_T.MAP,)
+_TEXT = (_T.STRING,)
+_LIST = (_T.LIST,)
+_AMOUNT = (_T.MAP,)
 
 
 def _member(parameters: tuple[Any, ...], implementation: Callable[..., Any]) -> list[_Overload]:

@@ -1,4 +1,4 @@
-"""The rules for metadata that all kinds share, custom resources included."""
+"""The metadata of objects, and label selectors: their syntax."""
 
 from __future__ import annotations
 
@@ -7,23 +7,68 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import forbidden, invalid, required, too_long
-from gitsync.sandbox.validation.names import Check, dns_label, qualified_name
-from gitsync.sandbox.validation.selectors import validate_labels
+from gitsync.sandbox.validation.names import Check, dns_label, label_value, qualified_name
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def validate_labels(labels: Mapping[str, str] | None, field: str) -> list[StatusCause]:
+    """Check the keys and values of labels."""
+    causes = []
+    for key, value in (labels or {}).items():
+        causes += [invalid(field, key, text) for text in qualified_name(key)]
+        causes += [invalid(field, value, text) for text in label_value(value)]
+    return causes
+
+
+def validate_selector(selector: Mapping[str, Any] | None, field: str) -> list[StatusCause]:
+    """Check the syntax of a LabelSelector."""
+    if selector is None:
+        return []
+    causes = validate_labels(selector.get("matchLabels"), f"{field}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or ()):
+        causes += _requirement(requirement, f"{field}.matchExpressions[{index}]")
+    return causes
+
+
+def _requirement(requirement: Mapping[str, Any], field: str) -> list[StatusCause]:
+    operator = requirement.get("operator", "")
+    values = requirement.get("values") or []
+    causes = []
+    if operator in ("In", "NotIn") and not values:
+        causes.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist") and values:
+        text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        causes.append(forbidden(f"{field}.values", text))
+    elif operator not in _OPERATORS:
+        causes.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
+    key = requirement.get("key", "")
+    causes += [invalid(f"{field}.key", key, text) for text in qualified_name(key)]
+    for index, value in enumerate(values):
+        causes += [invalid(f"{field}.values[{index}]", value, text) for text in label_value(value)]
+    return causes
+
+
+def is_empty(selector: Mapping[str, Any] | None) -> bool:
+    """Return whether the selector has no requirement, so that it matches everything."""
+    return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
+
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "orphan", "kubernetes"})
 
 
-def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None = None) -> list[Cause]:
+def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None = None) -> list[StatusCause]:
     """
     Return what is wrong with the metadata of an object: name and namespace, labels, annotations, finalizers,
     owners. ``name_check`` is the kind's rule for a new name; what may not change is the pipeline's.
     """
     metadata = metadata_of(obj)
     causes = []
-    name, base = metadata.get("name") or "", metadata.get("generateName") or ""
+    name = metadata.get("name") or ""
+    base = metadata.get("generateName") or ""
     if base and name_check is not None:
         whole = f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base  # the suffix makes it end well
         causes += [invalid("metadata.generateName", base, text) for text in name_check(whole)]
@@ -65,7 +110,7 @@ class MetadataChecks:
 DEFAULT_CHECKS = MetadataChecks()
 
 
-def validate_metadata_update(obj: Manifest, namespaced: bool, checks: MetadataChecks) -> list[Cause]:
+def validate_metadata_update(obj: Manifest, namespaced: bool, checks: MetadataChecks) -> list[StatusCause]:
     """Return what is wrong with the metadata of a changed object: once for each check of the API server."""
     whole = validate_metadata(obj, namespaced)
     part = [cause for cause in whole if cause.field != "metadata.finalizers"]
@@ -73,7 +118,7 @@ def validate_metadata_update(obj: Manifest, namespaced: bool, checks: MetadataCh
     return whole + part + (part + known) * checks.update + (whole + known) * checks.whole
 
 
-def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> list[Cause]:
+def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> list[StatusCause]:
     """Check the keys of annotations, and their size together."""
     if not annotations:
         return []
@@ -85,7 +130,7 @@ def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> l
     return causes
 
 
-def _owner(owner: Mapping[str, Any], field: str) -> list[Cause]:
+def _owner(owner: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = []
     version = owner.get("apiVersion") or ""
     if not version or version.count("/") > 1 or version.endswith("/"):
@@ -98,7 +143,7 @@ def _owner(owner: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _controllers(owners: Any) -> list[Cause]:
+def _controllers(owners: Any) -> list[StatusCause]:
     named = [f"{owner.get('kind', '')}/{owner.get('name', '')}" for owner in owners if owner.get("controller")]
     if len(named) < 2:
         return []
@@ -108,7 +153,7 @@ def _controllers(owners: Any) -> list[Cause]:
     return [invalid("metadata.ownerReferences", list(owners), text)]
 
 
-def validate_known_finalizers(obj: Manifest) -> list[Cause]:
+def validate_known_finalizers(obj: Manifest) -> list[StatusCause]:
     """Return the finalizers that have no domain and are none of Kubernetes' own."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [

@@ -10,11 +10,11 @@ from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.admission.webhooks import Caller, call_over_https
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.registry.resources import builtin_resource
-from gitsync.sandbox.users import User
+from gitsync.sandbox.users import ApiUser
 
 Manifest = dict[str, Any]
 NAMESPACE = "scene"
-JANE = User("jane", ("system:authenticated",))
+JANE = ApiUser("jane", ("system:authenticated",))
 _RESOURCES = {(r.group, r.kind): builtin_resource(r) for r in reversed(resources())}
 
 

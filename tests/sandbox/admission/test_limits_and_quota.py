@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 from tests.sandbox.admission.cluster import World, manifest, pod, pod_asking
 
 

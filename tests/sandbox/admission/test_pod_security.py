@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.admission.pod_security import violations
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 from tests.sandbox.admission.cluster import World, manifest, pod
 
 SAFE = {

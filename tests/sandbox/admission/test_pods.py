@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 from tests.sandbox.admission.cluster import World, pod
 
 

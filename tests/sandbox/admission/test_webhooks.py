@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.admission.webhooks import CallError, call_over_https
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.http.transport.tls import make_certificate
-from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.admission.cluster import World, manifest
 
 GROUP = "admissionregistration.k8s.io/v1"

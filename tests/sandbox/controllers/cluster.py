@@ -10,10 +10,10 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox import bootstrap
 from gitsync.sandbox.admission import Plugins
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.storage.store import Store
+from gitsync.sandbox.storage import ObjectStore
 from tests.sandbox.controllers.virtual_clock import VirtualLoop
 
 NAMESPACE = "shop"
@@ -24,9 +24,9 @@ class World:
 
     def __init__(self, *, start: bool = True, workloads: bool = True) -> None:
         self.loop = VirtualLoop()
-        self.store = Store()
-        self.clock = Clock(self.loop, 1_800_000_000.0)
-        self.api = Cluster(self.store, self.clock, lambda cluster: Plugins(cluster, cluster.strategy))
+        self.store = ObjectStore()
+        self.clock = SandboxClock(self.loop, 1_800_000_000.0)
+        self.api = SandboxCluster(self.store, self.clock, lambda cluster: Plugins(cluster, cluster.strategy))
         bootstrap.fill(self.api)
         self.controllers = Controllers(self.api, self.clock, workloads=workloads)
         self.writes = 0

@@ -9,11 +9,11 @@ import pytest
 
 from gitsync.objects.manifest import at
 from gitsync.sandbox.admission import Plugins
-from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.controllers import Controllers
 from gitsync.sandbox.server import Sandbox
-from gitsync.sandbox.storage.store import Store
+from gitsync.sandbox.storage import ObjectStore
 from tests.sandbox.controllers.cluster import World, config_map, deployment, job, owned_by, state_of
 from tests.sandbox.controllers.virtual_clock import VirtualLoop
 
@@ -22,12 +22,12 @@ def restarted(world: World) -> World:
     """Return the same cluster as it is after the end of the process and a new start."""
     again = object.__new__(World)
     again.loop = VirtualLoop()
-    again.store = Store(None, world.store.revision)
+    again.store = ObjectStore(None, world.store.revision)
     for collection in world.store.collections():
         for key, stored in collection.objects.items():
             again.store.load(collection.name, key, stored.revision, stored.json)
-    again.clock = Clock(again.loop, world.clock.now())
-    again.api = Cluster(again.store, again.clock, lambda cluster: Plugins(cluster, cluster.strategy))
+    again.clock = SandboxClock(again.loop, world.clock.now())
+    again.api = SandboxCluster(again.store, again.clock, lambda cluster: Plugins(cluster, cluster.strategy))
     again.controllers = Controllers(again.api, again.clock)
     again.controllers.start()
     return again

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.clock import SandboxClock
 from gitsync.sandbox.controllers.object_meta import Key
 from gitsync.sandbox.controllers.queue import Queue
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 from tests.sandbox.controllers.virtual_clock import VirtualLoop
 
 
@@ -26,7 +26,7 @@ class Listener:
 class Bench:
     def __init__(self) -> None:
         self.loop = VirtualLoop()
-        self.queue = Queue(Clock(self.loop, 0.0))
+        self.queue = Queue(SandboxClock(self.loop, 0.0))
         self.listener = Listener()
 
     def seen(self, seconds: float) -> list[str]:

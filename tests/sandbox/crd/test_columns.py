@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.crd import columns
-from gitsync.sandbox.crd.jsonpath import PathError, parse_path
+from gitsync.sandbox.crd.columns import PathError, parse_path
 from tests.sandbox.crd.factories import definition, widget
 
 NOW = 1_704_164_645.0

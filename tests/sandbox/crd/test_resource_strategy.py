@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.sandbox.crd import strategy
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 from tests.sandbox.crd.factories import definition, spec_schema, widget
 from tests.sandbox.kinds.recordings import Allocator
 

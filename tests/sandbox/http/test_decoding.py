@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.sandbox.http.decoding import Malformed, parse_json, parse_yaml
+from gitsync.sandbox.http.decoding import parse_yaml
+from gitsync.sandbox.schema.json_text import MalformedText, parse_json
 
 
 def test_json_duplicates_are_named_by_path() -> None:
@@ -33,7 +34,7 @@ def test_json_without_duplicates_has_none(text: str) -> None:
     ],
 )
 def test_broken_json_is_refused_in_the_words_of_go(text: str, message: str) -> None:
-    with pytest.raises(Malformed, match=message.replace("'", ".").replace("{", ".")):
+    with pytest.raises(MalformedText, match=message.replace("'", ".").replace("{", ".")):
         parse_json(text.encode())
 
 
@@ -104,5 +105,5 @@ def test_yaml_duplicates_are_named_by_line() -> None:
     ids=["deep flow", "deep block", "alias bomb", "unknown alias", "open list", "infinity", "not text"],
 )
 def test_hostile_or_broken_yaml_is_refused(text: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedText):
         parse_yaml(text)

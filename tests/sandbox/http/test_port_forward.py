@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.http.transport.spdy import _DICTIONARY, Data, Frames, Malformed, Opened, Ping, Reset
-from gitsync.sandbox.processes.addresses import has_loopback_network
+from gitsync.sandbox.http.port_forward import _DICTIONARY, Data, Frames, MalformedFrame, Opened, Ping, Reset
 from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.http_client import Client
 from tests.waiting import until
@@ -83,9 +83,9 @@ def test_what_is_not_spdy_is_malformed_and_nothing_else() -> None:
         data = head + rng.randbytes(rng.randrange(60))
         try:
             events(data)
-        except Malformed:
+        except MalformedFrame:
             continue
-    with pytest.raises(Malformed, match="a frame of"):
+    with pytest.raises(MalformedFrame, match="a frame of"):
         events(b"\0\0\0\1\0\xff\xff\xff")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.registry.status import Cause
 from tests.sandbox.kinds.recordings import Allocator, create
 
 Manifest = dict[str, Any]
@@ -29,7 +29,7 @@ def job(**members: Any) -> Manifest:
     return of("batch/v1", "Job", spec={"template": {"spec": {**pod_spec(), "restartPolicy": "Never"}}, **members})
 
 
-def field_messages(causes: list[Cause]) -> list[tuple[str, str]]:
+def field_messages(causes: list[StatusCause]) -> list[tuple[str, str]]:
     """Return field and message of the causes."""
     return [(cause.field, cause.message) for cause in causes]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Strategy
+from gitsync.sandbox.registry.contract import Strategy
 
 NAMESPACE = "scene"
 NOW = "2024-01-02T03:04:05Z"

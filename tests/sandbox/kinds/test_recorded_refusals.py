@@ -6,8 +6,8 @@ import pytest
 
 from gitsync.kube.openapi import ResourceType, resources
 from gitsync.sandbox import errors
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.registry.status import ApiError
 from tests.conformance_data import conformance_dir, suite
 from tests.sandbox.kinds.recordings import create, resolved, scenarios
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gitsync.kube.openapi import openapi_schemas, resources
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.strategy import BuiltIn
-from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.kinds.random_bodies import Bodies
 from tests.sandbox.kinds.recordings import Allocator
 

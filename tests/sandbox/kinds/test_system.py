@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.system.api_service import validate_api_service
-from gitsync.sandbox.kinds.system.flow_control import validate_flow_schema, validate_priority_level
+from gitsync.sandbox.kinds.system.api_server import validate_api_service, validate_flow_schema, validate_priority_level
 from gitsync.sandbox.kinds.system.machines import validate_attachment, validate_csi_node, validate_node
 from gitsync.sandbox.kinds.workloads import validate_controller_revision
 

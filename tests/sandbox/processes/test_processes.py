@@ -22,8 +22,8 @@ import kubernetes.client
 import kubernetes.config
 import pytest
 
-from gitsync.sandbox.processes.addresses import has_loopback_network
 from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.http_client import Client
 from tests.waiting import until

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.registry.selectors import field_predicate, label_predicate
-from gitsync.sandbox.registry.status import ApiError
 
 
 @pytest.mark.parametrize(

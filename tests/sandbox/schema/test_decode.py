@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gitsync.kube.openapi import openapi_schemas
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.schema.decode import Codec
 from tests.sandbox.kinds.factories import of, pod_spec, workload
 

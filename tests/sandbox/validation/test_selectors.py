@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.kube.selectors import matches
 from gitsync.sandbox.validation.causes import show
-from gitsync.sandbox.validation.selectors import is_empty, validate_selector
+from gitsync.sandbox.validation.metadata import is_empty, validate_selector
 
 LABELS = {"app": "web", "tier": "a"}
 

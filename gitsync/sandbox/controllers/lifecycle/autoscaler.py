@@ -6,14 +6,15 @@ import math
 
 from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, annotations_of, at, group_of
-from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.base import SandboxController
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of
 
 METRIC = "sandbox.gitsync.dev/metric-"
 """Annotation of an autoscaler, followed by a metric's name: its value, averaged over the pods (percent or quantity)."""
 
-_SOURCE = Source("horizontal-pod-autoscaler")
+_SOURCE = EventSource("horizontal-pod-autoscaler")
+# kube-controller-manager: --horizontal-pod-autoscaler-tolerance.
 _TOLERANCE = 0.1
 _NO_METRICS = (
     "unable to get metrics for resource {name}: unable to fetch metrics from resource metrics API: "
@@ -21,7 +22,7 @@ _NO_METRICS = (
 )
 
 
-class Autoscalers(Controller):
+class Autoscalers(SandboxController):
     """Evaluate each target periodically and when it or its autoscaler changed, and scale it."""
 
     name = "horizontalpodautoscaler"
@@ -37,6 +38,7 @@ class Autoscalers(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the autoscaler at once, or after a period when its target changed."""
         if obj["kind"] == "HorizontalPodAutoscaler":
+            # Its own status writes must not wake it.
             if old is None or (old["spec"], annotations_of(old)) != (obj["spec"], annotations_of(obj)):
                 self.enqueue(key_of(obj))
             return
@@ -47,6 +49,7 @@ class Autoscalers(Controller):
         for autoscaler in self.api.list("autoscaling", "HorizontalPodAutoscaler", namespace):
             target = autoscaler["spec"]["scaleTargetRef"]
             if (target["kind"], target["name"]) == (obj["kind"], name):
+                # Not at once: a rollout changes its counts many times.
                 self.enqueue_after(key_of(autoscaler), self.context.behaviour.autoscale_period)
 
     def reconcile(self, key: Key) -> None:
@@ -55,13 +58,16 @@ class Autoscalers(Controller):
         if autoscaler is None or is_deleting(autoscaler):
             return
         reference = autoscaler["spec"]["scaleTargetRef"]
-        group, kind = group_of(reference.get("apiVersion", "apps/v1")), reference["kind"]
+        group = group_of(reference.get("apiVersion", "apps/v1"))
+        kind = reference["kind"]
         target = self.api.get(group, kind, key[0], reference["name"])
         if target is None:
             self._report_missing(autoscaler, group, kind, reference["name"])
             return
         current = at(target, "spec", "replicas", default=1)
-        low, high = autoscaler["spec"].get("minReplicas", 1), autoscaler["spec"]["maxReplicas"]
+        low = autoscaler["spec"].get("minReplicas", 1)
+        high = autoscaler["spec"]["maxReplicas"]
+        # A user scaled to zero by hand, which turns the autoscaler off (ScalingDisabled).
         if current == 0 and low:
             self._report(autoscaler, {}, [_GOT_SCALE, _DISABLED])
         elif not low <= current <= high:
@@ -79,17 +85,19 @@ class Autoscalers(Controller):
     def _follow_metrics(self, autoscaler: Manifest, target: Manifest, current: int) -> None:
         metrics = autoscaler["spec"].get("metrics") or ()
         read = [_read(autoscaler, metric, current, self.context.behaviour.metrics) for metric in metrics]
-        known = [each for each in read if each is not None]
+        known = [reading for reading in read if reading is not None]
         status: Manifest = {"currentReplicas": current, "desiredReplicas": current}
         if not known:
+            # The real controller writes empty entries for metrics it could not read.
             status["currentMetrics"] = [{"type": ""} for _ in metrics]
             self._report(autoscaler, status, [_GOT_SCALE, _failed(metrics[0] if metrics else {})])
             return
+        # Several metrics: the one that asks for most replicas wins.
         wanted = max(number for number, _ in known)
         desired = min(max(wanted, autoscaler["spec"].get("minReplicas", 1)), autoscaler["spec"]["maxReplicas"])
         status["currentMetrics"] = [shown for _, shown in known]
         limited = _limited(wanted, desired)
-        name = _metric_name(metrics[read.index(max(known, key=lambda each: each[0]))])
+        name = _metric_name(metrics[read.index(max(known, key=lambda reading: reading[0]))])
         if desired != current:
             side = "above" if desired > current else "below"
             why = f"{name} resource utilization (percentage of request) {side} target"
@@ -122,22 +130,22 @@ class Autoscalers(Controller):
         self.enqueue_after(key_of(autoscaler), self.context.behaviour.autoscale_period)
 
     def _report_missing(self, autoscaler: Manifest, group: str, kind: str, name: str) -> None:
-        found = self.api.resource(group, kind)
-        resource = ".".join(filter(None, (found[0] if found else kind.lower(), group)))
+        served = self.api.resource(group, kind)
+        resource = ".".join(filter(None, (served[0] if served else kind.lower(), group)))
         message = f'the HPA controller was unable to get the target\'s current scale: {resource} "{name}" not found'
         self.context.recorder.warning(autoscaler, "FailedGetScale", f'{resource} "{name}" not found', _SOURCE)
         self._report(autoscaler, {}, [_condition("AbleToScale", False, "FailedGetScale", message)])
 
     def _report(self, autoscaler: Manifest, status: Manifest, conditions: list[Manifest]) -> None:
         """Write the status; a condition of the same status keeps its transition time, others stay as they are."""
-        before = autoscaler.get("status") or {}
-        merged = {each["type"]: each for each in before.get("conditions") or ()}
+        old_status = autoscaler.get("status") or {}
+        merged = {item["type"]: item for item in old_status.get("conditions") or ()}
         for condition in conditions:
             known = merged.get(condition["type"], {})
             same = known.get("status") == condition["status"]
             since = known["lastTransitionTime"] if same else self.context.now()
             merged[condition["type"]] = {**condition, "lastTransitionTime": since}
-        kept = {key: before[key] for key in ("lastScaleTime",) if key in before}
+        kept = {key: old_status[key] for key in ("lastScaleTime",) if key in old_status}
         fresh = {"desiredReplicas": 0, "currentMetrics": None, **kept, **status, "conditions": list(merged.values())}
         self.write_status(autoscaler, fresh)
 
@@ -207,9 +215,11 @@ def _read(autoscaler: Manifest, metric: Manifest, current: int, available: bool)
     else:
         wanted_text = target.get("averageValue") or target.get("value")
         text = text or wanted_text
-        value, goal = float(parse(text).nanos), float(parse(wanted_text).nanos)
+        value = float(parse(text).nanos)
+        goal = float(parse(wanted_text).nanos)
         shown = {"averageValue" if "averageValue" in target else "value": text}
+    # Replicas times current value divided by target, as in the documentation of the autoscaler.
     ratio = value / goal
     wanted = current if abs(ratio - 1) <= _TOLERANCE else math.ceil(current * ratio)
-    identity = {key: each for key, each in metric[member].items() if key != "target"}
+    identity = {key: identity_value for key, identity_value in metric[member].items() if key != "target"}
     return wanted, {"type": metric["type"], member: {**identity, "current": shown}}

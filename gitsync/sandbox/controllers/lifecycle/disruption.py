@@ -5,14 +5,14 @@ from __future__ import annotations
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.sandbox.controllers import pods
-from gitsync.sandbox.controllers.base import Controller
+from gitsync.sandbox.controllers.base import SandboxController
 from gitsync.sandbox.controllers.object_meta import Key, condition_of, controller_ref, is_deleting, key_of
 from gitsync.sandbox.controllers.workloads.rollout import resolve
 
 _SCALABLE = {"ReplicaSet": "apps", "StatefulSet": "apps"}
 
 
-class DisruptionBudgets(Controller):
+class DisruptionBudgets(SandboxController):
     """Count the pods that a budget selects, and those it can spare."""
 
     name = "disruption"
@@ -38,10 +38,12 @@ class DisruptionBudgets(Controller):
         selected = [
             pod for pod in self.api.list("", "Pod", key[0]) if matches(selector, labels_of(pod)) and pods.is_active(pod)
         ]
+        # A number needs no total, so the controllers of the pods are not asked.
         by_number = isinstance(budget["spec"].get("minAvailable"), int)
         expected = len(selected) if by_number else self._expected(selected)
         healthy = sum(pods.is_ready(pod) for pod in selected)
         desired = _desired(budget["spec"], expected)
+        # Without expected pods the real controller allows none, too.
         spare = max(0, healthy - desired) if expected else 0
         self.write_status(
             budget,
@@ -66,6 +68,7 @@ class DisruptionBudgets(Controller):
                 alone += 1
                 continue
             owner = self.api.get(group, reference["kind"], pod["metadata"]["namespace"], reference["name"])
+            # Once for each controller, however many of its pods are selected.
             owners[reference["uid"]] = at(owner, "spec", "replicas") or 0
         return alone + sum(owners.values())
 
@@ -91,4 +94,5 @@ def _desired(spec: Manifest, expected: int) -> int:
     if "maxUnavailable" in spec:
         return max(0, expected - resolve(spec["maxUnavailable"], expected, round_up=True))
     minimum = spec.get("minAvailable", 1)
+    # Rounded up: a budget of 50 % of 3 pods keeps 2.
     return minimum if isinstance(minimum, int) else resolve(minimum, expected, round_up=True)

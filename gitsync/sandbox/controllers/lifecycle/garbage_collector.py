@@ -6,17 +6,18 @@ from collections import OrderedDict
 
 from gitsync.objects.manifest import Manifest, group_of, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.controllers.base import Context, Controller
-from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.base import ControllerContext, SandboxController
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, kind_of
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
+# kube-controller-manager's absentOwnerCache has this size.
 _REMEMBERED = 500
-_SOURCE = Source("garbage-collector-controller")
+_SOURCE = EventSource("garbage-collector-controller")
 
 
-class GarbageCollector(Controller):
+class GarbageCollector(SandboxController):
     """
     Follow ownerReferences by uid.
 
@@ -27,7 +28,7 @@ class GarbageCollector(Controller):
     name = "garbage"
     watches = frozenset({("*", "*")})
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._places: dict[str, tuple[str, str, str, str]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()  # owners known to be gone, even when their kind is too
@@ -45,6 +46,7 @@ class GarbageCollector(Controller):
             return
         finalizers = obj["metadata"].get("finalizers") or ()
         if owners or (is_deleting(obj) and (ORPHAN in finalizers or FOREGROUND in finalizers)):
+            # Most writes change neither owners nor finalizers.
             changed = old is None or _bonds(obj) != _bonds(old)
             if changed:
                 self._look_at(obj)
@@ -60,7 +62,8 @@ class GarbageCollector(Controller):
             self._look_at(dependent)
 
     def _dependents(self, uid: str) -> list[Manifest]:
-        return sorted(self.api.owned_by(uid), key=lambda each: (each["kind"], key_of(each)))
+        # The index is a set of uids; an order makes runs repeatable.
+        return sorted(self.api.owned_by(uid), key=lambda dependent: (dependent["kind"], key_of(dependent)))
 
     def _look_at(self, obj: Manifest) -> None:
         self._places[uid_of(obj)] = (*kind_of(obj), *key_of(obj))
@@ -70,11 +73,13 @@ class GarbageCollector(Controller):
         """Decide about one object."""
         place = self._places.get(key[0])
         obj = self.api.get(*place) if place else None
+        # Recreated under the same name: another object.
         if obj is None or uid_of(obj) != key[0]:
             self._places.pop(key[0], None)
             return
         finalizers = obj["metadata"].get("finalizers") or ()
         if is_deleting(obj):
+            # Both finalizers at once cannot come from one request; orphaning is the one that destroys nothing.
             if ORPHAN in finalizers:
                 self._orphan_dependents(obj)
             elif FOREGROUND in finalizers:
@@ -88,13 +93,14 @@ class GarbageCollector(Controller):
         uid = uid_of(owner)
         for dependent in self._dependents(uid):
             references = dependent["metadata"]["ownerReferences"]
-            self._write_owners(dependent, [each for each in references if each["uid"] != uid])
+            self._write_owners(dependent, [reference for reference in references if reference["uid"] != uid])
         self._remove_finalizer(owner, ORPHAN)
 
     def _delete_dependents(self, owner: Manifest) -> None:
         """Delete the dependents of an owner that goes in the foreground; let it go when none of them blocks."""
         dependents = self._dependents(uid_of(owner))
-        blocking = [each for each in dependents if _blocks(each, owner)]
+        blocking = [blocker for blocker in dependents if _blocks(blocker, owner)]
+        # Checked first: dependents that do not block may outlive the owner.
         if not blocking:
             self._remove_finalizer(owner, FOREGROUND)
         for dependent in dependents:
@@ -110,12 +116,14 @@ class GarbageCollector(Controller):
             if owner is None:
                 continue
             finalizers = (owner or {}).get("metadata", {}).get("finalizers") or ()
+            # An owner that is deleted in the background is gone for its dependents only when it is gone.
             going = bool(owner) and is_deleting(owner) and FOREGROUND in finalizers
             (waiting if going else solid).append(reference)
         if solid:
             if len(solid) < len(obj["metadata"]["ownerReferences"]):
                 self._write_owners(obj, solid)
             return
+        # A dependent with dependents of its own has to wait for them, or the owner would go too early.
         self._delete(obj, foreground=bool(waiting) and any(self.api.owned_by(uid_of(obj))))
 
     def _owner(self, obj: Manifest, reference: Manifest) -> Manifest | None:
@@ -125,14 +133,17 @@ class GarbageCollector(Controller):
         An empty manifest means an owner that cannot be resolved: of an unknown kind, or of a namespaced kind
         referenced by a cluster-scoped object. Such an owner counts as living.
         """
-        group, namespace = group_of(reference["apiVersion"]), obj["metadata"].get("namespace") or ""
+        group = group_of(reference["apiVersion"])
+        namespace = obj["metadata"].get("namespace") or ""
         resource = self.api.resource(group, reference["kind"])
         if resource is None:
+            # A definition may have been deleted with its objects; otherwise the kind may only be unknown for now.
             return None if reference["uid"] in self._gone else {}
         namespaced = resource[1]
         if namespaced and not namespace:
             name = f"{reference['apiVersion']}/{reference['kind']}, name: {reference['name']}, uid: {reference['uid']}"
             text = f'ownerRef [{name}] does not exist in namespace ""'
+            # The garbage collector of Kubernetes reports this and deletes nothing (attemptToDeleteItem).
             self.context.recorder.warning(obj, "OwnerRefInvalidNamespace", text, _SOURCE)
             return {}
         owner = self.api.get(group, reference["kind"], namespace if namespaced else "", reference["name"])
@@ -152,7 +163,7 @@ class GarbageCollector(Controller):
         self.api.patch(ObjectRef(*kind_of(obj), *key_of(obj)), patch, manager=MANAGER)
 
     def _remove_finalizer(self, obj: Manifest, finalizer: str) -> None:
-        kept = [each for each in obj["metadata"]["finalizers"] if each != finalizer]
+        kept = [name for name in obj["metadata"]["finalizers"] if name != finalizer]
         patch = {"metadata": {"finalizers": kept or None, "uid": uid_of(obj)}}
         self.api.patch(ObjectRef(*kind_of(obj), *key_of(obj)), patch, manager=MANAGER)
 
@@ -165,4 +176,4 @@ def _bonds(obj: Manifest) -> tuple[object, ...]:
 def _blocks(dependent: Manifest, owner: Manifest) -> bool:
     """Return whether the dependent holds up the deletion of the owner."""
     references = dependent["metadata"].get("ownerReferences") or ()
-    return any(each["uid"] == uid_of(owner) and each.get("blockOwnerDeletion") for each in references)
+    return any(reference["uid"] == uid_of(owner) and reference.get("blockOwnerDeletion") for reference in references)

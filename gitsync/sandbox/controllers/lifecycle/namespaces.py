@@ -6,7 +6,7 @@ from collections import Counter
 
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.controllers.base import Context, Controller
+from gitsync.sandbox.controllers.base import ControllerContext, SandboxController
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, kind_of
 
 _ROOT_CA = "kube-root-ca.crt"
@@ -18,7 +18,7 @@ _ROOT_CA_NOTE = (
 _FINALIZER = "kubernetes"
 
 
-class NamespaceContents(Controller):
+class NamespaceContents(SandboxController):
     """Keep the ServiceAccount ``default`` and the ConfigMap ``kube-root-ca.crt`` in each living namespace."""
 
     name = "namespace-contents"
@@ -41,7 +41,9 @@ class NamespaceContents(Controller):
         if self.api.get("", "ServiceAccount", name, "default") is None:
             metadata = {"name": "default", "namespace": name}
             self.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, manager=MANAGER)
-        known, wanted = self.api.get("", "ConfigMap", name, _ROOT_CA), self._root_ca(name)
+        # Client libraries in pods read the certificate from here, through the projected volume of their token.
+        known = self.api.get("", "ConfigMap", name, _ROOT_CA)
+        wanted = self._root_ca(name)
         if known is None:
             self.api.create(wanted, manager=MANAGER)
         elif known.get("data") != wanted["data"]:
@@ -60,13 +62,13 @@ class NamespaceContents(Controller):
         }
 
 
-class NamespaceLifecycle(Controller):
+class NamespaceLifecycle(SandboxController):
     """Delete the content of a namespace that is being deleted, say what is left, and let it go when nothing is."""
 
     name = "namespace-lifecycle"
     watches = frozenset({("*", "*")})
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._going: set[str] = set()
 
@@ -91,29 +93,34 @@ class NamespaceLifecycle(Controller):
             or _FINALIZER not in (at(namespace, "spec", "finalizers") or ())
         ):
             return
+        # Deleting changes the index that is iterated.
         for obj in list(self.api.everything(key[1])):
+            # A second deletion of an object that waits for a finalizer would change nothing.
             if not is_deleting(obj):
                 self.api.delete(ObjectRef(*kind_of(obj), *key_of(obj)), uid=uid_of(obj))
-        left = list(self.api.everything(key[1]))
-        if left:
-            self._report(namespace, left)
+        remaining_objects = list(self.api.everything(key[1]))
+        if remaining_objects:
+            self._report(namespace, remaining_objects)
             return
-        kept = [each for each in namespace["spec"]["finalizers"] if each != _FINALIZER]
+        kept = [finalizer for finalizer in namespace["spec"]["finalizers"] if finalizer != _FINALIZER]
+        # Only this subresource may change spec.finalizers.
         self.api.update({**namespace, "spec": {"finalizers": kept}}, manager=MANAGER, subresource="finalize")
 
-    def _report(self, namespace: Manifest, left: list[Manifest]) -> None:
-        known = {each["type"]: each for each in at(namespace, "status", "conditions") or ()}
+    def _report(self, namespace: Manifest, remaining_objects: list[Manifest]) -> None:
+        known = {item["type"]: item for item in at(namespace, "status", "conditions") or ()}
         conditions = []
-        for condition in self._conditions(left):
-            before = known.get(condition["type"], {})
-            changed = before.get("status") != condition["status"]
-            since = self.context.now() if changed else before["lastTransitionTime"]
+        for condition in self._conditions(remaining_objects):
+            old_condition = known.get(condition["type"], {})
+            changed = old_condition.get("status") != condition["status"]
+            since = self.context.now() if changed else old_condition["lastTransitionTime"]
             conditions.append({**condition, "lastTransitionTime": since})
         self.write_status(namespace, {**namespace["status"], "conditions": conditions})
 
-    def _conditions(self, left: list[Manifest]) -> list[Manifest]:
-        kinds = Counter(self._resource(obj) for obj in left)
-        finalizers = Counter(each for obj in left for each in obj["metadata"].get("finalizers") or ())
+    def _conditions(self, remaining_objects: list[Manifest]) -> list[Manifest]:
+        kinds = Counter(self._resource(obj) for obj in remaining_objects)
+        finalizers = Counter(
+            finalizer for obj in remaining_objects for finalizer in obj["metadata"].get("finalizers") or ()
+        )
         remaining = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(kinds.items()))
         held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
         return [
@@ -155,8 +162,8 @@ class NamespaceLifecycle(Controller):
 
     def _resource(self, obj: Manifest) -> str:
         group, kind = kind_of(obj)
-        found = self.api.resource(group, kind)
-        return f"{found[0] if found else kind.lower()}.{group}"
+        served = self.api.resource(group, kind)
+        return f"{served[0] if served else kind.lower()}.{group}"
 
 
 def _condition(kind: str, holds: bool, reason: str, message: str) -> Manifest:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of
-from gitsync.sandbox.controllers.base import Controller
+from gitsync.sandbox.controllers.base import SandboxController
 from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of
 
 _GROUP = "rbac.authorization.k8s.io"
 _MANAGER = "clusterrole-aggregation-controller"
 
 
-class ClusterRoles(Controller):
+class ClusterRoles(SandboxController):
     """Apply the rules of all selected roles to each aggregated one."""
 
     name = "clusterrole-aggregation"
@@ -19,6 +19,7 @@ class ClusterRoles(Controller):
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark every aggregated role: any of them may select this one."""
+        # Also after a deletion, or a change of labels that ends a selection; there are few such roles.
         for role in self.api.list(_GROUP, "ClusterRole"):
             if role.get("aggregationRule"):
                 self.enqueue(key_of(role))
@@ -31,7 +32,7 @@ class ClusterRoles(Controller):
         selectors = at(role, "aggregationRule", "clusterRoleSelectors") or ()
         rules: list[Manifest] = []
         for part in sorted(self.api.list(_GROUP, "ClusterRole"), key=key_of):
-            if part["metadata"]["name"] != key[1] and any(matches(each, labels_of(part)) for each in selectors):
+            if part["metadata"]["name"] != key[1] and any(matches(selector, labels_of(part)) for selector in selectors):
                 rules += [rule for rule in part.get("rules") or () if rule not in rules]
         if selectors and rules != (role.get("rules") or []):
             applied = {
@@ -40,4 +41,5 @@ class ClusterRoles(Controller):
                 "metadata": {"name": key[1]},
                 "rules": rules,
             }
+            # Server-side apply: the controller owns the rules, so that a manifest with rules conflicts.
             self.api.apply(applied, manager=_MANAGER)

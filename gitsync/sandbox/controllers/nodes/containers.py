@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.controllers.nodes.image_behaviour import ContainerBehaviour
-from gitsync.sandbox.controllers.nodes.runtime import LOST, ProcessState
+from gitsync.sandbox.controllers.nodes.runtime import LOST, ContainerBehaviour, ProcessState
 
+# Seconds. The first restarts of a real kubelet come at once, too.
 _RESTART_DELAY = 0.2
+# A demo shows CrashLoopBackOff within seconds, as a user of a real cluster remembers it.
 _QUICK_RESTARTS = 3
+# kubelet: MaxContainerBackOff, 5 minutes.
 _LONGEST_BACK_OFF = 300.0
 
 
@@ -96,6 +98,7 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
     if "waiting" in state:
         return _next_of_waiting(container, state["waiting"]["reason"], pace)
     if "running" in state:
+        # The image is the one member of a running pod that restarts a container.
         if container.has_new_image:
             return Move.RESTART, _RESTART_DELAY
         if container.behaviour is ContainerBehaviour.PROCESS:
@@ -109,7 +112,8 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
 
 
 def _next_of_process(container: Container) -> tuple[Move, float] | None:
-    process, status = container.process, container.status
+    process = container.process
+    status = container.status
     if process.exit_code is not None:
         return Move.END, 0.0
     is_reported = (status["ready"], status["started"]) == (process.ready, process.started)
@@ -123,11 +127,13 @@ def _next_of_waiting(container: Container, reason: str, pace: Pace) -> tuple[Mov
         return Move.GIVE_UP_PULLING, pace.start
     if reason == "CrashLoopBackOff":
         return Move.RESTART, back_off(container.status["restartCount"])
+    # The image is there already; only the ConfigMap or Secret was missing.
     return Move.START, 0.0 if reason == "CreateContainerConfigError" else pace.start
 
 
 def back_off(restarts: int) -> float:
     """Return how long a container that restarted so often waits: 10 s, doubled each time, at most 5 minutes."""
+    # kubelet: containerBackOff starts at 10 s.
     return min(10.0 * float(2 ** max(0, restarts - 1)), _LONGEST_BACK_OFF)
 
 
@@ -164,7 +170,12 @@ def stopped(container: Container, now: str) -> Manifest:
     if "terminated" in container.status["state"]:
         return container.status
     return _ended(
-        container, container.status, 137, at(container.status, "state", "running", "startedAt", default=now), now
+        # 128 + SIGKILL.
+        container,
+        container.status,
+        137,
+        at(container.status, "state", "running", "startedAt", default=now),
+        now,
     )
 
 
@@ -182,6 +193,7 @@ def _started(container: Container, status: Manifest, now: str) -> Manifest:
     return {
         **status,
         "state": {"running": {"startedAt": now}},
+        # Without a probe a container is ready as soon as it runs.
         "ready": container.behaviour is not ContainerBehaviour.SLOW and not is_probed,
         "containerID": _container_id(container),
         "started": container.behaviour is not ContainerBehaviour.PROCESS or not container.spec.get("startupProbe"),
@@ -203,10 +215,10 @@ def _finished(container: Container, now: str) -> Manifest:
 
 def _restarted(container: Container, now: str) -> Manifest:
     """Start again; a container that fails again backs off, once it did so a few times."""
-    before = container.status
-    if "running" in before["state"]:
-        before = _ended(container, before, 0, before["state"]["running"]["startedAt"], now)
-    last = at(before, "state", "terminated") or at(before, "lastState", "terminated")
+    old_status = container.status
+    if "running" in old_status["state"]:
+        old_status = _ended(container, old_status, 0, old_status["state"]["running"]["startedAt"], now)
+    last = at(old_status, "state", "terminated") or at(old_status, "lastState", "terminated")
     restarts = container.status["restartCount"] + 1
     again = _started(container, {**container.status, "lastState": {"terminated": last}, "restartCount": restarts}, now)
     ended = at(again, "state", "terminated")

@@ -2,21 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
-from gitsync.sandbox.controllers.base import Context, Controller
-from gitsync.sandbox.controllers.events import Source
-from gitsync.sandbox.controllers.lifecycle.owner_references import missing_environment, missing_volume
-from gitsync.sandbox.controllers.networking.addresses import Addresses
+from gitsync.sandbox.controllers.base import ControllerContext, SandboxController
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.nodes.containers import Container, Move, Pace, config_error, next_move, perform
-from gitsync.sandbox.controllers.nodes.image_behaviour import ContainerBehaviour
 from gitsync.sandbox.controllers.nodes.pod_status import all_stopped, current, with_containers
+from gitsync.sandbox.controllers.nodes.runtime import ContainerBehaviour
 from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of
+from gitsync.sandbox.controllers.pods import is_finished
+from gitsync.sandbox.registry.contract import ControllerClient
+
+_SOURCES = {"configMap": "ConfigMap", "secret": "Secret"}
+_SELECTORS = {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"}
+_FROM = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
+
+
+def missing_volume(api: ControllerClient, pod: Manifest) -> str | None:
+    """Return why a volume of the pod cannot be mounted, None when all can."""
+    namespace = pod["metadata"]["namespace"]
+    for volume in pod["spec"].get("volumes") or ():
+        for kind, name in _volume_sources(volume):
+            if api.get("", kind, namespace, name) is None:
+                return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {kind.lower()} "{name}" not found'
+    return None
+
+
+def _volume_sources(volume: Manifest) -> Iterator[tuple[str, str]]:
+    """Return the kinds and names of the objects that a volume needs."""
+    for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+        for member, kind in _SOURCES.items():
+            reference = source.get(member)
+            if reference and not reference.get("optional"):
+                # A secret volume names it secretName, a projected source name.
+                yield kind, reference.get("secretName") or reference.get("name") or ""
+
+
+def missing_environment(api: ControllerClient, namespace: str, container: Manifest) -> str | None:
+    """Return why the environment of a container cannot be made, None when it can."""
+    for source in container.get("envFrom") or ():
+        for member, kind in _FROM.items():
+            reference = source.get(member)
+            if reference and not reference.get("optional"):
+                source_object = api.get("", kind, namespace, reference["name"])
+                if source_object is None:
+                    return f'{kind.lower()} "{reference["name"]}" not found'
+    for variable in container.get("env") or ():
+        for member, kind in _SELECTORS.items():
+            reference = (variable.get("valueFrom") or {}).get(member)
+            if reference and not reference.get("optional"):
+                missing = _missing_key(api, namespace, kind, reference)
+                if missing:
+                    return missing
+    return None
+
+
+def _missing_key(api: ControllerClient, namespace: str, kind: str, reference: Manifest) -> str | None:
+    name = reference["name"]
+    key = reference["key"]
+    source_object = api.get("", kind, namespace, name)
+    if source_object is None:
+        return f'{kind.lower()} "{name}" not found'
+    if key in (source_object.get("data") or {}) or key in (source_object.get("binaryData") or {}):
+        return None
+    return f"couldn't find key {key} in {kind} {namespace}/{name}"
+
+
+_FIRST = int(IPv4Address("10.244.0.2"))
+# The range without network, gateway and broadcast address.
+_COUNT = 2**16 - 3
+
+
+class Addresses:
+    """Give each pod an address of 10.244.0.0/16 that no other pod has; addresses of finished pods return."""
+
+    def __init__(self) -> None:
+        self._owner: dict[str, str] = {}
+        self._next = 0
+
+    def observe(self, event: str, pod: Manifest) -> None:
+        """Follow one pod: take note of its address, or free it."""
+        address = at(pod, "status", "podIP")
+        # A pod on the network of its node has the address of the node.
+        if not address or pod["spec"].get("hostNetwork"):
+            return
+        if event == "DELETED" or is_finished(pod):
+            # The address may belong to another pod already.
+            if self._owner.get(address) == uid_of(pod):
+                del self._owner[address]
+        else:
+            self._owner[address] = uid_of(pod)
+
+    def allocate(self, uid: str) -> str:
+        """Return a free address, the one freed longest ago last."""
+        for _ in range(_COUNT):
+            address = str(IPv4Address(_FIRST + self._next))
+            # Not the lowest free one: clients keep addresses of deleted pods for a while.
+            self._next = (self._next + 1) % _COUNT
+            if address not in self._owner:
+                self._owner[address] = uid
+                return address
+        raise RuntimeError("more pods than addresses")
+
 
 _MANAGER = "kubelet"
+# Timers may fire a little early; a move that is due within a millisecond is performed.
 _EARLY = 1e-3
 
 
@@ -28,13 +123,13 @@ class _Plan:
     due: dict[str, tuple[Move, int, float]] = field(default_factory=dict)
 
 
-class Kubelet(Controller):
+class Kubelet(SandboxController):
     """Move pods through their phases in the time that images and names ask for, and remove deleted ones."""
 
     name = "kubelet"
     watches = frozenset({("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._plans: dict[Key, _Plan] = {}
         self._blocked: dict[str, set[Key]] = {}
@@ -58,9 +153,11 @@ class Kubelet(Controller):
     def reconcile(self, key: Key) -> None:
         """Admit a new pod, stop a deleted one, and plan the next moves of the containers."""
         pod = self.api.get("", "Pod", *key)
+        # It is added again below if it still waits.
         self._blocked.get(key[0], set()).discard(key)
         plan = self._plans.get(key)
         if plan is not None and (pod is None or plan.uid != uid_of(pod)):
+            # A pod of the same name is another pod.
             del self._plans[key]
             if self._runtime is not None:
                 self._runtime.remove(plan.uid)
@@ -94,8 +191,8 @@ class Kubelet(Controller):
 
     def _end_processes(self, pod: Manifest) -> bool:
         """End the processes of a pod within its grace period; return whether all have ended."""
-        given = pod["spec"].get("terminationGracePeriodSeconds", 30)
-        grace = pod["metadata"].get("deletionGracePeriodSeconds", given)
+        default_grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        grace = pod["metadata"].get("deletionGracePeriodSeconds", default_grace)
         return self._runtime is None or self._runtime.stop(pod, float(grace or 0))
 
     def _admit(self, pod: Manifest) -> Manifest:
@@ -112,7 +209,7 @@ class Kubelet(Controller):
     def _host_ip(self, pod: Manifest) -> str:
         node = self.api.get("", "Node", "", pod["spec"]["nodeName"])
         addresses = at(node, "status", "addresses") or ()
-        return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
+        return next((address["address"] for address in addresses if address["type"] == "InternalIP"), "127.0.0.1")
 
     def _report(self, pod: Manifest, status: Manifest) -> Manifest:
         if status == pod.get("status"):
@@ -125,6 +222,7 @@ class Kubelet(Controller):
         if reason is not None and not at(pod, "status", "podIP"):
             self._block(key)
             self.context.recorder.warning(pod, "FailedMount", reason, self._source(pod))
+            # The containers start from the beginning once the volume can be mounted.
             plan.due.clear()
             return
         now = self.context.timers.now()
@@ -135,6 +233,7 @@ class Kubelet(Controller):
                 continue
             planned = plan.due.get(container.name)
             signature = _signature(container, move)
+            # Reconciles for other reasons must not put the move off again and again.
             due[container.name] = planned if planned and planned[:2] == signature else (*signature, now + move[1])
         plan.due = due
         if due:
@@ -157,35 +256,38 @@ class Kubelet(Controller):
         self._blocked.setdefault(key[0], set()).add(key)
 
     def _stop(self, key: Key, plan: _Plan, pod: Manifest) -> None:
-        """Stop the containers of a deleted pod, and remove it when they had their time."""
+        """Stop the containers of a deleted pod, and remove the pod after its grace period."""
         if pods.is_finished(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
             return  # only finalizers hold it
         now = self.context.timers.now()
         if "" not in plan.due:
             grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+            # A simulated container needs no time to end; the short delay shows Terminating.
             plan.due = {"": (Move.END, 0, now + min(float(grace), self.context.behaviour.stop_delay))}
             for container in self._current(pod):
                 if "running" in container.status["state"]:
                     source = self._source(pod, container)
                     self.context.recorder.normal(pod, "Killing", f"Stopping container {container.name}", source)
-        left = plan.due[""][2] - now
-        if left > _EARLY:
+        seconds_left = plan.due[""][2] - now
+        if seconds_left > _EARLY:
             self._end_processes(pod)
-            self.enqueue_after(key, left)
+            self.enqueue_after(key, seconds_left)
             return
         if not self._end_processes(pod):
             return  # the runtime reports their end
         if "finalizers" in pod["metadata"]:
             self._report(pod, all_stopped(pod, self.context.now()))
+        # As a real kubelet confirms the end: only a deletion with grace 0 removes the object.
         self.api.delete(ObjectRef("", "Pod", *key), uid=plan.uid, grace_seconds=0)
 
     def _move(self, pod: Manifest, plan: _Plan) -> Manifest:
-        """Perform the moves that are due, and return the pod as it is then."""
+        """Perform the moves that are due, and return the changed pod."""
         now = self.context.timers.now() + _EARLY
         changed: dict[str, Manifest] = {}
         moved: list[tuple[Container, Move]] = []
         for container in self._current(pod):
-            planned, next_one = plan.due.get(container.name), next_move(container, self._pace())
+            planned = plan.due.get(container.name)
+            next_one = next_move(container, self._pace())
             if (
                 planned is None
                 or planned[2] > now
@@ -217,6 +319,7 @@ class Kubelet(Controller):
         """Start the process of a container that starts to run."""
         starts = move in (Move.START, Move.RESTART) and "running" in status["state"]
         if self._runtime is not None and starts and container.behaviour is ContainerBehaviour.PROCESS:
+            # After the status was written: the process reads the API, and finds its pod running.
             self._runtime.start(pod, container.spec, status["restartCount"])
 
     def _network(self, pod: Manifest) -> Manifest:
@@ -224,22 +327,26 @@ class Kubelet(Controller):
             return {}
         if pod["spec"].get("hostNetwork"):
             address = pod["status"]["hostIP"]
-        elif self._runtime is not None and any(self._runtime.runs(each["image"]) for each in pod["spec"]["containers"]):
+        elif self._runtime is not None and any(
+            self._runtime.runs(container["image"]) for container in pod["spec"]["containers"]
+        ):
             address = self._runtime.address(pod)
         else:
             address = self._addresses.allocate(uid_of(pod))
         return {"podIP": address, "podIPs": [{"ip": address}]}
 
-    def _source(self, pod: Manifest, container: Container | None = None) -> Source:
+    def _source(self, pod: Manifest, container: Container | None = None) -> EventSource:
         path = ""
         if container is not None:
-            init = any(each["name"] == container.name for each in pod["spec"].get("initContainers") or ())
+            init = any(init_spec["name"] == container.name for init_spec in pod["spec"].get("initContainers") or ())
             path = f"spec.{'initContainers' if init else 'containers'}{{{container.name}}}"
-        return Source("kubelet", pod["spec"]["nodeName"], path)
+        return EventSource("kubelet", pod["spec"]["nodeName"], path)
 
     def _record_move(self, pod: Manifest, container: Container, move: Move, status: Manifest) -> None:
-        """Record what the kubelet says about a move."""
-        recorder, source, image = self.context.recorder, self._source(pod, container), container.spec["image"]
+        """Record the events of a move, in the kubelet's words."""
+        recorder = self.context.recorder
+        source = self._source(pod, container)
+        image = container.spec["image"]
         blocked = at(status, "state", "waiting", "reason")
         if move in (Move.READY, Move.PROBED, Move.END):
             return

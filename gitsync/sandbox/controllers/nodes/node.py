@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import ControllerClient
+from gitsync.sandbox.registry.contract import ControllerClient
 
 NODES = ("node-a", "node-b")
 _FIRST_ADDRESS = 10
+# Large enough that examples from real clusters fit; "too big" is tested with requests above it.
 _CAPACITY = {"cpu": "128", "memory": "512Gi", "ephemeral-storage": "2Ti", "pods": "5000"}
 
 
@@ -14,15 +15,18 @@ def create_nodes(api: ControllerClient, now: str) -> None:
     """Create the nodes that are absent."""
     for index, name in enumerate(NODES):
         if api.get("", "Node", "", name) is None:
+            # A kubelet registers its node first, and then reports the status.
             created = api.create(_node(name, index), manager="kubelet")
             status = _status(f"192.168.0.{_FIRST_ADDRESS + index}", name, now)
             ready = api.update({**created, "status": status}, manager="kubelet", subresource="status")
+            # Admission taints a new node not-ready; the node controller removes that once it is ready.
             spec = {key: value for key, value in ready["spec"].items() if key != "taints"}
             api.update({**ready, "spec": spec}, manager="kube-controller-manager")
 
 
 def _node(name: str, index: int) -> Manifest:
     labels = {
+        # Kubelets still write both generations of these labels.
         "beta.kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.controllers.nodes.containers import Container, stopped, waiting
-from gitsync.sandbox.controllers.nodes.image_behaviour import behaviour_of
+from gitsync.sandbox.controllers.nodes.runtime import behaviour_of
 from gitsync.sandbox.controllers.object_meta import condition_of
 
 
@@ -18,12 +18,13 @@ def is_sidecar(spec: Manifest) -> bool:
 def init_containers(pod: Manifest) -> list[Container]:
     """Return the init containers of a pod with their statuses."""
     policy = pod["spec"].get("restartPolicy", "Always")
-    known = {each["name"]: each for each in at(pod, "status", "initContainerStatuses") or ()}
+    known = {status["name"]: status for status in at(pod, "status", "initContainerStatuses") or ()}
     return [
         Container(
             spec,
             known.get(spec["name"]) or waiting(spec, "PodInitializing"),
             behaviour_of(spec, ends=not is_sidecar(spec)),
+            # An init container that succeeded is not repeated, whatever the policy of the pod.
             "Always" if is_sidecar(spec) else "OnFailure" if policy == "Always" else policy,
             pod,
         )
@@ -34,7 +35,7 @@ def init_containers(pod: Manifest) -> list[Container]:
 def main_containers(pod: Manifest) -> list[Container]:
     """Return the containers of a pod with their statuses."""
     policy = pod["spec"].get("restartPolicy", "Always")
-    known = {each["name"]: each for each in at(pod, "status", "containerStatuses") or ()}
+    known = {status["name"]: status for status in at(pod, "status", "containerStatuses") or ()}
     reason = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
     return [
         Container(
@@ -58,17 +59,18 @@ def current(pod: Manifest) -> list[Container]:
     init = init_containers(pod)
     for index, container in enumerate(init):
         if not is_initialized(container):
-            return [each for each in init[:index] if is_sidecar(each.spec)] + [container]
-    return [each for each in init if is_sidecar(each.spec)] + main_containers(pod)
+            return [sidecar for sidecar in init[:index] if is_sidecar(sidecar.spec)] + [container]
+    return [sidecar for sidecar in init if is_sidecar(sidecar.spec)] + main_containers(pod)
 
 
 def with_containers(pod: Manifest, changed: dict[str, Manifest], now: str) -> Manifest:
     """Return the pod's status with these container statuses, and all that follows from them."""
-    init = [changed.get(each.name, each.status) for each in init_containers(pod)]
-    main = [changed.get(each.name, each.status) for each in main_containers(pod)]
+    init = [changed.get(container.name, container.status) for container in init_containers(pod)]
+    main = [changed.get(container.name, container.status) for container in main_containers(pod)]
     status = {**(pod.get("status") or {}), "containerStatuses": main}
     if init:
         status["initContainerStatuses"] = init
+    # KEP-5067: the generation of the spec that this status is about.
     status["observedGeneration"] = pod["metadata"].get("generation", 1)
     draft = {**pod, "status": status}
     status["phase"] = _phase(draft)
@@ -79,29 +81,38 @@ def with_containers(pod: Manifest, changed: dict[str, Manifest], now: str) -> Ma
 def all_stopped(pod: Manifest, now: str) -> Manifest:
     """Return the status of a pod whose containers were stopped."""
     containers = [*init_containers(pod), *main_containers(pod)]
-    return with_containers(pod, {each.name: stopped(each, now) for each in containers}, now)
+    return with_containers(pod, {container.name: stopped(container, now) for container in containers}, now)
 
 
 def _phase(pod: Manifest) -> str:
     known: str = at(pod, "status", "phase") or "Pending"
+    # Terminal: a finished pod stays finished.
     if known in ("Succeeded", "Failed"):
         return known
-    init, main = init_containers(pod), main_containers(pod)
-    if any(each.is_over and each.exit_code for each in init):
+    init = init_containers(pod)
+    main = main_containers(pod)
+    if any(container.is_over and container.exit_code for container in init):
         return "Failed"
-    if not all(is_initialized(each) for each in init) and not all(each.is_over for each in main):
+    if not all(is_initialized(container) for container in init) and not all(container.is_over for container in main):
         return "Pending"
-    if all(each.exit_code is not None and (each.is_over or "deletionTimestamp" in pod["metadata"]) for each in main):
-        return "Failed" if any(each.exit_code for each in main) else "Succeeded"
-    return "Running" if all(each.has_started_once for each in main) else "Pending"
+    if all(
+        container.exit_code is not None and (container.is_over or "deletionTimestamp" in pod["metadata"])
+        for container in main
+    ):
+        return "Failed" if any(container.exit_code for container in main) else "Succeeded"
+    return "Running" if all(container.has_started_once for container in main) else "Pending"
 
 
 def _conditions(pod: Manifest, now: str) -> list[Manifest]:
     status = pod["status"]
     finished = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(status["phase"], "")
-    init = [each.name for each in init_containers(pod) if not is_initialized(each)]
-    unready = [each.name for each in main_containers(pod) if not each.status["ready"]]
-    unready += [each.name for each in init_containers(pod) if is_sidecar(each.spec) and not each.status["ready"]]
+    init = [container.name for container in init_containers(pod) if not is_initialized(container)]
+    unready = [container.name for container in main_containers(pod) if not container.status["ready"]]
+    unready += [
+        container.name
+        for container in init_containers(pod)
+        if is_sidecar(container.spec) and not container.status["ready"]
+    ]
     ready = _readiness(unready, finished)
     return [
         _condition(pod, "PodReadyToStartContainers", bool(status.get("podIP")) and not finished, now),

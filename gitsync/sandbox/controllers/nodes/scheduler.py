@@ -5,33 +5,84 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from gitsync.kube.quantity import parse
-from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.kube.selectors import holds
+from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.controllers.base import Context, Controller
-from gitsync.sandbox.controllers.events import Source
-from gitsync.sandbox.controllers.nodes.node_affinity import accepts, untolerated
+from gitsync.sandbox.controllers.base import ControllerContext, SandboxController
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.object_meta import Key, condition_of, is_deleting, key_of
 from gitsync.sandbox.controllers.pods import is_finished
 
+
+def accepts(pod_spec: Manifest, node: Manifest) -> bool:
+    """Return whether the node is one that the pod's nodeSelector and required node affinity name."""
+    labels = labels_of(node)
+    if any(labels.get(key) != value for key, value in (pod_spec.get("nodeSelector") or {}).items()):
+        return False
+    required = at(pod_spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = (required or {}).get("nodeSelectorTerms")
+    # An absent affinity accepts all nodes; validation refuses an empty list.
+    if not terms:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        all(holds(rule, labels) for rule in term.get("matchExpressions") or ())
+        and all(holds(rule, fields) for rule in term.get("matchFields") or ())
+        for term in terms
+    )
+
+
+def untolerated(pod_spec: Manifest, node: Manifest) -> Manifest | None:
+    """Return a taint of the node that keeps the pod away, None when there is none."""
+    tolerations = pod_spec.get("tolerations") or ()
+    for taint in at(node, "spec", "taints") or ():
+        # PreferNoSchedule only lowers a score.
+        hard = taint["effect"] in ("NoSchedule", "NoExecute")
+        if hard and not any(_is_tolerated_by(toleration, taint) for toleration in tolerations):
+            return dict(taint)
+    return None
+
+
+def target_of(pod: Manifest) -> str:
+    """Return the node a pod runs on or, made for one node only, waits for; empty where there is none."""
+    node = at(pod, "spec", "nodeName")
+    if node:
+        return str(node)
+    path = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", 0)
+    for rule in at(pod["spec"], *path, "matchFields") or ():
+        if rule["key"] == "metadata.name" and rule["operator"] == "In":
+            return str(rule["values"][0])
+    return ""
+
+
+def _is_tolerated_by(toleration: Manifest, taint: Manifest) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        # An empty key with Exists tolerates everything.
+        return toleration.get("key") in (None, "", taint["key"])
+    return bool(toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", ""))
+
+
 _MANAGER = "kube-scheduler"
-_SOURCE = Source("default-scheduler")
+_SOURCE = EventSource("default-scheduler")
 _RESOURCES = ("cpu", "memory")
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-class Scheduler(Controller):
+class Scheduler(SandboxController):
     """Bind pods to nodes; say why where it cannot, and try again when something changed."""
 
     name = "scheduler"
     watches = frozenset({("", "Pod"), ("", "Node"), ("", "PersistentVolumeClaim")})
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._unschedulable: set[Key] = set()
         self._usage = Usage()
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
-        """Mark a pod that has no node; whatever frees or adds room marks those that found none."""
+        """Mark a pod that has no node; what frees or adds room marks those that no node could take."""
         if obj["kind"] != "Pod":
             self._retry()
             return
@@ -65,12 +116,14 @@ class Scheduler(Controller):
         reasons = {node["metadata"]["name"]: self._objection(pod, node) for node in nodes}
         siblings = self._siblings(pod)
         fitting = sorted(name for name, reason in reasons.items() if not reason)
+        # Ties go to the first name, since the names are sorted: placement is repeatable.
         chosen = min(fitting, key=lambda name: siblings[name], default=None)
         if chosen is None:
             counts = Counter(reasons.values())
             text = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
             victims = f"{len(nodes)} No preemption victims found for incoming pod"
             self._refuse(pod, nodes, text, f"preemption: 0/{len(nodes)} nodes are available: {victims}.")
+        # The volume is made first, on this node; its binding brings the pod back here.
         elif claims:
             self._unschedulable.add(key)
             self._select_node(claims, chosen)
@@ -125,9 +178,12 @@ class Scheduler(Controller):
 
     def _bind(self, pod: Manifest, node: str) -> None:
         self._unschedulable.discard(key_of(pod))
+        # Before the write: its event would find the pod counted already.
         self._usage.take(pod, node)
         scheduled = {**self._condition(pod, "True"), "lastTransitionTime": None}  # the kubelet says when
-        conditions = [each for each in at(pod, "status", "conditions") or () if each["type"] != "PodScheduled"]
+        conditions = [
+            condition for condition in at(pod, "status", "conditions") or () if condition["type"] != "PodScheduled"
+        ]
         bound = {
             **pod,
             "spec": {**pod["spec"], "nodeName": node},
@@ -145,7 +201,9 @@ class Scheduler(Controller):
         if (known.get("reason"), known.get("message")) == ("Unschedulable", message):
             return
         unscheduled = {**self._condition(pod, "False"), "reason": "Unschedulable", "message": message}
-        others = [each for each in at(pod, "status", "conditions") or () if each["type"] != "PodScheduled"]
+        others = [
+            condition for condition in at(pod, "status", "conditions") or () if condition["type"] != "PodScheduled"
+        ]
         self.write_status(pod, {**(pod.get("status") or {}), "conditions": [*others, unscheduled]}, _MANAGER)
         self.context.recorder.warning(pod, "FailedScheduling", message, _SOURCE)
 
@@ -190,10 +248,14 @@ class Usage:
 
 def requests_of(pod: Manifest) -> dict[str, int]:
     """Return what the pod asks of a node: a place, and the sum of its containers or its largest init container."""
+    # A place on the node, by the limit of pods that a kubelet has.
     total = {"pods": parse("1").nanos}
     for resource in _RESOURCES:
-        running = sum((_asked(each, resource) for each in pod["spec"]["containers"]), 0)
-        starting = max((_asked(each, resource) for each in pod["spec"].get("initContainers") or ()), default=0)
+        # Init containers run before the others, one by one, so only the largest counts.
+        running = sum((_asked(container, resource) for container in pod["spec"]["containers"]), 0)
+        starting = max(
+            (_asked(container, resource) for container in pod["spec"].get("initContainers") or ()), default=0
+        )
         if running or starting:
             total[resource] = max(running, starting)
     return total

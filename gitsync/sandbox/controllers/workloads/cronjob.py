@@ -11,8 +11,8 @@ from croniter import croniter
 from gitsync.kube.times import seconds_of, timestamp
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.base import SandboxController
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.object_meta import (
     MANAGER,
     Key,
@@ -25,11 +25,11 @@ from gitsync.sandbox.controllers.object_meta import (
 )
 from gitsync.sandbox.controllers.workloads.job import is_finished
 
-_SOURCE = Source("cronjob-controller")
+_SOURCE = EventSource("cronjob-controller")
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-class CronJobs(Controller):
+class CronJobs(SandboxController):
     """Create Jobs when they are due, as the concurrency policy allows, and keep the wanted number of old ones."""
 
     name = "cronjob"
@@ -42,7 +42,7 @@ class CronJobs(Controller):
             self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
-        """Follow the Jobs that run, start one that is due, and come back for the next."""
+        """Follow the Jobs that run, start one that is due, and schedule the next reconcile."""
         cron_job = self.api.get("batch", "CronJob", *key)
         if cron_job is None or is_deleting(cron_job):
             return
@@ -62,19 +62,24 @@ class CronJobs(Controller):
         return status | ({"active": active} if active else {}) | ({"lastSuccessfulTime": last} if last else {})
 
     def _run(self, cron_job: Manifest, jobs: list[Manifest], status: Manifest) -> Manifest:
-        """Start the Job of the last time that passed since the one before, and appoint the next."""
-        spec, now = cron_job["spec"], self.context.timers.now()
+        """Start the Job of the last time that passed since the one before, and schedule the next."""
+        spec = cron_job["spec"]
+        now = self.context.timers.now()
         try:
             zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
+        # Validation checked the zone by the data of this machine; a restored database may come from another one.
         except (ZoneInfoNotFoundError, ValueError):
             text = f"invalid timeZone: {json.dumps(spec['timeZone'])}: unknown time zone {spec['timeZone']}"
             self.context.recorder.warning(cron_job, "UnknownTimeZone", text, _SOURCE)
             return status
         moment = datetime.fromtimestamp(now, zone)
         times = croniter(spec["schedule"], moment)
+        # Before the early returns below: a suspended policy must not end the schedule.
         self.enqueue_after(key_of(cron_job), max(0.001, times.get_next(datetime).timestamp() - now))
+        # A millisecond later, or a reconcile exactly at the minute would take the time before it.
         due = croniter(spec["schedule"], datetime.fromtimestamp(now + 0.001, zone)).get_prev(datetime).timestamp()
         since = status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
+        # Of several missed times only the last one is started, as in Kubernetes.
         if due <= seconds_of(since):
             return status
         deadline = spec.get("startingDeadlineSeconds")
@@ -93,23 +98,25 @@ class CronJobs(Controller):
         return self._start(cron_job, active, status, due)
 
     def _start(self, cron_job: Manifest, active: list[Manifest], status: Manifest, due: float) -> Manifest:
-        template, meta = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
-        given = template.get("metadata") or {}
+        template = cron_job["spec"]["jobTemplate"]
+        meta = cron_job["metadata"]
+        template_metadata = template.get("metadata") or {}
+        # Minutes since the epoch: a second controller would find the Job instead of creating another.
         name = f"{meta['name']}-{int(due // 60)}"
         job = self.api.get("batch", "Job", meta["namespace"], name)
         if job is None:
             metadata = {
                 "name": name,
                 "namespace": meta["namespace"],
-                "annotations": {**(given.get("annotations") or {}), _SCHEDULED: timestamp(due)},
+                "annotations": {**(template_metadata.get("annotations") or {}), _SCHEDULED: timestamp(due)},
                 "ownerReferences": [owner_reference(cron_job)],
             }
-            if given.get("labels"):
-                metadata["labels"] = given["labels"]
+            if template_metadata.get("labels"):
+                metadata["labels"] = template_metadata["labels"]
             manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]}
             job = self.api.create(manifest, manager=MANAGER)
             self.context.recorder.normal(cron_job, "SuccessfulCreate", f"Created job {name}", _SOURCE)
-        running = [_reference(each) for each in active] + [_reference(job)]
+        running = [_reference(running_job) for running_job in active] + [_reference(job)]
         return {**status, "active": running, "lastScheduleTime": timestamp(due)}
 
     def _clean_up(self, cron_job: Manifest, jobs: list[Manifest]) -> None:
@@ -124,6 +131,7 @@ class CronJobs(Controller):
                 self._delete(cron_job, job)
 
     def _delete(self, cron_job: Manifest, job: Manifest) -> None:
+        # The default of batch/v1 Jobs would leave their pods behind.
         self.api.delete(ObjectRef("batch", "Job", *key_of(job)), uid=uid_of(job), propagation="Background")
         text = f"Deleted job {job['metadata']['name']}"
         self.context.recorder.normal(cron_job, "SuccessfulDelete", text, _SOURCE)

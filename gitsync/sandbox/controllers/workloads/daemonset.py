@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
-from gitsync.sandbox.controllers.adoption import adopt
-from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.events import Source
-from gitsync.sandbox.controllers.nodes.node_affinity import accepts, target_of, untolerated
+from gitsync.sandbox.controllers.base import SandboxController, adopt
+from gitsync.sandbox.controllers.events import EventSource
+from gitsync.sandbox.controllers.nodes.scheduler import accepts, target_of, untolerated
 from gitsync.sandbox.controllers.object_meta import (
     MANAGER,
     Key,
@@ -23,8 +22,9 @@ from gitsync.sandbox.controllers.object_meta import (
 from gitsync.sandbox.controllers.workloads import revisions
 from gitsync.sandbox.controllers.workloads.rollout import resolve
 
-_SOURCE = Source("daemonset-controller")
+_SOURCE = EventSource("daemonset-controller")
 _GENERATION = "deprecated.daemonset.template.generation"
+# pkg/controller/daemon/util: AddOrUpdateDaemonPodTolerations.
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -52,7 +52,7 @@ class _Node:
         return self.new + self.old
 
 
-class DaemonSets(Controller):
+class DaemonSets(SandboxController):
     """Create a pod per node, remove those that should not be there, and update within the allowed outage."""
 
     name = "daemonset"
@@ -64,8 +64,8 @@ class DaemonSets(Controller):
             self.enqueue(key_of(obj))
         elif obj["kind"] == "Node":
             if old is None or event == "DELETED" or (obj["spec"], labels_of(obj)) != (old["spec"], labels_of(old)):
-                for each in self.api.list("apps", "DaemonSet"):
-                    self.enqueue(key_of(each))
+                for daemon_set in self.api.list("apps", "DaemonSet"):
+                    self.enqueue(key_of(daemon_set))
         else:
             self.mark_owners(obj, "apps", "DaemonSet")
 
@@ -78,6 +78,7 @@ class DaemonSets(Controller):
         adopt(self.api, self.context.strays, daemon_set, "apps", "ControllerRevision")
         update = revisions.present(self.api, daemon_set)
         self._place(daemon_set, self._nodes(daemon_set, update), update)
+        # Read again: placing has created and deleted pods.
         self._roll_out(daemon_set, self._nodes(daemon_set, update), update)
         revisions.truncate(self.api, daemon_set, self._live_revisions(daemon_set, update))
         self.write_status(daemon_set, self._status(daemon_set, self._nodes(daemon_set, update)))
@@ -85,7 +86,7 @@ class DaemonSets(Controller):
     def _live_revisions(self, daemon_set: Manifest, update: Manifest) -> set[str]:
         name = daemon_set["metadata"]["name"]
         hashes = {labels_of(pod).get(revisions.LABEL, "") for pod in controlled(self.api, daemon_set, "Pod")}
-        return {update["metadata"]["name"], *(f"{name}-{each}" for each in hashes)}
+        return {update["metadata"]["name"], *(f"{name}-{digest}" for digest in hashes)}
 
     def _nodes(self, daemon_set: Manifest, update: Manifest) -> list[_Node]:
         """Return the nodes that have or should have a pod."""
@@ -97,6 +98,7 @@ class DaemonSets(Controller):
         def staying(name: str) -> list[Manifest]:
             return [pod for pod in by_node[name] if not is_deleting(pod)]
 
+        # With the tolerations that its pods will get, or a tainted node would count as unwanted.
         spec = _pod_spec(daemon_set["spec"]["template"]["spec"], "")
         wanted = {
             node["metadata"]["name"]
@@ -126,6 +128,7 @@ class DaemonSets(Controller):
                     self._delete(daemon_set, pod)
             for pod in node.new[1:]:
                 self._delete(daemon_set, pod)
+            # A host port of the pod that is being stopped would still be in use.
             if not node.all and not node.leaving:
                 self._create(daemon_set, node.name, update)
 
@@ -144,12 +147,14 @@ class DaemonSets(Controller):
             if not node.old:
                 continue
             healthy = any(self._is_available(daemon_set, pod) for pod in node.old)
+            # Surge: the old pod stays until the new one can take over.
             if node.new and any(self._is_available(daemon_set, pod) for pod in node.new):
                 self._delete(daemon_set, node.old[0])
             elif surge and not node.new:
                 if extra < surge:
                     extra += 1
                     self._create(daemon_set, node.name, update)
+            # A pod that is down already costs no availability.
             elif not node.new and (not healthy or down < outage):
                 down += healthy
                 self._delete(daemon_set, node.old[0])
@@ -207,6 +212,7 @@ def _pod_spec(spec: Manifest, node: str) -> Manifest:
     """Return the pod spec for one node: bound to it by affinity, tolerating what daemons tolerate."""
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _TOLERATED]
     known = list(spec.get("tolerations") or ())
+    # By affinity instead of spec.nodeName, so that the scheduler keeps count of the node.
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = spec.get("affinity") or {}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -217,5 +223,5 @@ def _pod_spec(spec: Manifest, node: str) -> Manifest:
     return {
         **spec,
         "affinity": {**affinity, "nodeAffinity": node_affinity},
-        "tolerations": known + [each for each in added if each not in known],
+        "tolerations": known + [toleration for toleration in added if toleration not in known],
     }

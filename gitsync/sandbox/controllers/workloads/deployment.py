@@ -10,9 +10,8 @@ from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
-from gitsync.sandbox.controllers.adoption import adopt
-from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.base import SandboxController, adopt
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.object_meta import (
     MANAGER,
     Key,
@@ -25,7 +24,8 @@ from gitsync.sandbox.controllers.object_meta import (
 from gitsync.sandbox.controllers.workloads import deployment_status as statuses
 from gitsync.sandbox.controllers.workloads import rollout
 
-_SOURCE = Source("deployment-controller")
+_SOURCE = EventSource("deployment-controller")
+# pkg/controller/deployment/util: annotationsToSkip.
 _NOT_COPIED = frozenset(
     {
         LAST_APPLIED,
@@ -38,7 +38,7 @@ _NOT_COPIED = frozenset(
 )
 
 
-class Deployments(Controller):
+class Deployments(SandboxController):
     """Create, scale and clean up the ReplicaSets of a Deployment, and report."""
 
     name = "deployment"
@@ -59,6 +59,7 @@ class Deployments(Controller):
         adopt(self.api, self.context.strays, deployment, "apps", "ReplicaSet")
         if is_deleting(deployment):
             old, new = self._replica_sets(deployment)
+            # syncStatusOnly: a Deployment that waits for a foreground deletion still counts its pods.
             self._write(deployment, statuses.failure(self._counts(deployment, old, new), old, new))
             return
         deployment = self._note_pause(deployment)
@@ -75,8 +76,8 @@ class Deployments(Controller):
     def _replica_sets(self, deployment: Manifest) -> tuple[list[Manifest], Manifest | None]:
         """Return the old ReplicaSets and the one of the present template, if it exists."""
         owned = controlled(self.api, deployment, "ReplicaSet")
-        new = next((each for each in owned if rollout.same_template(each, deployment)), None)
-        return [each for each in owned if each is not new], new
+        new = next((replica_set for replica_set in owned if rollout.same_template(replica_set, deployment)), None)
+        return [replica_set for replica_set in owned if replica_set is not new], new
 
     def _note_pause(self, deployment: Manifest) -> Manifest:
         """Write condition Progressing=Unknown when the Deployment is paused and when it is resumed."""
@@ -84,6 +85,7 @@ class Deployments(Controller):
             return deployment
         paused = deployment["spec"].get("paused", False)
         reason = condition_of(deployment, "Progressing").get("reason")
+        # A pause must not hide that the deadline was missed.
         if reason == statuses.TIMED_OUT or paused == (reason == statuses.PAUSED):
             return deployment
         why, text = (statuses.PAUSED, "paused") if paused else (statuses.RESUMED, "resumed")
@@ -96,30 +98,37 @@ class Deployments(Controller):
     def _was_scaled(deployment: Manifest, replica_sets: Sequence[Manifest]) -> bool:
         """Return whether ``spec.replicas`` changed since the active ReplicaSets were sized."""
         desired = str(deployment["spec"]["replicas"])
-        active = [each for each in replica_sets if each["spec"]["replicas"]]
-        return any(annotations_of(each).get(rollout.DESIRED, desired) != desired for each in active)
+        active = [replica_set for replica_set in replica_sets if replica_set["spec"]["replicas"]]
+        return any(annotations_of(replica_set).get(rollout.DESIRED, desired) != desired for replica_set in active)
 
     def _scale(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
         """Bring the ReplicaSets to ``spec.replicas`` without a step of the rollout."""
         total = deployment["spec"]["replicas"]
-        active = [each for each in [*old, *([new] if new else [])] if each["spec"]["replicas"]]
+        active = [replica_set for replica_set in [*old, *([new] if new else [])] if replica_set["spec"]["replicas"]]
         single = _single(active, old, new)
         if single is not None:
             self._resize(deployment, single, total)
         elif new is not None and _is_saturated(deployment, new):
-            for each in old:
-                self._resize(deployment, each, 0)
+            for replica_set in old:
+                self._resize(deployment, replica_set, 0)
         elif rollout.is_rolling(deployment):
             for name, number in rollout.proportions(deployment, active).items():
-                self._resize(deployment, next(each for each in active if each["metadata"]["name"] == name), number)
+                self._resize(
+                    deployment,
+                    next(replica_set for replica_set in active if replica_set["metadata"]["name"] == name),
+                    number,
+                )
 
     def _roll_out(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
         """Take one step from the old ReplicaSets to the new one, up or down, and report."""
+        # Recreate: nothing new before the last old pod has ended.
         if not rollout.is_rolling(deployment) and self._stop_old(deployment, old):
             self._report(deployment, old, new)
             return
+        # Its number is decided at creation, so that the first pods start with it.
         deployment, new = self._new_replica_set(deployment, old, new)
         number = rollout.new_replicas(deployment, [*old, new], new["spec"]["replicas"])
+        # The Deployment was scaled down.
         if new["spec"]["replicas"] > deployment["spec"]["replicas"]:
             number = deployment["spec"]["replicas"]
         if number != new["spec"]["replicas"]:
@@ -127,10 +136,10 @@ class Deployments(Controller):
         elif rollout.is_rolling(deployment):
             smaller = rollout.old_replicas(deployment, old, new)
             old = [
-                self._resize(deployment, each, smaller[each["metadata"]["name"]])
-                if each["metadata"]["name"] in smaller
-                else each
-                for each in old
+                self._resize(deployment, replica_set, smaller[replica_set["metadata"]["name"]])
+                if replica_set["metadata"]["name"] in smaller
+                else replica_set
+                for replica_set in old
             ]
         if statuses.is_complete(deployment, deployment.get("status") or {}):
             old = self._clean_up(deployment, old)
@@ -139,11 +148,13 @@ class Deployments(Controller):
     def _stop_old(self, deployment: Manifest, old: list[Manifest]) -> bool:
         """Scale the old ReplicaSets to 0 (Recreate); return whether any of their pods still runs."""
         scaled = False
-        for index, each in enumerate(old):
-            if each["spec"]["replicas"]:
-                old[index] = self._resize(deployment, each, 0)
+        for index, replica_set in enumerate(old):
+            if replica_set["spec"]["replicas"]:
+                old[index] = self._resize(deployment, replica_set, 0)
                 scaled = True
-        running = any(not pods.is_finished(pod) for each in old for pod in controlled(self.api, each, "Pod"))
+        running = any(
+            not pods.is_finished(pod) for replica_set in old for pod in controlled(self.api, replica_set, "Pod")
+        )
         return scaled or running
 
     def _report(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
@@ -153,6 +164,7 @@ class Deployments(Controller):
         written = self._write(deployment, statuses.failure(status, old, new))
         deadline = statuses.deadline_in(written, timers.now())
         if deadline is not None:
+            # A little after the deadline, which has passed then by every rounding.
             self.enqueue_after(key_of(deployment), max(0.0, deadline) + 0.01)
 
     def _counts(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> Manifest:
@@ -170,7 +182,8 @@ class Deployments(Controller):
         self, deployment: Manifest, old: list[Manifest], new: Manifest | None
     ) -> tuple[Manifest, Manifest]:
         """Create the ReplicaSet of the present template or bring its revision up to date; note it in the Deployment."""
-        revision = str(max([rollout.revision_of(each) for each in old], default=0) + 1)
+        # The revision of a rolled back template becomes the newest, and its number changes.
+        revision = str(max([rollout.revision_of(replica_set) for replica_set in old], default=0) + 1)
         progressing: Manifest | None = None
         if new is None:
             new = self._create(deployment, old, revision)
@@ -200,6 +213,7 @@ class Deployments(Controller):
     def _create(self, deployment: Manifest, old: list[Manifest], revision: str) -> Manifest:
         template = rollout.template_of(deployment)
         text = orjson.dumps(template, option=orjson.OPT_SORT_KEYS)
+        # Another hash than the real one, with the same alphabet: clients may only rely on it being stable.
         name_hash = pods.template_hash(text)
         labels = {**labels_of(template), rollout.HASH_LABEL: name_hash}
         selector = deployment["spec"]["selector"]
@@ -227,6 +241,7 @@ class Deployments(Controller):
         }
         created = self.api.create(replica_set, manager=MANAGER)
         if spec["replicas"]:
+            # Real events name creation by this text too.
             self._record_scaling(deployment, created, 0, spec["replicas"])
         return created
 
@@ -241,10 +256,10 @@ class Deployments(Controller):
             rollout.DESIRED: str(total),
             rollout.MAXIMUM: str(total + rollout.max_surge(deployment)),
         }
-        before = known.get(rollout.REVISION)
-        if before and before != revision:
+        old_revision = known.get(rollout.REVISION)
+        if old_revision and old_revision != revision:
             history = known.get(rollout.REVISION_HISTORY, "")
-            annotations[rollout.REVISION_HISTORY] = f"{history},{before}" if history else before
+            annotations[rollout.REVISION_HISTORY] = f"{history},{old_revision}" if history else old_revision
         return annotations
 
     def _annotate(self, deployment: Manifest, new: Manifest, revision: str) -> Manifest:
@@ -261,41 +276,43 @@ class Deployments(Controller):
         return self.api.update({**new, "metadata": meta, "spec": spec}, manager=MANAGER)
 
     def _resize(self, deployment: Manifest, replica_set: Manifest, number: int) -> Manifest:
-        """Write ``spec.replicas`` and the measures of a ReplicaSet, and tell it as an event."""
+        """Write ``spec.replicas`` and the measures of a ReplicaSet, and record an event."""
         total = deployment["spec"]["replicas"]
         annotations = {
             **annotations_of(replica_set),
             rollout.DESIRED: str(total),
             rollout.MAXIMUM: str(total + rollout.max_surge(deployment)),
         }
-        before = replica_set["spec"]["replicas"]
-        if number == before and annotations == annotations_of(replica_set):
+        old_number = replica_set["spec"]["replicas"]
+        if number == old_number and annotations == annotations_of(replica_set):
             return replica_set
         meta = {**replica_set["metadata"], "annotations": annotations}
         spec = {**replica_set["spec"], "replicas": number}
         resized = self.api.update({**replica_set, "metadata": meta, "spec": spec}, manager=MANAGER)
-        if number != before:
-            self._record_scaling(deployment, resized, before, number)
+        if number != old_number:
+            self._record_scaling(deployment, resized, old_number, number)
         return resized
 
-    def _record_scaling(self, deployment: Manifest, replica_set: Manifest, before: int, after: int) -> None:
-        direction = "up" if after > before else "down"
-        text = f"Scaled {direction} replica set {replica_set['metadata']['name']} from {before} to {after}"
+    def _record_scaling(self, deployment: Manifest, replica_set: Manifest, old_number: int, new_number: int) -> None:
+        direction = "up" if new_number > old_number else "down"
+        text = f"Scaled {direction} replica set {replica_set['metadata']['name']} from {old_number} to {new_number}"
         self.context.recorder.normal(deployment, "ScalingReplicaSet", text, _SOURCE)
 
     def _clean_up(self, deployment: Manifest, old: list[Manifest]) -> list[Manifest]:
         """Delete the oldest of the empty ReplicaSets beyond ``revisionHistoryLimit``; return those that stay."""
         limit = deployment["spec"].get("revisionHistoryLimit", 10)
         empty = [
-            each
-            for each in old
-            if not each["spec"]["replicas"] and not at(each, "status", "replicas") and not is_deleting(each)
+            replica_set
+            for replica_set in old
+            if not replica_set["spec"]["replicas"]
+            and not at(replica_set, "status", "replicas")
+            and not is_deleting(replica_set)
         ]
         surplus = sorted(empty, key=rollout.revision_of)[: max(0, len(empty) - limit)]
-        for each in surplus:
-            meta = each["metadata"]
+        for replica_set in surplus:
+            meta = replica_set["metadata"]
             self.api.delete(ObjectRef("apps", "ReplicaSet", meta["namespace"], meta["name"]), uid=meta["uid"])
-        return [each for each in old if each not in surplus]
+        return [replica_set for replica_set in old if replica_set not in surplus]
 
 
 def _single(active: list[Manifest], old: list[Manifest], new: Manifest | None) -> Manifest | None:

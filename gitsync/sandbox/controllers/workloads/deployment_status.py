@@ -9,6 +9,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.controllers.object_meta import condition_of, without_empty
 from gitsync.sandbox.controllers.workloads import rollout
 
+# math.MaxInt32 turns the deadline off (HasProgressDeadline).
 NO_DEADLINE = 2**31 - 1
 
 NEW_CREATED = "NewReplicaSetCreated"
@@ -38,7 +39,7 @@ def with_condition(conditions: Sequence[Manifest], new: Manifest) -> list[Manife
 
     One of the same status and reason stays as and where it is; one of the same status keeps its transition time.
     """
-    known = next((each for each in conditions if each["type"] == new["type"]), None)
+    known = next((existing for existing in conditions if existing["type"] == new["type"]), None)
     if known is not None and (known["status"], known["reason"]) == (new["status"], new["reason"]):
         return list(conditions)
     if known is not None and known["status"] == new["status"]:
@@ -48,7 +49,7 @@ def with_condition(conditions: Sequence[Manifest], new: Manifest) -> list[Manife
 
 def without(conditions: Sequence[Manifest], kind: str) -> list[Manifest]:
     """Return the conditions but the one of a type."""
-    return [each for each in conditions if each["type"] != kind]
+    return [existing for existing in conditions if existing["type"] != kind]
 
 
 def has_deadline(deployment: Manifest) -> bool:
@@ -79,6 +80,7 @@ def counts(deployment: Manifest, old: Sequence[Manifest], new: Manifest | None, 
     )
     return {
         **without_empty(status),
+        # Present with 0, unlike the other counts: the real type has a pointer here.
         "terminatingReplicas": rollout.counted(replica_sets, "terminatingReplicas"),
         "conditions": with_condition(at(deployment, "status", "conditions") or (), minimum),
     }
@@ -100,6 +102,7 @@ def progress(deployment: Manifest, status: Manifest, new: Manifest | None, now: 
         return {**status, "conditions": without(conditions, "Progressing")}
     current = condition_of(deployment, "Progressing")
     rolled_out = status.get("replicas", 0) == status.get("updatedReplicas", 0)
+    # Pods that fail after a complete rollout are not progress to watch.
     if rolled_out and current.get("reason") == NEW_AVAILABLE:
         return status
     subject = f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
@@ -108,6 +111,7 @@ def progress(deployment: Manifest, status: Manifest, new: Manifest | None, now: 
         return {**status, "conditions": with_condition(conditions, done)}
     if _has_moved(deployment.get("status") or {}, status):
         moving = condition("Progressing", "True", UPDATED, f"{subject} is progressing.", text)
+        # A condition that stays True keeps its transition time; only the update time moves.
         if current.get("status") == "True":
             moving["lastTransitionTime"] = current["lastTransitionTime"]
         return {**status, "conditions": [*without(conditions, "Progressing"), moving]}
@@ -118,12 +122,14 @@ def progress(deployment: Manifest, status: Manifest, new: Manifest | None, now: 
     return status
 
 
-def _has_moved(before: Manifest, after: Manifest) -> bool:
+def _has_moved(old_status: Manifest, new_status: Manifest) -> bool:
     def old_pods(status: Manifest) -> int:
         return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
 
     grown = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    return old_pods(after) < old_pods(before) or any(after.get(name, 0) > before.get(name, 0) for name in grown)
+    return old_pods(new_status) < old_pods(old_status) or any(
+        new_status.get(name, 0) > old_status.get(name, 0) for name in grown
+    )
 
 
 def deadline_in(deployment: Manifest, now: float) -> float | None:
@@ -136,12 +142,12 @@ def deadline_in(deployment: Manifest, now: float) -> float | None:
 
 def failure(status: Manifest, old: Sequence[Manifest], new: Manifest | None) -> Manifest:
     """Return the status with the ReplicaFailure of the ReplicaSets, the new one first, or without one."""
-    failures = [condition_of(each, "ReplicaFailure") for each in ([new] if new else []) + list(old)]
-    found = next((each for each in failures if each), None)
+    failures = [condition_of(replica_set, "ReplicaFailure") for replica_set in ([new] if new else []) + list(old)]
+    failed = next((replica_set for replica_set in failures if replica_set), None)
     conditions: list[Manifest] = status["conditions"]
-    if found is None:
+    if failed is None:
         return {**status, "conditions": without(conditions, "ReplicaFailure")}
     raised = condition(
-        "ReplicaFailure", found["status"], found["reason"], found["message"], found["lastTransitionTime"]
+        "ReplicaFailure", failed["status"], failed["reason"], failed["message"], failed["lastTransitionTime"]
     )
     return {**status, "conditions": with_condition(conditions, raised)}

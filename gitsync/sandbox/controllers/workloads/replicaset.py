@@ -5,9 +5,8 @@ from __future__ import annotations
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
-from gitsync.sandbox.controllers.adoption import adopt, adopters
-from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.base import SandboxController, adopt, adopters
+from gitsync.sandbox.controllers.events import EventSource
 from gitsync.sandbox.controllers.object_meta import (
     MANAGER,
     Key,
@@ -18,13 +17,14 @@ from gitsync.sandbox.controllers.object_meta import (
     key_of,
     without_empty,
 )
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 
-_SOURCE = Source("replicaset-controller")
+_SOURCE = EventSource("replicaset-controller")
+# pkg/controller/replicaset: BurstReplicas.
 _BURST = 500
 
 
-class ReplicaSets(Controller):
+class ReplicaSets(SandboxController):
     """Create and delete the pods of a ReplicaSet, adopt what it selects, and count."""
 
     name = "replicaset"
@@ -35,6 +35,7 @@ class ReplicaSets(Controller):
         if obj["kind"] == "ReplicaSet":
             self.enqueue(key_of(obj))
             return
+        # A pod that was released still concerns its former controller.
         for pod in (obj, old or obj):
             key = controller_key(pod, "ReplicaSet")
             if key:
@@ -97,6 +98,7 @@ class ReplicaSets(Controller):
                 "availableReplicas": sum(wait == 0 for wait in waits),
             }
         )
+        # Counts from before this reconcile's writes, as the real controller reports them.
         status = {
             "replicas": len(active),
             **counts,

@@ -33,6 +33,7 @@ def fences(deployment: Manifest) -> tuple[int, int]:
         return 0, 0
     total = deployment["spec"]["replicas"]
     rolling = deployment["spec"]["strategy"].get("rollingUpdate") or {}
+    # Surge up and outage down (ResolveFenceposts): availability wins over speed.
     surge = resolve(rolling.get("maxSurge", "25%"), total, round_up=True)
     unavailable = resolve(rolling.get("maxUnavailable", "25%"), total, round_up=False)
     return surge, (1 if surge == 0 and unavailable == 0 else unavailable)
@@ -51,12 +52,12 @@ def max_unavailable(deployment: Manifest) -> int:
 
 def wanted(replica_sets: Sequence[Manifest]) -> int:
     """Return the sum of ``spec.replicas``."""
-    return sum(each["spec"]["replicas"] for each in replica_sets)
+    return sum(replica_set["spec"]["replicas"] for replica_set in replica_sets)
 
 
 def counted(replica_sets: Sequence[Manifest], member: str) -> int:
     """Return the sum of one number in the statuses."""
-    return sum(at(each, "status", member) or 0 for each in replica_sets)
+    return sum(at(replica_set, "status", member) or 0 for replica_set in replica_sets)
 
 
 def new_replicas(deployment: Manifest, replica_sets: Sequence[Manifest], current: int) -> int:
@@ -75,25 +76,29 @@ def old_replicas(deployment: Manifest, old: Sequence[Manifest], new: Manifest) -
     Pods that are not ready are removed first; at least the minimum of pods stays available.
     """
     minimum = deployment["spec"]["replicas"] - max_unavailable(deployment)
+    # New pods that are not available yet must not be replaced by fewer old ones.
     new_unavailable = new["spec"]["replicas"] - counted([new], "availableReplicas")
     budget = wanted([*old, new]) - minimum - new_unavailable
     if budget <= 0:
         return {}
-    numbers = {each["metadata"]["name"]: each["spec"]["replicas"] for each in old}
-    for each in old:
-        name, unhealthy = each["metadata"]["name"], each["spec"]["replicas"] - counted([each], "availableReplicas")
+    numbers = {replica_set["metadata"]["name"]: replica_set["spec"]["replicas"] for replica_set in old}
+    # cleanupUnhealthyReplicas: a pod that is not available costs nothing when it goes.
+    for replica_set in old:
+        name = replica_set["metadata"]["name"]
+        unhealthy = replica_set["spec"]["replicas"] - counted([replica_set], "availableReplicas")
         step = min(budget, max(0, unhealthy))
         numbers[name] -= step
         budget -= step
+    # scaleDownOldReplicaSetsForRollingUpdate.
     spare = counted([*old, new], "availableReplicas") - minimum
     for name, number in numbers.items():
         step = min(max(0, spare), number)
         numbers[name] -= step
         spare -= step
     return {
-        each["metadata"]["name"]: numbers[each["metadata"]["name"]]
-        for each in old
-        if numbers[each["metadata"]["name"]] != each["spec"]["replicas"]
+        replica_set["metadata"]["name"]: numbers[replica_set["metadata"]["name"]]
+        for replica_set in old
+        if numbers[replica_set["metadata"]["name"]] != replica_set["spec"]["replicas"]
     }
 
 
@@ -105,27 +110,29 @@ def proportions(deployment: Manifest, active: Sequence[Manifest]) -> dict[str, i
     """
     total: int = deployment["spec"]["replicas"]
     change = (total + max_surge(deployment) if total else 0) - wanted(active)
-    largest_first = sorted(active, key=lambda each: each["spec"]["replicas"], reverse=True)
-    numbers = {each["metadata"]["name"]: each["spec"]["replicas"] for each in largest_first}
-    left = change
-    for each in largest_first:
-        step = _share(deployment, each, change, left)
-        numbers[each["metadata"]["name"]] += step
-        left -= step
+    largest_first = sorted(active, key=lambda replica_set: replica_set["spec"]["replicas"], reverse=True)
+    numbers = {replica_set["metadata"]["name"]: replica_set["spec"]["replicas"] for replica_set in largest_first}
+    remainder = change
+    for replica_set in largest_first:
+        step = _share(deployment, replica_set, change, remainder)
+        numbers[replica_set["metadata"]["name"]] += step
+        remainder -= step
     if largest_first:
         first = largest_first[0]["metadata"]["name"]
-        numbers[first] = max(0, numbers[first] + left)
+        # The largest set bears the rounding, since one pod matters least there.
+        numbers[first] = max(0, numbers[first] + remainder)
     return numbers
 
 
-def _share(deployment: Manifest, replica_set: Manifest, change: int, left: int) -> int:
+def _share(deployment: Manifest, replica_set: Manifest, change: int, remainder: int) -> int:
     size: int = replica_set["spec"]["replicas"]
-    if not size or not left:
+    if not size or not remainder:
         return 0
-    before: int = int(annotations_of(replica_set).get(MAXIMUM) or 0) or deployment["status"].get("replicas") or 1
-    after: int = deployment["spec"]["replicas"] + max_surge(deployment)
-    fraction = round(size * after / before) - size
-    return min(fraction, left) if change > 0 else max(fraction, left)
+    old_maximum: int = int(annotations_of(replica_set).get(MAXIMUM) or 0) or deployment["status"].get("replicas") or 1
+    new_maximum: int = deployment["spec"]["replicas"] + max_surge(deployment)
+    # By the maximum noted at the last scaling, which the sizes now belong to (getReplicaSetFraction).
+    fraction = round(size * new_maximum / old_maximum) - size
+    return min(fraction, remainder) if change > 0 else max(fraction, remainder)
 
 
 def revision_of(replica_set: Manifest) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from gitsync.errors import InvalidInput
 
+# RFC 8446, 5.1: the content type of the first TLS record. No HTTP method begins with it.
 _HANDSHAKE = 0x16
 _PATIENCE = 10.0
 """How long a new connection may stay silent before its first byte."""
@@ -40,6 +41,7 @@ class Listener:
             task.cancel()
 
     def _accept(self) -> None:
+        # A bound, so that a flood of connections does not keep the loop from its other work.
         for _ in range(64):
             try:
                 client, _ = self._socket.accept()
@@ -48,6 +50,7 @@ class Listener:
             except OSError:
                 return  # out of file descriptors: the client waits in the backlog
             client.setblocking(False)
+            # Watch events are small, and Nagle's algorithm would hold them back.
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._welcome(client))
             self._tasks.add(task)

@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl, unquote
 
 import orjson
 
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.errors import ApiError
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """One request; header names are lower case, a repeated header or parameter keeps its first value."""
 
     method: str
@@ -28,7 +28,7 @@ class Request:
     """The body went over the limit and was not kept."""
 
     @classmethod
-    def of(cls, method: str, target: str, headers: dict[str, str], body: bytes, oversized: bool = False) -> Request:
+    def of(cls, method: str, target: str, headers: dict[str, str], body: bytes, oversized: bool = False) -> HttpRequest:
         """Read a request target such as ``/api/v1/pods?watch=1``."""
         path, _, text = target.partition("?")
         query: dict[str, str] = {}
@@ -39,6 +39,7 @@ class Request:
 
     def flag(self, name: str) -> bool:
         """Return a boolean parameter as the API server reads it: anything but ``false`` and ``0`` is true."""
+        # runtime.Convert_Slice_string_To_bool: also an empty value is true.
         return name in self.query and self.query[name].lower() not in ("false", "0")
 
 
@@ -69,7 +70,7 @@ class Sink(Protocol):
 
 
 @dataclass(slots=True)
-class Stream:
+class StreamReply:
     """An answer in chunks: ``open`` is called with the sink and returns what to call when the client is gone."""
 
     open: Callable[[Sink], Callable[[], None]]
@@ -127,7 +128,7 @@ class Hangup:
     """The answer that never comes: the connection is cut."""
 
 
-Answer: TypeAlias = "Response | Stream | Upgrade | Hangup"
+Answer: TypeAlias = "Response | StreamReply | Upgrade | Hangup"
 Reply: TypeAlias = "Answer | Awaitable[Answer]"
 
 

@@ -13,37 +13,39 @@ import httptools
 from gitsync.sandbox.http.transport.messages import (
     Answer,
     Hangup,
+    HttpRequest,
     Receiver,
     Reply,
-    Request,
     Response,
-    Stream,
+    StreamReply,
     Upgrade,
 )
 
+# The limit of the real server, whose 413 names it (3145728).
 MAX_BODY = 3 * 1024 * 1024
+# Bearer tokens with many groups have several KiB.
 MAX_HEADERS = 64 * 1024
 MAX_UNSENT = 64 * 1024 * 1024
-"""A watch whose client lets this much pile up is cut."""
+"""Bytes that a slow client of a watch may be behind before it is cut."""
 
-Handler = Callable[[Request], Reply]
+Handler = Callable[[HttpRequest], Reply]
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """
     Answer the requests of one client in order.
 
     Requests that arrive before the answer to the last one wait; reading pauses meanwhile only when many do.
     """
 
-    def __init__(self, handle: Handler, connections: set[Connection]) -> None:
+    def __init__(self, handle: Handler, connections: set[HttpConnection]) -> None:
         self._handle = handle
         self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
-        self._waiting: deque[tuple[Request, bool]] = deque()
+        self._waiting: deque[tuple[HttpRequest, bool]] = deque()
         self._busy = False
         self._stop: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -107,19 +109,21 @@ class Connection(asyncio.Protocol):
             raise ValueError("headers too large")
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
+        # Groups come as repeated headers.
         if key == "impersonate-group" and key in self._headers:
             self._headers[key] += f"\n{text}"
         else:
             self._headers.setdefault(key, text)
 
     def on_headers_complete(self) -> None:
-        """Tell a client that asks first to go on."""
+        """Send "100 Continue" to a client that waits for it."""
         if self._headers.get("expect", "").lower() == "100-continue" and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """Collect the body, up to its limit."""
         self._size += len(body)
+        # The rest is read and dropped, since an answer in the middle of a request is lost on many clients.
         if self._size <= MAX_BODY:
             self._body.append(body)
 
@@ -127,11 +131,13 @@ class Connection(asyncio.Protocol):
         """Answer the request, or let it wait for its turn."""
         method = self._parser.get_method().decode("latin-1")
         target = self._target.decode("utf-8", "replace")
+        # A refused request for another protocol leaves the parser in an unknown state.
         keep_alive = bool(self._parser.should_keep_alive()) and not self._parser.should_upgrade()
         oversized = self._size > MAX_BODY
         body = b"" if oversized else b"".join(self._body)
-        request = Request.of(method, target, self._headers, body, oversized)
+        request = HttpRequest.of(method, target, self._headers, body, oversized)
         self._reset()
+        # Pipelined requests are answered in order.
         if self._busy:
             self._waiting.append((request, keep_alive))
         else:
@@ -139,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     # answering
 
-    def _serve(self, request: Request, keep_alive: bool) -> None:
+    def _serve(self, request: HttpRequest, keep_alive: bool) -> None:
         reply = self._handle(request)
         if isinstance(reply, Awaitable):
             self._busy = True
@@ -147,7 +153,7 @@ class Connection(asyncio.Protocol):
         else:
             self._answer(request, reply, keep_alive)
 
-    async def _serve_later(self, request: Request, reply: Awaitable[Answer], keep_alive: bool) -> None:
+    async def _serve_later(self, request: HttpRequest, reply: Awaitable[Answer], keep_alive: bool) -> None:
         answer = await reply
         self._task = None
         self._answer(request, answer, keep_alive)
@@ -159,10 +165,10 @@ class Connection(asyncio.Protocol):
         while self._waiting and not self._busy and self._transport is not None:
             self._serve(*self._waiting.popleft())
 
-    def _answer(self, request: Request, answer: Answer, keep_alive: bool) -> None:
+    def _answer(self, request: HttpRequest, answer: Answer, keep_alive: bool) -> None:
         if isinstance(answer, Response):
             self._write(answer, keep_alive=keep_alive, head=request.method == "HEAD")
-        elif isinstance(answer, Stream):
+        elif isinstance(answer, StreamReply):
             self._open(answer)
         elif isinstance(answer, Upgrade):
             self._upgrade(answer)
@@ -211,7 +217,7 @@ class Connection(asyncio.Protocol):
         if not keep_alive:
             self._transport.close()
 
-    def _open(self, stream: Stream) -> None:
+    def _open(self, stream: StreamReply) -> None:
         if self._transport is None:
             return
         self._busy = True
@@ -220,6 +226,7 @@ class Connection(asyncio.Protocol):
             "Transfer-Encoding: chunked\r\n\r\n".encode()
         )
         stop = stream.open(_ChunkedSink(self))
+        # Opening may already have ended the stream or lost the client.
         if self._transport is None or not self._busy:
             stop()
         else:
@@ -229,6 +236,7 @@ class Connection(asyncio.Protocol):
         """Write one chunk of a stream, or cut a client that does not read."""
         if self._transport is None:
             return
+        # The client lists again, as after any broken watch.
         if self._transport.get_write_buffer_size() > MAX_UNSENT:
             self._transport.abort()
             return
@@ -239,7 +247,8 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         self._transport.write(b"0\r\n\r\n")
-        stop, self._stop = self._stop, None
+        stop = self._stop
+        self._stop = None
         if stop is not None:
             stop()
         self._next()
@@ -248,24 +257,26 @@ class Connection(asyncio.Protocol):
 class _ChunkedSink:
     """A stream's view of its connection; after the end it does nothing."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection: Connection | None = connection
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection: HttpConnection | None = connection
 
     def send(self, chunk: bytes) -> None:
         if self._connection is not None:
             self._connection.send_chunk(chunk)
 
     def end(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             connection.end_stream()
 
     def abort(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             connection.abort()
 
 
-def serve_on(handle: Handler, connections: set[Connection]) -> Callable[[], Any]:
+def serve_on(handle: Handler, connections: set[HttpConnection]) -> Callable[[], Any]:
     """Return the protocol factory for ``loop.create_server``."""
-    return lambda: Connection(handle, connections)
+    return lambda: HttpConnection(handle, connections)

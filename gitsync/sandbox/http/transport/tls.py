@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+# The last is the cluster IP of the Service kubernetes, which pods read in KUBERNETES_SERVICE_HOST.
 _ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1")
 _LIFETIME = timedelta(days=3650)
 
@@ -42,6 +43,7 @@ def make_certificate(now: datetime | None = None) -> Certificate:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+    # Clocks of clients may be behind.
     start = (now or datetime.now(UTC)) - timedelta(hours=1)
 
     def builder(name: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:

@@ -1,1 +1,1 @@
-"""Default values of built-in kinds."""
+"""What the server fills in: defaults, and members that it sets on each write."""

@@ -10,6 +10,8 @@ from gitsync.sandbox.kinds.defaults.pods import default_host_path
 
 _RBAC = "rbac.authorization.k8s.io"
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
+# pkg/apis/autoscaling/v2: scaleUpRules; the scaleDown rules there have no stabilization window, the controller supplies
+# 300 s.
 _SCALE_UP = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
@@ -29,12 +31,15 @@ def default_service(obj: Manifest) -> None:
         client = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
         client.setdefault("timeoutSeconds", 10800)
     else:
+        # A Service without affinity drops the configuration of one, also when the client sent it.
         spec.pop("sessionAffinityConfig", None)
     for port in spec.get("ports", ()):
         if not port.get("protocol"):
             port["protocol"] = "TCP"
+        # All three are the zero value of Go's IntOrString.
         if port.get("targetPort") in (None, 0, ""):
             port["targetPort"] = port["port"]
+    # It is a DNS alias: no traffic passes the cluster, so no policies of traffic.
     if kind == "ExternalName":
         return
     spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -44,6 +49,7 @@ def default_service(obj: Manifest) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
         for ingress in obj["status"].get("loadBalancer", {}).get("ingress", ()):
             if ingress.get("ip"):
+                # Written only beside an IP address: a host name has no mode.
                 ingress.setdefault("ipMode", "VIP")
 
 
@@ -58,6 +64,7 @@ def default_endpoints(obj: Manifest) -> None:
 def default_endpoint_slice(obj: Manifest) -> None:
     """Fill in an EndpointSlice; absent lists are written as null."""
     for member in ("endpoints", "ports"):
+        # Both lists lack omitempty in Go, so an absent one is printed as null.
         obj.setdefault(member, None)
     for port in obj["ports"] or ():
         port.setdefault("name", "")
@@ -68,6 +75,7 @@ def default_network_policy(obj: Manifest) -> None:
     """Fill in a NetworkPolicy: Egress is a type of one that has egress rules."""
     spec = obj["spec"]
     if "policyTypes" not in spec:
+        # An empty list of egress rules selects no type: only an explicit policyTypes can deny all egress.
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
     for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
         for port in rule.get("ports", ()):
@@ -92,8 +100,10 @@ def default_autoscaler(obj: Manifest) -> None:
     if behavior is None:
         return
     for name, rules in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):
+        # A direction that is named keeps its own rules and gets the members it lacks.
         mine = behavior.setdefault(name, {})
         for member, value in rules.items():
+            # Lists are copied: the object may be changed later, the table may not.
             mine.setdefault(member, [dict(item) for item in value] if isinstance(value, list) else value)
 
 
@@ -101,6 +111,7 @@ def default_autoscaler_v1(obj: Manifest) -> None:
     """Fill in a HorizontalPodAutoscaler of autoscaling/v1, with the default metric of v2, the stored version."""
     spec = obj["spec"]
     spec.setdefault("minReplicas", 1)
+    # Version 1 keeps metrics other than CPU in an annotation; with it, v2 has metrics and needs no default.
     if spec.get("targetCPUUtilizationPercentage") is None and _METRICS not in (
         obj["metadata"].get("annotations") or {}
     ):
@@ -117,6 +128,7 @@ def default_claim(obj: Manifest) -> None:
 def default_volume(obj: Manifest) -> None:
     """Fill in a PersistentVolume."""
     spec = obj["spec"]
+    # A volume written by a person is kept; provisioners write the policy of their StorageClass.
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
     obj["status"].setdefault("phase", "Pending")
@@ -135,6 +147,7 @@ def default_csi_driver(obj: Manifest) -> None:
     spec.setdefault("attachRequired", True)
     spec.setdefault("podInfoOnMount", False)
     spec.setdefault("storageCapacity", False)
+    # Drivers from before the member existed rely on this policy.
     spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
     spec.setdefault("volumeLifecycleModes", ["Persistent"])
     spec.setdefault("requiresRepublish", False)
@@ -144,6 +157,7 @@ def default_csi_driver(obj: Manifest) -> None:
 def default_secret(obj: Manifest) -> None:
     """Fill in a Secret: ``stringData`` is encoded into ``data``."""
     obj.setdefault("type", "Opaque")
+    # Write-only: it is never stored. Who applied it still owns f:stringData, see the managers of a write.
     plain = obj.pop("stringData", None)
     if plain:
         obj.setdefault("data", {}).update(encode_texts(plain))
@@ -154,6 +168,7 @@ def default_namespace(obj: Manifest) -> None:
     metadata = obj["metadata"]
     name = metadata.get("name")
     labels = metadata.get("labels") or {}
+    # NetworkPolicies select namespaces by this label, so a client cannot give it another value.
     if name and labels.get("kubernetes.io/metadata.name") != name:
         obj["metadata"] = {**metadata, "labels": {**labels, "kubernetes.io/metadata.name": name}}
     obj["status"].setdefault("phase", "Active")
@@ -162,7 +177,9 @@ def default_namespace(obj: Manifest) -> None:
 def default_node(obj: Manifest) -> None:
     """Fill in the other of the two members for the addresses of a Node's pods; ``podCIDR`` is the one that counts."""
     spec = obj["spec"]
-    first, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
+    first = spec.get("podCIDR")
+    ranges = spec.get("podCIDRs")
+    # The conversion to the internal type, not the defaulting, does this: pkg/apis/core/v1/conversion.go.
     if first and (not ranges or ranges[0] != first):
         spec["podCIDRs"] = [first]
     elif ranges and not first:
@@ -181,6 +198,7 @@ def default_binding(obj: Manifest) -> None:
         obj["roleRef"]["apiGroup"] = _RBAC
     for subject in obj.get("subjects", ()):
         if subject.get("kind") in ("User", "Group"):
+            # A ServiceAccount is of the core group, whose name is empty.
             subject.setdefault("apiGroup", _RBAC)
 
 
@@ -196,8 +214,10 @@ def default_webhooks(obj: Manifest) -> None:
         hook.setdefault("matchPolicy", "Equivalent")
         hook.setdefault("namespaceSelector", {})
         hook.setdefault("objectSelector", {})
+        # 30 s in v1beta1, 10 s since v1.
         hook.setdefault("timeoutSeconds", 10)
         _default_scopes(hook.get("rules", ()))
+        # clientConfig is a struct without omitempty: decoding has added it.
         service = hook["clientConfig"].get("service")
         if service is not None:
             service.setdefault("port", 443)
@@ -231,6 +251,7 @@ def _default_match(match: dict[str, Any] | None) -> None:
     if match is None:
         return
     match.setdefault("matchPolicy", "Equivalent")
+    # Empty selectors match everything, absent ones would match nothing.
     match.setdefault("namespaceSelector", {})
     match.setdefault("objectSelector", {})
     _default_scopes((*match.get("resourceRules", ()), *match.get("excludeResourceRules", ())))
@@ -238,12 +259,14 @@ def _default_match(match: dict[str, Any] | None) -> None:
 
 def default_flow_schema(obj: Manifest) -> None:
     """Fill in a FlowSchema."""
+    # Zero counts as absent: the member is an int without pointer in Go.
     obj["spec"]["matchingPrecedence"] = obj["spec"].get("matchingPrecedence") or 1000
 
 
 def default_priority_level(obj: Manifest) -> None:
     """Fill in a PriorityLevelConfiguration."""
-    exempt, limited = obj["spec"].get("exempt"), obj["spec"].get("limited")
+    exempt = obj["spec"].get("exempt")
+    limited = obj["spec"].get("limited")
     if exempt is not None:
         exempt.setdefault("nominalConcurrencyShares", 0)
         exempt.setdefault("lendablePercent", 0)
@@ -253,6 +276,7 @@ def default_priority_level(obj: Manifest) -> None:
         queuing = limited["limitResponse"].get("queuing")
         if queuing is not None:
             for member, value in (("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)):
+                # As above, zeros are replaced too.
                 queuing[member] = queuing.get(member) or value
 
 
@@ -268,6 +292,7 @@ def default_definition(obj: Manifest) -> None:
     spec = obj["spec"]
     names = spec["names"]
     if names.get("kind"):
+        # apiextensions/v1: SetDefaults_CustomResourceDefinitionSpec and …Names.
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
     conversion = spec.setdefault("conversion", {})
@@ -276,5 +301,6 @@ def default_definition(obj: Manifest) -> None:
     client = conversion.get("webhook", {}).get("clientConfig") or {}
     if "service" in client:
         client["service"].setdefault("port", 443)
+    # The member has omitempty, and false is the only value that v1 allows.
     if spec.get("preserveUnknownFields") is False:
         del spec["preserveUnknownFields"]

@@ -10,9 +10,11 @@ from gitsync.objects.manifest import Manifest
 _VOLUME_SOURCES_WITH_MODE = ("configMap", "secret", "downwardAPI", "projected")
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?"
+# github.com/distribution/reference: a reference is a domain, path parts, a tag and a digest.
 _IMAGE = re.compile(
     rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{{32,}})?"
 )
+# distribution/reference: NameTotalLengthMax, without tag and digest.
 _LONGEST_NAME = 255
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
@@ -22,6 +24,7 @@ def default_pod_spec(spec: dict[str, Any]) -> None:
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
+    # Templates get it too, so a Deployment read back differs from what was applied.
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
     _mirror_service_account(spec)
@@ -42,15 +45,19 @@ def default_pod(pod: Manifest) -> None:
     spec = pod.setdefault("spec", {})
     for name in ("initContainers", "containers"):
         for container in spec.get(name) or ():
+            # Requests come from limits in a Pod, never in a template (SetDefaults_Pod).
             resources = container.get("resources", {})
             limits = resources.get("limits")
             if limits:
                 requests = resources.setdefault("requests", {})
                 for resource, quantity in limits.items():
+                    # Resource by resource: a limit of memory leaves a given request of cpu alone.
                     requests.setdefault(resource, quantity)
             if spec.get("hostNetwork"):
+                # With the node's network the container port is the host port.
                 for port in container.get("ports", ()):
                     port.setdefault("hostPort", port["containerPort"])
+    # After the requests: the order is that of the registered defaulting functions.
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
 
@@ -58,12 +65,14 @@ def default_pod(pod: Manifest) -> None:
 def _mirror_service_account(spec: dict[str, Any]) -> None:
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
+        # Old clients read the deprecated name, so both are stored.
         spec["serviceAccountName"] = spec["serviceAccount"] = name
 
 
 def _default_container(container: dict[str, Any]) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
+    # The policy follows the image only when it is defaulted: a later change of the image keeps it.
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
     for port in container.get("ports", ()):
@@ -83,6 +92,7 @@ def _default_container(container: dict[str, Any]) -> None:
 
 def _pull_policy(image: str) -> str:
     """Return Always for the tag latest, or without tag and digest; IfNotPresent for an invalid image."""
+    # The parser fails for it, and SetDefaults_Container then takes the empty tag as not latest.
     if not _IMAGE.fullmatch(image):
         return "IfNotPresent"
     name, _, digest = image.partition("@")
@@ -90,6 +100,7 @@ def _pull_policy(image: str) -> str:
     repository, _, tag = last.partition(":")
     if len(f"{folder}{slash}{repository}") > _LONGEST_NAME:
         return "IfNotPresent"
+    # An image by digest never changes.
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 
 
@@ -111,18 +122,22 @@ def _default_http(action: dict[str, Any]) -> None:
 
 def default_volume(volume: dict[str, Any]) -> None:
     """Fill in a volume; one without a source becomes an emptyDir."""
+    # Only the name: pods of the first API version had no sources.
     if len(volume) == 1:
         volume["emptyDir"] = {}
         return
     for name in _VOLUME_SOURCES_WITH_MODE:
         if name in volume:
+            # 0644 as a decimal, which is what JSON has.
             volume[name].setdefault("defaultMode", 420)
     _default_items(volume.get("downwardAPI", {}))
     for source in volume.get("projected", {}).get("sources", ()):
         _default_items(source.get("downwardAPI", {}))
         if "serviceAccountToken" in source:
+            # One hour; kubelets renew tokens at 80 % of their life.
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         if "podCertificate" in source:
+            # One day.
             source["podCertificate"].setdefault("maxExpirationSeconds", 86400)
     if "image" in volume and "pullPolicy" not in volume["image"]:
         volume["image"]["pullPolicy"] = _pull_policy(volume["image"].get("reference", ""))

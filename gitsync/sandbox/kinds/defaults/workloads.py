@@ -5,7 +5,9 @@ from __future__ import annotations
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.defaults.pods import default_template
 
+# extensions/v1beta1 had a field templateGeneration; the annotation has kept it since.
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+# math.MaxInt32: with a limit for each index the limit of the Job must not be reached first.
 _LIMIT_PER_INDEX = 2147483647
 
 
@@ -40,6 +42,7 @@ def default_replication_controller(obj: Manifest) -> None:
     default_template(template)
     labels = template.get("metadata", {}).get("labels")
     if labels:
+        # A ReplicationController is older than label selectors: its selector is a plain map.
         spec.setdefault("selector", dict(labels))
         if not obj["metadata"].get("labels"):
             obj["metadata"] = {**obj["metadata"], "labels": dict(labels)}
@@ -72,6 +75,7 @@ def default_stateful_set(obj: Manifest) -> None:
     spec.setdefault("serviceName", "")
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
+    # Only a defaulted type gets a partition; one that is given does not (SetDefaults_StatefulSet).
     if "type" not in strategy:
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
@@ -82,8 +86,11 @@ def default_stateful_set(obj: Manifest) -> None:
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")
     for claim in spec.get("volumeClaimTemplates", ()):
-        claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
+        # The decoder sets both on embedded claims, so they are in every stored StatefulSet.
+        claim["apiVersion"] = "v1"
+        claim["kind"] = "PersistentVolumeClaim"
         claim["spec"].setdefault("volumeMode", "Filesystem")
+        # Defaulting runs on the claims in the template as on claims.
         claim["status"].setdefault("phase", "Pending")
     default_template(spec["template"])
 
@@ -93,7 +100,9 @@ def default_job(obj: Manifest) -> None:
     spec = obj["spec"]
     labels = (spec["template"].get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
+        # One map in two places, as in Go: labels that the server adds to the template later appear in the Job, too.
         obj["metadata"] = {**obj["metadata"], "labels": labels}
+    # A Job with parallelism alone is a work queue, which has no number of completions.
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -102,9 +111,11 @@ def default_job(obj: Manifest) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
     if "podReplacementPolicy" not in spec:
+        # With a failure policy a pod must have failed for good before it is replaced.
         spec["podReplacementPolicy"] = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
+            # SetDefaults_PodFailurePolicyOnPodConditionsPattern.
             if not pattern.get("status"):
                 pattern["status"] = "True"
     default_template(spec["template"])
@@ -117,6 +128,7 @@ def default_cron_job(obj: Manifest) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
+    # A Job that the controller creates from it gets the rest of the defaults then.
     default_template(spec["jobTemplate"]["spec"]["template"])
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.kinds.pods.env import validate_env, validate_env_from
 from gitsync.sandbox.kinds.pods.probes import validate_lifecycle, validate_probes
 from gitsync.sandbox.kinds.pods.resources import validate_container_resources
-from gitsync.sandbox.kinds.pods.restarts import validate_restarts
-from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
     duplicate,
@@ -19,6 +18,7 @@ from gitsync.sandbox.validation.causes import (
     not_supported,
     one_of,
     required,
+    too_many,
 )
 from gitsync.sandbox.validation.names import dns_label, local_path_problems, port_name
 
@@ -32,11 +32,12 @@ _PROC_MOUNTS = ("Default", "Unmasked")
 Container = Mapping[str, Any]
 
 
-def validate_containers(spec: Mapping[str, Any], field: str, volumes: Mapping[Any, Any]) -> list[Cause]:
+def validate_containers(spec: Mapping[str, Any], field: str, volumes: Mapping[Any, Any]) -> list[StatusCause]:
     """Check containers and initContainers; mounts may name these volumes."""
     containers = spec.get("containers") or ()
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     names: set[str] = set()
+    # Init containers alone do nothing for long.
     if not containers:
         causes.append(required(f"{field}.containers"))
     for index, container in enumerate(containers):
@@ -45,7 +46,9 @@ def validate_containers(spec: Mapping[str, Any], field: str, volumes: Mapping[An
         causes += _unique(container, names, path)
         causes += validate_restarts(container, path)
         causes += validate_lifecycle(container.get("lifecycle"), f"{path}.lifecycle")
+        # Last: hooks come before probes in the list of causes.
         causes += validate_probes(container, path)
+    # Only containers that run at the same time collide; init containers run one by one.
     causes += _host_ports(containers, f"{field}.containers")
     for index, container in enumerate(spec.get("initContainers") or ()):
         path = f"{field}.initContainers[{index}]"
@@ -59,7 +62,7 @@ def validate_containers(spec: Mapping[str, Any], field: str, volumes: Mapping[An
     return causes
 
 
-def _unique(container: Container, names: set[str], field: str) -> list[Cause]:
+def _unique(container: Container, names: set[str], field: str) -> list[StatusCause]:
     name = container.get("name", "")
     if name in names:
         return [duplicate(f"{field}.name", name)]
@@ -68,8 +71,9 @@ def _unique(container: Container, names: set[str], field: str) -> list[Cause]:
     return []
 
 
-def _init_container(container: Container, field: str) -> list[Cause]:
+def _init_container(container: Container, field: str) -> list[StatusCause]:
     """A sidecar (restartPolicy Always) may have probes and hooks; another init container may not."""
+    # KEP-753: an init container that always restarts is a sidecar.
     causes = validate_restarts(container, field, init=True)
     if container.get("restartPolicy") == "Always":
         causes += validate_lifecycle(container.get("lifecycle"), f"{field}.lifecycle")
@@ -82,7 +86,7 @@ def _init_container(container: Container, field: str) -> list[Cause]:
     ]
 
 
-def _container(container: Container, volumes: Mapping[Any, Any], field: str) -> list[Cause]:
+def _container(container: Container, volumes: Mapping[Any, Any], field: str) -> list[StatusCause]:
     name = container.get("name", "")
     if name:
         causes = [invalid(f"{field}.name", name, text) for text in dns_label(name)]
@@ -111,7 +115,7 @@ def _container(container: Container, volumes: Mapping[Any, Any], field: str) -> 
     return causes
 
 
-def _ports(ports: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+def _ports(ports: Sequence[Mapping[str, Any]], field: str) -> list[StatusCause]:
     causes = []
     names: set[str] = set()
     for index, port in enumerate(ports):
@@ -120,10 +124,12 @@ def _ports(ports: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
         if name:
             problems = port_name(name)
             causes += [invalid(f"{path}.name", name, text) for text in problems]
+            # An invalid name is not also reported as a duplicate.
             if not problems and name in names:
                 causes.append(duplicate(f"{path}.name", name))
             names.add(name)
         number = port.get("containerPort", 0)
+        # Zero is the zero value of an absent port, not a port.
         if number == 0:
             causes.append(required(f"{path}.containerPort"))
         else:
@@ -137,7 +143,7 @@ def _ports(ports: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
     return causes
 
 
-def _host_ports(containers: Sequence[Container], field: str) -> list[Cause]:
+def _host_ports(containers: Sequence[Container], field: str) -> list[StatusCause]:
     causes = []
     taken: set[tuple[Any, ...]] = set()
     for index, container in enumerate(containers):
@@ -145,6 +151,7 @@ def _host_ports(containers: Sequence[Container], field: str) -> list[Cause]:
             host = port.get("hostPort")
             if not host:
                 continue
+            # One number may be used by another protocol or on another address.
             key = (host, port.get("protocol"), port.get("hostIP", ""))
             if key in taken:
                 shown = f"{key[1]}/{key[2]}/{host}"
@@ -153,14 +160,16 @@ def _host_ports(containers: Sequence[Container], field: str) -> list[Cause]:
     return causes
 
 
-def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[Cause]:
+def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[StatusCause]:
     causes = []
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
         path = f"{field}[{index}]"
-        name, mount_path = mount.get("name", ""), mount.get("mountPath", "")
+        name = mount.get("name", "")
+        mount_path = mount.get("mountPath", "")
         if not name:
             causes.append(required(f"{path}.name"))
+        # Also added to the cause of a missing name: the server reports both.
         if name not in volumes:
             causes.append(not_found(f"{path}.name", name))
         if not mount_path:
@@ -180,17 +189,19 @@ def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], fie
     return causes
 
 
-def _devices(devices: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[Cause]:
+def _devices(devices: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[StatusCause]:
     causes = []
     names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(devices):
         path = f"{field}[{index}]"
-        name, device_path = device.get("name", ""), device.get("devicePath", "")
+        name = device.get("name", "")
+        device_path = device.get("devicePath", "")
         if not name:
             causes.append(required(f"{path}.name"))
         elif name not in volumes:
             causes.append(not_found(f"{path}.name", name))
+        # Only these can be block devices (volumeMode: Block).
         elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             causes.append(invalid(f"{path}.name", name, text))
@@ -205,18 +216,21 @@ def _devices(devices: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], f
     return causes
 
 
-def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
+def _security(context: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = []
     for member in ("runAsUser", "runAsGroup"):
         value = context.get(member)
+        # IDs of Linux are 32 bits unsigned, those of the API are not above MaxInt32.
         if value is not None and not 0 <= value <= 2147483647:
             causes.append(invalid(f"{field}.{member}", value, "must be between 0 and 2147483647, inclusive"))
     causes += one_of(f"{field}.procMount", context.get("procMount"), _PROC_MOUNTS)
+    # An absent value is decided by the runtime, so only an explicit false contradicts.
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
             causes.append(invalid(field, _security_shown(context), text))
         added = context.get("capabilities", {}).get("add", ())
+        # The server compares with this spelling although capabilities are written without CAP_, so SYS_ADMIN passes.
         if "CAP_SYS_ADMIN" in added:
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             causes.append(invalid(field, _security_shown(context), text))
@@ -224,11 +238,13 @@ def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
     return causes + validate_app_armor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
 
 
-def validate_app_armor(profile: Mapping[str, Any] | None, field: str) -> list[Cause]:
+def validate_app_armor(profile: Mapping[str, Any] | None, field: str) -> list[StatusCause]:
     """Check an AppArmor profile (pkg/apis/core/validation: ValidateAppArmorProfileField)."""
     if profile is None:
         return []
-    kind, local, path = profile.get("type", ""), profile.get("localhostProfile"), f"{field}.localhostProfile"
+    kind = profile.get("type", "")
+    local = profile.get("localhostProfile")
+    path = f"{field}.localhostProfile"
     if not kind:
         return [required(f"{field}.type", "type is required when appArmorProfile is set")]
     if kind not in ("Localhost", "RuntimeDefault", "Unconfined"):
@@ -247,10 +263,11 @@ def _security_shown(context: Mapping[str, Any]) -> dict[str, Any]:
         "capabilities privileged seLinuxOptions windowsOptions runAsUser runAsGroup runAsNonRoot "
         "readOnlyRootFilesystem allowPrivilegeEscalation procMount seccompProfile appArmorProfile"
     )
+    # Names and order of the Go struct core.SecurityContext.
     return {name[0].upper() + name[1:]: context.get(name) for name in members.split()}
 
 
-def validate_seccomp(profile: Mapping[str, Any] | None, field: str) -> list[Cause]:
+def validate_seccomp(profile: Mapping[str, Any] | None, field: str) -> list[StatusCause]:
     """Check a seccomp profile."""
     if profile is None:
         return []
@@ -265,3 +282,43 @@ def validate_seccomp(profile: Mapping[str, Any] | None, field: str) -> list[Caus
         text = "can only be set when seccomp type is Localhost"
         return [invalid(f"{field}.localhostProfile", profile["localhostProfile"], text)]
     return one_of(f"{field}.type", kind, ("Localhost", "RuntimeDefault", "Unconfined"))
+
+
+_POLICIES = ("Always", "Never", "OnFailure")
+_ACTIONS = ("Restart", "RestartAllContainers")
+_OPERATORS = ("In", "NotIn")
+# pkg/apis/core/validation: maxContainerRestartPolicyRules… (KEP-5307), the numbers of a Job's failure policy.
+_MOST_RULES = 20
+_MOST_VALUES = 255
+
+
+def validate_restarts(container: Mapping[str, Any], field: str, *, init: bool = False) -> list[StatusCause]:
+    """Check the policy of a container and its rules; those of an init container need a policy to be checked."""
+    policy = container.get("restartPolicy")
+    rules = container.get("restartPolicyRules") or ()
+    causes = one_of(f"{field}.restartPolicy", policy, _POLICIES)
+    if policy is None and rules:
+        causes.append(required(f"{field}.restartPolicy", "must specify restartPolicy when restart rules are used"))
+        # The init container's own check returns here, that of a container goes through the rules.
+        if init:
+            return causes
+    if len(rules) > _MOST_RULES:
+        causes.append(too_many(f"{field}.restartPolicyRules", len(rules), _MOST_RULES))
+    for index, rule in enumerate(rules):
+        causes += _rule(rule, f"{field}.restartPolicyRules[{index}]")
+    return causes
+
+
+def _rule(rule: Mapping[str, Any], field: str) -> list[StatusCause]:
+    action = rule.get("action", "")
+    codes = rule.get("exitCodes")
+    causes = [] if action in _ACTIONS else [not_supported(f"{field}.action", action, _ACTIONS)]
+    if codes is None:
+        return [*causes, required(f"{field}.exitCodes", "must be specified")]
+    operator = codes.get("operator", "")
+    values = codes.get("values") or ()
+    if operator not in _OPERATORS:
+        causes.append(not_supported(f"{field}.exitCodes.operator", operator, _OPERATORS))
+    if len(values) > _MOST_VALUES:
+        causes.append(too_many(f"{field}.exitCodes.values", len(values), _MOST_VALUES))
+    return causes

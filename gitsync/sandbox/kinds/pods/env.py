@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import invalid, malformed, not_found, not_supported, required
 from gitsync.sandbox.validation.names import (
     config_key,
@@ -18,6 +18,7 @@ from gitsync.sandbox.validation.names import (
 )
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+# pkg/fieldpath: SplitMaybeSubscriptedPath.
 _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
 _ENV_FIELDS = (
     "metadata.name",
@@ -30,7 +31,9 @@ _ENV_FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
+# What the conversion of field labels knows; a known field may still be unsupported here, with another message.
 _KNOWN_FIELDS = frozenset({*_ENV_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"})
+# Files can have what changes while the pod runs, variables cannot.
 _FILE_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 _RESOURCES = (
     "limits.cpu",
@@ -42,7 +45,7 @@ _RESOURCES = (
 )
 
 
-def validate_env(variables: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+def validate_env(variables: Sequence[Mapping[str, Any]], field: str) -> list[StatusCause]:
     """Check environment variables."""
     causes = []
     for index, variable in enumerate(variables):
@@ -57,25 +60,27 @@ def validate_env(variables: Sequence[Mapping[str, Any]], field: str) -> list[Cau
     return causes
 
 
-def _value_from(variable: Mapping[str, Any], field: str) -> list[Cause]:
+def _value_from(variable: Mapping[str, Any], field: str) -> list[StatusCause]:
     source = variable["valueFrom"]
-    given = [name for name in _SOURCES if name in source]
-    causes: list[Cause] = []
-    for name in given:
+    sources = [name for name in _SOURCES if name in source]
+    causes: list[StatusCause] = []
+    for name in sources:
         causes += _SOURCE_CHECKS[name](source[name], f"{field}.{name}")
-    if not given:
+    if not sources:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         causes.append(invalid(field, "", text))
+    # An empty value beside a source is allowed: old clients send it.
     elif variable.get("value"):
         causes.append(invalid(field, "", "may not be specified when `value` is not empty"))
-    elif len(given) > 1:
+    elif len(sources) > 1:
         causes.append(invalid(field, "", "may not have more than one field specified at a time"))
     return causes
 
 
-def validate_field_ref(reference: Mapping[str, Any], field: str, *, in_file: bool = False) -> list[Cause]:
+def validate_field_ref(reference: Mapping[str, Any], field: str, *, in_file: bool = False) -> list[StatusCause]:
     """Check a reference to a field of the pod, for a variable or for a file of a volume."""
     path = reference.get("fieldPath", "")
+    # Defaulted in stored objects; absent only where the defaults of pods do not run.
     if not reference.get("apiVersion"):
         return [required(f"{field}.apiVersion")]
     if not path:
@@ -85,6 +90,7 @@ def validate_field_ref(reference: Mapping[str, Any], field: str, *, in_file: boo
         text = f"error converting fieldPath: unsupported pod version: {reference['apiVersion']}"
         return [invalid(f"{field}.fieldPath", path, text)]
     if subscript:
+        # Keys of annotations are compared without case (ValidateAnnotations).
         key = subscript[2] if subscript[1] == "metadata.labels" else subscript[2].lower()
         return [invalid(field, subscript[2], text) for text in qualified_name(key)]
     known = _KNOWN_FIELDS.union(_FILE_FIELDS) if in_file else _KNOWN_FIELDS
@@ -95,7 +101,7 @@ def validate_field_ref(reference: Mapping[str, Any], field: str, *, in_file: boo
     return [] if path in supported else [not_supported(f"{field}.fieldPath", path, supported)]
 
 
-def _resource_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
+def _resource_ref(reference: Mapping[str, Any], field: str) -> list[StatusCause]:
     resource = reference.get("resource", "")
     if not resource:
         return [required(f"{field}.resource")]
@@ -104,24 +110,26 @@ def _resource_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
     return []
 
 
-def _config_key_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
-    key, name = reference.get("key", ""), reference.get("name", "")
+def _config_key_ref(reference: Mapping[str, Any], field: str) -> list[StatusCause]:
+    key = reference.get("key", "")
+    name = reference.get("name", "")
     causes = malformed(f"{field}.name", name, dns_subdomain)
     return causes + (malformed(f"{field}.key", key, config_key) if key else [required(f"{field}.key")])
 
 
-def _file_key_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
-    causes = list[Cause]()
+def _file_key_ref(reference: Mapping[str, Any], field: str) -> list[StatusCause]:
+    causes = list[StatusCause]()
     for name, check in (("key", env_name), ("volumeName", dns_label), ("path", local_path_problems)):
-        value, path = reference.get(name, ""), f"{field}.{name}"
+        value = reference.get(name, "")
+        path = f"{field}.{name}"
         causes += malformed(path, value, check) if value else [required(path)]
     return causes
 
 
-def validate_file_keys(spec: Mapping[str, Any], field: str) -> list[Cause]:
+def validate_file_keys(spec: Mapping[str, Any], field: str) -> list[StatusCause]:
     """Check the volumes of variables that are read from files (validateFileKeyRefVolumes)."""
     volumes = {volume.get("name", ""): volume for volume in spec.get("volumes", ())}
-    causes = list[Cause]()
+    causes = list[StatusCause]()
     for member in ("initContainers", "containers", "ephemeralContainers"):
         for number, container in enumerate(spec.get(member) or ()):
             for index, variable in enumerate(container.get("env", ())):
@@ -132,7 +140,7 @@ def validate_file_keys(spec: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _file_volume(name: str, volumes: Mapping[str, Any], field: str) -> list[Cause]:
+def _file_volume(name: str, volumes: Mapping[str, Any], field: str) -> list[StatusCause]:
     if name not in volumes:
         return [not_found(field, name)]
     return [] if "emptyDir" in volumes[name] else [invalid(field, name, "referenced volume must be of type emptyDir")]
@@ -147,7 +155,7 @@ _SOURCE_CHECKS = {
 }
 
 
-def validate_env_from(sources: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+def validate_env_from(sources: Sequence[Mapping[str, Any]], field: str) -> list[StatusCause]:
     """Check sources of whole environments."""
     causes = []
     for index, source in enumerate(sources):
@@ -155,17 +163,18 @@ def validate_env_from(sources: Sequence[Mapping[str, Any]], field: str) -> list[
         prefix = source.get("prefix", "")
         if prefix:
             causes += [invalid(f"{path}.prefix", prefix, text) for text in env_name(prefix)]
-        given = [name for name in ("configMapRef", "secretRef") if name in source]
-        for name in given:
+        members = [name for name in ("configMapRef", "secretRef") if name in source]
+        for name in members:
             causes += _named(source[name], f"{path}.{name}.name")
-        if not given:
+        if not members:
+            # At the list, without the index of the source, as the server has it.
             causes.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
-        elif len(given) > 1:
+        elif len(members) > 1:
             causes.append(invalid(field, "", "may not have more than one field specified at a time"))
     return causes
 
 
-def _named(reference: Mapping[str, Any], field: str) -> list[Cause]:
+def _named(reference: Mapping[str, Any], field: str) -> list[StatusCause]:
     name = reference.get("name", "")
     if not name:
         return [required(field)]

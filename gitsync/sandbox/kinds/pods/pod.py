@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.pods.affinity import validate_affinity, validate_spread
-from gitsync.sandbox.kinds.pods.claims import validate_claims_and_resizing
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.kinds.pods.containers import validate_app_armor, validate_containers, validate_seccomp
 from gitsync.sandbox.kinds.pods.env import validate_file_keys
-from gitsync.sandbox.kinds.pods.resources import validate_container_resources
-from gitsync.sandbox.kinds.pods.scheduling import validate_gates
+from gitsync.sandbox.kinds.pods.resources import validate_claims_and_resizing, validate_container_resources
+from gitsync.sandbox.kinds.pods.scheduling import validate_affinity, validate_gates, validate_spread
 from gitsync.sandbox.kinds.pods.volumes import validate_volumes
-from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
     duplicate,
@@ -26,7 +24,7 @@ from gitsync.sandbox.validation.causes import (
     required,
     too_long,
 )
-from gitsync.sandbox.validation.metadata import validate_annotations
+from gitsync.sandbox.validation.metadata import validate_annotations, validate_labels
 from gitsync.sandbox.validation.names import (
     dns_label,
     dns_subdomain,
@@ -35,35 +33,43 @@ from gitsync.sandbox.validation.names import (
     qualified_name,
     search_domain,
 )
-from gitsync.sandbox.validation.selectors import validate_labels
 
 _NONE: frozenset[str] = frozenset()
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+# sethostname(2) of Linux takes 64 bytes.
 _MAX_HOST_NAME = 64
 _MAX_SECONDS = 2147483647
+# pkg/apis/core/validation: SysctlMaxLength.
 _SYSCTL_LIMIT = 253
 _SYSCTL_PART = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+# Both separators, as sysctl(8) has them: net.ipv4.x and net/ipv4/x.
 _SYSCTL = re.compile(rf"{_SYSCTL_PART}([./]{_SYSCTL_PART})*")
 
 
-def validate_template(template: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
+def validate_template(
+    template: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE
+) -> list[StatusCause]:
     """Check a pod template."""
+    # Labels and annotations of a template have the path of the template, without "metadata".
     causes = validate_template_metadata(template, field)
     return causes + validate_pod_spec(template.get("spec") or {}, f"{field}.spec", extra_volumes=extra_volumes)
 
 
-def validate_template_metadata(template: Mapping[str, Any], field: str) -> list[Cause]:
+def validate_template_metadata(template: Mapping[str, Any], field: str) -> list[StatusCause]:
     """Check labels and annotations of a pod template."""
     metadata = template.get("metadata") or {}
     causes = validate_labels(metadata.get("labels"), f"{field}.labels")
     return causes + validate_annotations(metadata.get("annotations"), f"{field}.annotations")
 
 
-def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
+def validate_pod_spec(
+    spec: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE
+) -> list[StatusCause]:
     """Check a pod spec; containers may also mount ``extra_volumes``."""
+    # Volumes first: mounts of a volume with causes are then reported as not found.
     causes, volumes = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     mounted: dict[str, Mapping[str, Any]] = {name: {"persistentVolumeClaim": {}} for name in extra_volumes} | volumes
     causes += validate_containers(spec, field, mounted)
@@ -76,6 +82,7 @@ def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: fro
     causes += validate_claims_and_resizing(spec, field)
     if "overhead" in spec:
         causes += validate_container_resources({"limits": spec["overhead"]}, f"{field}.overhead")
+    # Each port of the container is then one of the node.
     if spec.get("hostNetwork"):
         causes += _host_network_ports(spec, field)
     if "affinity" in spec:
@@ -91,15 +98,15 @@ def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: fro
     return causes + _deadline(spec, field) + validate_file_keys(spec, field)
 
 
-def _policy(value: str, field: str, choices: Sequence[str]) -> list[Cause]:
+def _policy(value: str, field: str, choices: Sequence[str]) -> list[StatusCause]:
     return one_of(field, value, choices) if value else [required(field)]
 
 
-def _deadline(spec: Mapping[str, Any], field: str) -> list[Cause]:
+def _deadline(spec: Mapping[str, Any], field: str) -> list[StatusCause]:
     return between(f"{field}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, _MAX_SECONDS)
 
 
-def _names(spec: Mapping[str, Any], field: str) -> list[Cause]:
+def _names(spec: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = []
     for member, check in (
         ("serviceAccountName", dns_subdomain),
@@ -114,6 +121,7 @@ def _names(spec: Mapping[str, Any], field: str) -> list[Cause]:
             causes += [invalid(f"{field}.{member}", value, text) for text in check(value)]
     causes += one_of(f"{field}.preemptionPolicy", spec.get("preemptionPolicy"), ("Never", "PreemptLowerPriority"))
     override = spec.get("hostnameOverride")
+    # Gate HostnameOverride (KEP-4762).
     if override is not None:
         causes += _host_name(spec, override, f"{field}.hostnameOverride")
     if "os" in spec:
@@ -121,7 +129,7 @@ def _names(spec: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _host_name(spec: Mapping[str, Any], name: str, field: str) -> list[Cause]:
+def _host_name(spec: Mapping[str, Any], name: str, field: str) -> list[StatusCause]:
     """Check the name that a pod sees as its own (pkg/apis/core/validation: validateHostnameOverride)."""
     members = [member for member in ("setHostnameAsFQDN", "hostNetwork") if spec.get(member)]
     causes = [forbidden(field, f"may not be specified when {member} is true") for member in members]
@@ -129,10 +137,11 @@ def _host_name(spec: Mapping[str, Any], name: str, field: str) -> list[Cause]:
     return causes + malformed(field, name, dns_subdomain)
 
 
-def _host_network_ports(spec: Mapping[str, Any], field: str) -> list[Cause]:
+def _host_network_ports(spec: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = []
     for index, container in enumerate(spec.get("containers") or ()):
         for number, port in enumerate(container.get("ports", ())):
+            # Templates are not defaulted with hostPort, so an absent one is right.
             if port.get("hostPort", port.get("containerPort")) != port.get("containerPort"):
                 path = f"{field}.containers[{index}].ports[{number}].containerPort"
                 text = "must match `hostPort` when `hostNetwork` is true"
@@ -140,7 +149,7 @@ def _host_network_ports(spec: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
+def _security(context: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = []
     for member in ("runAsUser", "runAsGroup", "fsGroup"):
         causes += between(f"{field}.{member}", context.get(member), 0, _MAX_SECONDS)
@@ -149,15 +158,17 @@ def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
     choices = ("Always", "OnRootMismatch")
     causes += one_of(f"{field}.fsGroupChangePolicy", context.get("fsGroupChangePolicy"), choices)
     causes += one_of(f"{field}.supplementalGroupsPolicy", context.get("supplementalGroupsPolicy"), ("Merge", "Strict"))
+    # MountOption is behind the gate SELinuxMount, which is off.
     causes += one_of(f"{field}.seLinuxChangePolicy", context.get("seLinuxChangePolicy"), ("Recursive",))
     causes += _sysctls(context.get("sysctls", ()), f"{field}.sysctls")
     causes += validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
     return causes + validate_app_armor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
 
 
-def _sysctls(sysctls: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+def _sysctls(sysctls: Sequence[Mapping[str, Any]], field: str) -> list[StatusCause]:
     """Check the names of kernel parameters (pkg/apis/core/validation: validateSysctls)."""
-    causes, names = list[Cause](), [sysctl.get("name", "") for sysctl in sysctls]
+    causes = list[StatusCause]()
+    names = [sysctl.get("name", "") for sysctl in sysctls]
     for index, name in enumerate(names):
         path = f"{field}[{index}].name"
         if not name:
@@ -170,16 +181,18 @@ def _sysctls(sysctls: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
     return causes
 
 
-def _dns_config(spec: Mapping[str, Any], field: str) -> list[Cause]:
+def _dns_config(spec: Mapping[str, Any], field: str) -> list[StatusCause]:
     config = spec.get("dnsConfig", {})
     servers = config.get("nameservers", ())
     causes = []
+    # None means: nothing but this configuration.
     if spec.get("dnsPolicy") == "None" and not servers:
         text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
         causes.append(required(f"{field}.dnsConfig" + (".nameservers" if "dnsConfig" in spec else ""), text))
     for index, server in enumerate(servers):
         causes += [invalid(f"{field}.dnsConfig.nameservers[{index}]", server, text) for text in ip_address(server)]
     for index, search in enumerate(config.get("searches", ())):
+        # A single dot is allowed (KEP-4427).
         if search != ".":
             causes += malformed(f"{field}.dnsConfig.searches[{index}]", search.removesuffix("."), search_domain)
     for index, option in enumerate(config.get("options", ())):
@@ -188,13 +201,16 @@ def _dns_config(spec: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def validate_toleration(toleration: Mapping[str, Any], field: str) -> list[Cause]:
+def validate_toleration(toleration: Mapping[str, Any], field: str) -> list[StatusCause]:
     """Check a toleration of a Pod or of a RuntimeClass."""
     causes = []
-    key, operator = toleration.get("key", ""), toleration.get("operator", "")
-    value, effect = toleration.get("value", ""), toleration.get("effect", "")
+    key = toleration.get("key", "")
+    operator = toleration.get("operator", "")
+    value = toleration.get("value", "")
+    effect = toleration.get("effect", "")
     if key:
         causes += [invalid(f"{field}.key", key, text) for text in qualified_name(key)]
+    # An empty key with Exists tolerates every taint.
     elif operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         causes.append(invalid(f"{field}.operator", operator, text))
@@ -202,10 +218,12 @@ def validate_toleration(toleration: Mapping[str, Any], field: str) -> list[Cause
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         causes.append(invalid(f"{field}.effect", effect, text))
     if operator in ("Equal", ""):
+        # The path is that of the operator although the value is wrong.
         causes += [invalid(f"{field}.operator", value, text) for text in label_value(value)]
     elif operator == "Exists":
         if value:
             text = "value must be empty when `operator` is 'Exists'"
+            # Likewise, with the whole toleration as the value.
             causes.append(invalid(f"{field}.operator", _shown(toleration), text))
     else:
         causes.append(not_supported(f"{field}.operator", operator, _OPERATORS))
@@ -224,26 +242,28 @@ def _shown(toleration: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _alias(alias: Mapping[str, Any], field: str) -> list[Cause]:
+def _alias(alias: Mapping[str, Any], field: str) -> list[StatusCause]:
     causes = [invalid(f"{field}.ip", alias.get("ip", ""), text) for text in ip_address(alias.get("ip", ""))]
     for index, name in enumerate(alias.get("hostnames", ())):
         causes += [invalid(f"{field}.hostnames[{index}]", name, text) for text in dns_subdomain(name)]
     return causes
 
 
-def validate_pod(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_pod(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a Pod, and that a change touches only what may change."""
     causes = validate_pod_spec(new["spec"], "spec")
+    # In a server with the admission plugin ServiceAccount only mirror pods have none.
     if not new["spec"].get("serviceAccountName"):
         causes += _tokens(new["spec"])
     if old is None and new["spec"].get("ephemeralContainers"):
+        # They are added by the subresource ephemeralcontainers, for kubectl debug.
         causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if old is not None:
         causes += _pod_update(new["spec"], old["spec"])
     return causes
 
 
-def _tokens(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _tokens(spec: Mapping[str, Any]) -> Iterator[StatusCause]:
     """Yield the causes of tokens in the volumes of a Pod without ServiceAccount; templates have them."""
     for number, volume in enumerate(spec.get("volumes", ())):
         for index, source in enumerate(volume.get("projected", {}).get("sources", ())):
@@ -259,27 +279,31 @@ _UPDATE_TEXT = (
 )
 
 
-def _pod_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def _pod_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
     """Compare the specs with what may change made equal."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for member in ("containers", "initContainers"):
         if len(new.get(member) or ()) != len(old.get(member) or ()):
             text = "pod updates may not add or remove containers"
             causes.append(forbidden(f"spec.{member}", text))
+    # With other containers, comparing them one by one would name the wrong ones.
     if causes:
         return causes
     for member in ("containers", "initContainers"):
         for index, container in enumerate(new.get(member) or ()):
             causes += [] if container.get("image", "").strip() else [required(f"spec.{member}[{index}].image")]
-    deadline, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
-    if before is not None and (deadline is None or deadline > before):
+    deadline = new.get("activeDeadlineSeconds")
+    stored_deadline = old.get("activeDeadlineSeconds")
+    # A deadline may only come closer.
+    if stored_deadline is not None and (deadline is None or deadline > stored_deadline):
         if deadline is None:
             text = "must not update from a positive integer to nil value"
             causes.append(invalid("spec.activeDeadlineSeconds", None, text))
         else:
-            text = f"must be less than or equal to previous value {before}"
+            text = f"must be less than or equal to previous value {stored_deadline}"
             causes.append(invalid("spec.activeDeadlineSeconds", deadline, text))
     kept = old.get("tolerations", [])
+    # Exact equality is the rule and cheap; comparing without seconds is needed only when it fails.
     if any(toleration not in new.get("tolerations", []) for toleration in kept):
         text = "existing toleration can not be modified except its tolerationSeconds"
         if not all(_tolerated(toleration, new.get("tolerations", [])) for toleration in kept):
@@ -299,9 +323,11 @@ def _tolerated(toleration: Mapping[str, Any], present: Sequence[Mapping[str, Any
 def _fixed(spec: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a pod spec that must stay; nodeSelector and affinity may narrow while it is gated."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    # Negative values were stored once; the kubelet treats them as 1, and a client may write that down.
     if old.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         free.add("terminationGracePeriodSeconds")
     if old.get("schedulingGates"):
+        # KEP-3838; that they only become narrower is not checked here.
         free |= {"nodeSelector", "affinity"}
     fixed = {key: value for key, value in spec.items() if key not in free}
     for member in ("containers", "initContainers"):

@@ -6,12 +6,14 @@ import base64
 import re
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import duplicate, invalid, not_supported, required, too_long
 from gitsync.sandbox.validation.names import dns_label, dns_subdomain
 
+# Requests of v1beta1 without a signer; v1 has dropped it.
 _LEGACY = "kubernetes.io/legacy-unknown"
 _LEAST_SECONDS = 600
+# RFC 1035, less the length octets.
 _DOMAIN_LENGTH = 253
 _BLOCK = re.compile(
     rb"(?:^|\n)-----BEGIN CERTIFICATE REQUEST-----\n.*?\n-----END CERTIFICATE REQUEST-----(?:\n|$)", re.DOTALL
@@ -47,21 +49,27 @@ _USAGES = frozenset(
 
 def prepare_request(new: Manifest, old: Manifest | None, env: object) -> Manifest:
     """Return a request whose spec stays as it was created."""
+    # The signer must not find another request than the approver has read.
     return new if old is None else {**new, "spec": old["spec"]}
 
 
-def validate_request(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_request(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check the spec of a CertificateSigningRequest; its signature is not verified."""
     spec = new["spec"]
-    request, usages = spec.get("request", ""), spec.get("usages") or ()
+    request = spec.get("request", "")
+    usages = spec.get("usages") or ()
     causes = []
+    # Only the kind of the block: a full check would need a parser of PKCS#10.
     if not _BLOCK.search(base64.b64decode(request)):
         causes.append(invalid("spec.request", request, "PEM block type must be CERTIFICATE REQUEST"))
     if not usages:
         causes.append(required("spec.usages"))
-    causes += [not_supported(f"spec.usages[{at}]", one, _USAGES) for at, one in enumerate(usages) if one not in _USAGES]
-    causes += [duplicate(f"spec.usages[{at}]", one) for at, one in enumerate(usages) if one in usages[:at]]
-    signer, seconds = spec.get("signerName", ""), spec.get("expirationSeconds")
+    causes += [
+        not_supported(f"spec.usages[{at}]", usage, _USAGES) for at, usage in enumerate(usages) if usage not in _USAGES
+    ]
+    causes += [duplicate(f"spec.usages[{at}]", usage) for at, usage in enumerate(usages) if usage in usages[:at]]
+    signer = spec.get("signerName", "")
+    seconds = spec.get("expirationSeconds")
     if signer == _LEGACY:
         causes.append(invalid("spec.signerName", signer, "the legacy signerName is not allowed via this API version"))
     else:
@@ -72,7 +80,7 @@ def validate_request(new: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _signer(name: str, field: str) -> list[Cause]:
+def _signer(name: str, field: str) -> list[StatusCause]:
     """Check the name of a signer, ``example.com/name`` (pkg/apis/core/validation: ValidateSignerName)."""
     if not name:
         return [required(field)]
@@ -82,6 +90,7 @@ def _signer(name: str, field: str) -> list[Cause]:
         return [invalid(field, name, text)]
     causes = [too_long(field, _DOMAIN_LENGTH)] if len(domain) > _DOMAIN_LENGTH else []
     labels = domain.split(".")
+    # The server stops at the first wrong label.
     wrong = next((label for label in labels if dns_label(label)), None)
     if wrong is not None:
         causes += [invalid(field, domain, f'validating label "{wrong}": {text}') for text in dns_label(wrong)]

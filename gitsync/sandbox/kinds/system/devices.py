@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.errors import StatusCause
 from gitsync.sandbox.validation.causes import (
     driver_name,
     duplicate,
@@ -22,7 +22,9 @@ from gitsync.sandbox.validation.causes import (
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
 from gitsync.sandbox.validation.names import dns_label, dns_subdomain, label_value, qualified_name
 
+# pkg/apis/resource: DeviceRequestsMaxSize, DeviceSelectorsMaxSize, DeviceConfigMaxSize and others are all 32.
 _MOST = 32
+# FirstAvailableDeviceRequestMaxSize.
 _MOST_ALTERNATIVES = 8
 _MODES = ("All", "ExactCount")
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
@@ -54,19 +56,19 @@ def _default_requests(spec: Manifest) -> None:
                 wanted.setdefault("count", 1)
 
 
-def validate_claim(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_claim(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a ResourceClaim; its spec may not change."""
     return immutable("spec", new["spec"], old["spec"]) if old is not None else _devices(new["spec"], "spec.devices")
 
 
-def validate_template(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_template(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a ResourceClaimTemplate; its spec may not change."""
     if old is not None:
         return immutable("spec", new["spec"], old["spec"])
     return _devices(new["spec"]["spec"], "spec.spec.devices")
 
 
-def validate_class(new: Manifest, old: Manifest | None) -> list[Cause]:
+def validate_class(new: Manifest, old: Manifest | None) -> list[StatusCause]:
     """Check a DeviceClass."""
     spec = new["spec"]
     causes = _selectors(spec.get("selectors", ()), "spec.selectors")
@@ -77,12 +79,16 @@ def validate_class(new: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _devices(spec: Item, field: str) -> list[Cause]:
+def _devices(spec: Item, field: str) -> list[StatusCause]:
     devices = spec["devices"]
     requests = devices.get("requests") or ()
     names = {request.get("name", "") for request in requests}
     for request in requests:
-        names |= {f"{request.get('name', '')}/{one.get('name', '')}" for one in request.get("firstAvailable", ())}
+        # A constraint may be about one alternative of a request.
+        names |= {
+            f"{request.get('name', '')}/{alternative.get('name', '')}"
+            for alternative in request.get("firstAvailable", ())
+        }
     causes = _named(requests, f"{field}.requests", _MOST)
     for index, request in enumerate(requests[:_MOST] if len(requests) <= _MOST else ()):
         causes += _request(request, f"{field}.requests[{index}]")
@@ -94,7 +100,7 @@ def _devices(spec: Item, field: str) -> list[Cause]:
     return causes
 
 
-def _named(items: Sequence[Item], field: str, most: int) -> list[Cause]:
+def _named(items: Sequence[Item], field: str, most: int) -> list[StatusCause]:
     """Check the number and the names of items; more than the most are not checked further."""
     if len(items) > most:
         return [too_many(field, len(items), most)]
@@ -103,9 +109,10 @@ def _named(items: Sequence[Item], field: str, most: int) -> list[Cause]:
     return causes + [duplicate(f"{field}[{at}]", name) for at, name in enumerate(names) if name in names[:at]]
 
 
-def _request(request: Item, field: str) -> list[Cause]:
+def _request(request: Item, field: str) -> list[StatusCause]:
     """Check what a request asks for: one thing exactly, or the first available one of several."""
-    exact, alternatives = request.get("exactly"), request.get("firstAvailable", ())
+    exact = request.get("exactly")
+    alternatives = request.get("firstAvailable", ())
     text = "exactly one of `exactly` or `firstAvailable` is required"
     if exact is None and not alternatives:
         return [required(field, text)]
@@ -119,8 +126,10 @@ def _request(request: Item, field: str) -> list[Cause]:
     return causes
 
 
-def _wanted(wanted: Item, field: str) -> Iterator[Cause]:
-    name, mode, count = wanted.get("deviceClassName", ""), wanted.get("allocationMode", ""), wanted.get("count", 0)
+def _wanted(wanted: Item, field: str) -> Iterator[StatusCause]:
+    name = wanted.get("deviceClassName", "")
+    mode = wanted.get("allocationMode", "")
+    count = wanted.get("count", 0)
     path = f"{field}.deviceClassName"
     yield from malformed(path, name, dns_subdomain) if name else [required(path)]
     yield from _selectors(wanted.get("selectors", ()), f"{field}.selectors")
@@ -134,7 +143,7 @@ def _wanted(wanted: Item, field: str) -> Iterator[Cause]:
         yield from _toleration(toleration, f"{field}.tolerations[{index}]")
 
 
-def _toleration(toleration: Item, field: str) -> Iterator[Cause]:
+def _toleration(toleration: Item, field: str) -> Iterator[StatusCause]:
     key, operator, value = (toleration.get(member, "") for member in ("key", "operator", "value"))
     yield from malformed(f"{field}.key", key, qualified_name) if key else ()
     if operator == "Exists" and value:
@@ -146,7 +155,7 @@ def _toleration(toleration: Item, field: str) -> Iterator[Cause]:
     yield from one_of(f"{field}.effect", toleration.get("effect"), _EFFECTS)
 
 
-def _constraint(constraint: Item, names: set[str], field: str) -> list[Cause]:
+def _constraint(constraint: Item, names: set[str], field: str) -> list[StatusCause]:
     causes = _references(constraint.get("requests", ()), names, f"{field}.requests")
     members = [member for member in ("matchAttribute", "distinctAttribute") if member in constraint]
     return causes + (
@@ -154,7 +163,7 @@ def _constraint(constraint: Item, names: set[str], field: str) -> list[Cause]:
     )
 
 
-def _attribute(name: str, field: str) -> list[Cause]:
+def _attribute(name: str, field: str) -> list[StatusCause]:
     """Check the name of an attribute of devices, a domain and a C identifier (validateFullyQualifiedName)."""
     domain, slash, identifier = name.rpartition("/")
     if "/" in domain:  # the server accepts further parts
@@ -172,12 +181,13 @@ def _attribute(name: str, field: str) -> list[Cause]:
 
 def _is_extended(name: str) -> bool:
     """Return whether a resource is of others than Kubernetes (pkg/apis/core/v1/helper: IsExtendedResourceName)."""
+    # The prefix is that of quotas, which a resource would be mistaken for.
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return not qualified_name(f"requests.{name}")
 
 
-def _references(requests: Sequence[str], names: set[str], field: str) -> list[Cause]:
+def _references(requests: Sequence[str], names: set[str], field: str) -> list[StatusCause]:
     """Check names of requests of the claim, or of alternatives of one: ``request/alternative``."""
     if len(requests) > _MOST:
         return [too_many(field, len(requests), _MOST)]
@@ -189,41 +199,45 @@ def _references(requests: Sequence[str], names: set[str], field: str) -> list[Ca
     return causes + [duplicate(f"{field}[{at}]", name) for at, name in enumerate(requests) if name in requests[:at]]
 
 
-def _configurations(configs: Sequence[Item], field: str) -> list[Cause]:
+def _configurations(configs: Sequence[Item], field: str) -> list[StatusCause]:
     if len(configs) > _MOST:
         return [too_many(field, len(configs), _MOST)]
     causes = []
     for index, config in enumerate(configs):
-        path, opaque = f"{field}[{index}].opaque", config.get("opaque")
+        path = f"{field}[{index}].opaque"
+        opaque = config.get("opaque")
         causes += _opaque(opaque, path) if opaque is not None else [required(path)]
     return causes
 
 
-def _opaque(opaque: Item, field: str) -> list[Cause]:
+def _opaque(opaque: Item, field: str) -> list[StatusCause]:
     causes = driver_name(f"{field}.driver", opaque.get("driver", ""))
-    path, parameters = f"{field}.parameters", opaque.get("parameters")
+    path = f"{field}.parameters"
+    parameters = opaque.get("parameters")
     if parameters is None:
         return [*causes, required(path)]
     if not isinstance(parameters, dict):
+        # Parameters may be large or secret.
         causes.append(invalid(path, "<value omitted>", "must be a valid JSON object"))
     return causes
 
 
-def _selectors(selectors: Sequence[Item], field: str) -> list[Cause]:
+def _selectors(selectors: Sequence[Item], field: str) -> list[StatusCause]:
     if len(selectors) > _MOST:
         return [too_many(field, len(selectors), _MOST)]
     causes = []
     for index, selector in enumerate(selectors):
-        path, cel = f"{field}[{index}].cel", selector.get("cel")
+        path = f"{field}[{index}].cel"
+        cel = selector.get("cel")
         causes += _selector(cel.get("expression", ""), f"{path}.expression") if cel is not None else [required(path)]
     return causes
 
 
-def _selector(expression: str, field: str) -> list[Cause]:
+def _selector(expression: str, field: str) -> list[StatusCause]:
     try:
-        found = compile_expression(expression, ("device",)).result
+        result = compile_expression(expression, ("device",)).result
     except CompileError as error:
         return [invalid(field, expression, str(error))]
-    if found in ("bool", "dyn"):
+    if result in ("bool", "dyn"):
         return []
-    return [invalid(field, expression, f"must evaluate to bool or the unknown type, not {found}")]
+    return [invalid(field, expression, f"must evaluate to bool or the unknown type, not {result}")]

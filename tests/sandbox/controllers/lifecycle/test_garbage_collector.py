@@ -8,8 +8,8 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
-from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.cluster import SandboxCluster
+from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.controllers.cluster import World, config_map, deployment, owned_by
 
@@ -146,7 +146,7 @@ def test_a_paused_collector_catches_up_when_it_goes_on(world: World) -> None:
 def test_dependents_go_with_an_owner_whose_kind_goes_too() -> None:
     with Sandbox() as sandbox:
 
-        def call(action: Callable[[Cluster], Manifest | None]) -> Manifest | None:
+        def call(action: Callable[[SandboxCluster], Manifest | None]) -> Manifest | None:
             return sandbox.call(action)
 
         call(lambda cluster: cluster.create(definition(), manager="test"))

@@ -1,1 +1,0 @@
-"""Simulated Services: addresses and endpoints."""

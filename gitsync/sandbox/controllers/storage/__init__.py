@@ -1,1 +1,0 @@
-"""Simulated volume binding and provisioning."""

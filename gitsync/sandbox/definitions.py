@@ -1,0 +1,221 @@
+"""
+CustomResourceDefinitions: accept names, serve the resource, and delete its objects with the definition.
+
+The API server does this itself, with or without a controller manager.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from gitsync.kube.openapi import Subresource
+from gitsync.merge.schema import DEDUCED, schema_from_crd
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox import crd
+from gitsync.sandbox.cluster import SandboxCluster
+from gitsync.sandbox.crd.naming import is_established
+from gitsync.sandbox.crd.resource_strategy import version_of
+from gitsync.sandbox.printers.table import Column
+from gitsync.sandbox.registry.contract import RequestContext
+from gitsync.sandbox.registry.delete import CRD_CLEANUP, DeleteOptions
+from gitsync.sandbox.registry.resources import Address, ServedResource
+from gitsync.sandbox.registry.scale import declared_paths
+from gitsync.sandbox.users import ADMIN
+
+GROUP = "apiextensions.k8s.io"
+KIND = "CustomResourceDefinition"
+MANAGER = "kube-apiserver"
+ESTABLISH_SECONDS = 0.02
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+Served = tuple[Manifest, str]
+"""A definition and the version of it that a resource is."""
+
+
+class Definitions:
+    """
+    Follow the definitions in a cluster and keep its registry equal to them.
+
+    ``establish_seconds`` is how long a new definition waits before it is established, ``cleanup_seconds`` how
+    long a deleted one stays before its objects are deleted.
+    """
+
+    def __init__(self, cluster: SandboxCluster) -> None:
+        self.establish_seconds = ESTABLISH_SECONDS
+        self.cleanup_seconds = 0.5
+        self._cluster = cluster
+        self._served: dict[tuple[str, str], Served] = {}
+        cluster.subscribe(self._happened)
+
+    def start(self) -> None:
+        """Serve the definitions that are stored already."""
+        for definition in list(self._cluster.list(GROUP, KIND)):
+            self._happened("ADDED", definition, None)
+
+    def definition_of(self, resource: ServedResource) -> Served | None:
+        """Return the definition behind a resource, None for a built-in one."""
+        return self._served.get((f"{resource.plural}.{resource.group}", resource.version))
+
+    def schema_of(self, resource: ServedResource) -> dict[str, Any]:
+        """Return the OpenAPI schema of a custom resource."""
+        served = self.definition_of(resource)
+        return _schema(*served) if served is not None else {}
+
+    def columns_of(self, resource: ServedResource) -> tuple[Column, ...] | None:
+        """Return the printer columns of a custom resource, None for a built-in one."""
+        served = self.definition_of(resource)
+        return crd.columns(*served) if served is not None else None
+
+    def scale_paths(self, resource: ServedResource) -> tuple[str, str, str] | None:
+        """Return where a custom resource keeps its scale, None when it is built in or has none."""
+        served = self.definition_of(resource)
+        return None if served is None else declared_paths(version_of(*served))
+
+    def selectable(self, resource: ServedResource) -> tuple[str, ...]:
+        """Return the fields that a field selector may name beyond name and namespace."""
+        served = self.definition_of(resource)
+        fields = version_of(*served).get("selectableFields") or () if served is not None else ()
+        return tuple(field["jsonPath"].lstrip(".") for field in fields)
+
+    def _happened(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        if obj["kind"] != KIND:
+            if event == "DELETED":
+                self._finish_cleanup(obj)
+            return
+        name = obj["metadata"]["name"]
+        if event == "DELETED":
+            self._withdraw(name, obj)
+        elif obj["metadata"].get("deletionTimestamp"):
+            self._cluster.clock.call_later(self.cleanup_seconds, lambda: self._clean_up(name))
+        elif old is None or old["spec"] != obj["spec"]:
+            delay = self.establish_seconds if old is None and not is_established(obj) else 0
+            self._cluster.clock.call_later(delay, lambda: self._accept(name))
+            if is_established(obj):
+                self._serve(obj)
+        elif is_established(obj):
+            self._serve(obj)
+
+    def _accept(self, name: str) -> None:
+        definition = self._cluster.get(GROUP, KIND, "", name)
+        if definition is None or definition["metadata"].get("deletionTimestamp"):
+            return
+        others = list(self._cluster.list(GROUP, KIND))
+        status = crd.status_of(definition, others, self._cluster.clock.timestamp())
+        if status != definition.get("status"):
+            self._cluster.update({**definition, "status": status}, manager=MANAGER, subresource="status")
+
+    def _serve(self, definition: Manifest) -> None:
+        spec = definition["spec"]
+        name = definition["metadata"]["name"]
+        # A new status changes nothing that is served.
+        if any(served[0]["spec"] == spec for key, served in self._served.items() if key[0] == name):
+            return
+        self._withdraw(name, definition)
+        for version in sorted(spec["versions"], key=_preference):
+            if not version.get("served"):
+                continue
+            self._served[name, version["name"]] = (definition, version["name"])
+            schema = _schema(definition, version["name"])
+            self._cluster.registry.add(
+                _resource(spec, version),
+                crd.strategy(definition, version["name"]),
+                schema_from_crd(schema) if schema else DEDUCED,
+            )
+
+    def _withdraw(self, name: str, definition: Manifest) -> None:
+        for key in [key for key in self._served if key[0] == name]:
+            del self._served[key]
+        spec = definition["spec"]
+        self._cluster.registry.remove(spec["group"], spec["names"]["plural"])
+
+    def _clean_up(self, name: str) -> None:
+        """Delete the instances of a terminating definition, then release it."""
+        definition = self._cluster.get(GROUP, KIND, "", name)
+        if definition is None or CRD_CLEANUP not in (definition["metadata"].get("finalizers") or []):
+            return
+        spec = definition["spec"]
+        storage = f"{spec['group']}/{spec['names']['plural']}"
+        collection = self._cluster.store.collection(storage)
+        resource = self._cluster.registry.preferred(spec["group"], spec["names"]["kind"])
+        for stored in list(collection.select()):
+            meta = stored.obj["metadata"]
+            if resource is not None and not meta.get("deletionTimestamp"):
+                address = Address(resource, meta.get("namespace", ""), meta["name"])
+                self._cluster.deleter.delete(address, DeleteOptions(), RequestContext(ADMIN, MANAGER))
+        if not collection.objects:
+            self._release(name)
+
+    def _finish_cleanup(self, gone: Manifest) -> None:
+        """Release a terminating definition when its last instance is gone."""
+        group = gone["apiVersion"].rpartition("/")[0]
+        for (name, _), (definition, _) in list(self._served.items()):
+            spec = definition["spec"]
+            if spec["group"] == group and spec["names"]["kind"] == gone["kind"]:
+                self._cluster.clock.call_later(0, functools.partial(self._clean_up_if_terminating, name))
+                return
+
+    def _clean_up_if_terminating(self, name: str) -> None:
+        definition = self._cluster.get(GROUP, KIND, "", name)
+        if definition is not None and definition["metadata"].get("deletionTimestamp"):
+            self._clean_up(name)
+
+    def _release(self, name: str) -> None:
+        definition = self._cluster.get(GROUP, KIND, "", name)
+        if definition is None:
+            return
+        meta = definition["metadata"]
+        finalizers = [finalizer for finalizer in meta.get("finalizers") or [] if finalizer != CRD_CLEANUP]
+        self._cluster.update({**definition, "metadata": {**meta, "finalizers": finalizers}}, manager=MANAGER)
+
+
+def _schema(definition: Manifest, version: str) -> dict[str, Any]:
+    return at(version_of(definition, version), "schema", "openAPIV3Schema") or {}
+
+
+def _resource(spec: Manifest, version: Manifest) -> ServedResource:
+    names = spec["names"]
+    group = spec["group"]
+    subresources = version.get("subresources") or {}
+    subresources_served = []
+    verbs = ("get", "patch", "update")
+    if "status" in subresources:
+        subresources_served.append(Subresource("status", names["kind"], "", "", verbs))
+    if "scale" in subresources:
+        subresources_served.append(Subresource("scale", "Scale", "autoscaling", "v1", verbs))
+    storage = next(item["name"] for item in spec["versions"] if item.get("storage"))
+    warning = ""
+    if version.get("deprecated"):
+        warning = version.get("deprecationWarning") or f"{group}/{version['name']} {names['kind']} is deprecated"
+    return ServedResource(
+        group=group,
+        version=version["name"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        kind=names["kind"],
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        namespaced=spec["scope"] == "Namespaced",
+        verbs=CUSTOM_VERBS,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(subresources_served),
+        storage=f"{group}/{names['plural']}",
+        storage_version=f"{group}/{storage}",
+        custom=True,
+        deprecation=warning,
+        from_storage=crd.strategy({"spec": spec}, version["name"]).prune,
+        to_storage=crd.strategy({"spec": spec}, storage).pruned_with_defaults,
+    )
+
+
+def _preference(version: Manifest) -> tuple[int, int, int, str]:
+    """Order versions as Kubernetes prefers them: stable ones, then beta, then alpha, the newest first."""
+    name = version["name"]
+    major, _, rest = name.removeprefix("v").partition("beta")
+    rank = 1
+    if not rest:
+        major, _, rest = name.removeprefix("v").partition("alpha")
+        rank = 2 if rest else 0
+    if not name.startswith("v") or not major.isdecimal() or (rest and not rest.isdecimal()):
+        return (3, 0, 0, name)
+    return (rank, -int(major), -int(rest or 0), name)

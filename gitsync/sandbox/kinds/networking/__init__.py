@@ -1,0 +1,1 @@
+"""Kinds of the network: Services with their addresses and endpoints, Ingresses, NetworkPolicies."""

@@ -1,1 +1,0 @@
-"""Kinds that name addresses of pods: Service, Endpoints, EndpointSlice."""

@@ -1,1 +1,0 @@
-"""The versioned object store and its SQLite persistence."""
