@@ -10,14 +10,14 @@ import shutil
 import subprocess
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from urllib.parse import quote, urlencode
 
 import orjson
 
-from gitsync.cli.options import NAMESPACE
+from gitsync.cli.options import DATA, NAMESPACE, Data, ServerUrl, TokenFile
 from gitsync.errors import ClusterUnavailable, InvalidInput, Refused, one_line
 from gitsync.files import PRIVATE, create_file
 from gitsync.integrations.http import RequestFailed, host_of, request
@@ -45,29 +45,43 @@ def local_token(data: Path) -> str:
     return _token(file)
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardAddress:
-    """The options of the command line: the URL of a dashboard, and the file with the token for it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardOptions:
+    """The options that name a dashboard: its URL, or the data folder that it runs on, and the user's token."""
 
-    url: str = ""
-    token_file: Path | None = None
+    server: ServerUrl = ""
+    token_file: TokenFile = None
+    data: Data = DATA
 
-    def find(self, data: Path) -> Dashboard | None:
+    def find(self) -> Dashboard | None:
         """Return the dashboard, None when none is named and none runs on the data folder."""
         token = _token(self.token_file)
-        if self.url:
-            if not host_of(self.url):
+        if self.server:
+            if not host_of(self.server):
                 raise InvalidInput(
-                    f"{self.url!r} is not a valid URL", location="--server", hint="write https://gitsync.example"
+                    f"{self.server!r} is not a valid URL", location="--server", hint="write https://gitsync.example"
                 )
-            return Dashboard(self.url.rstrip("/"), token)
-        local = data / _LOCAL_TOKEN
+            return Dashboard(self.server.rstrip("/"), token)
+        local = self.data / _LOCAL_TOKEN
         token = token or (_token(local) if local.exists() else "")
         try:
-            found = Dashboard(address_file(data).read_text(encoding="utf-8").strip(), token)
+            running = Dashboard(address_file(self.data).read_text(encoding="utf-8").strip(), token)
         except OSError:
             return None
-        return found if found.is_alive() else None
+        return running if running.is_alive() else None
+
+    def require(self) -> Dashboard:
+        """Return the dashboard, else that of the cluster; raise InvalidInput where there is none."""
+        dashboard = self.find()
+        if dashboard is None and can_forward():
+            dashboard = replace(self, server=forward()).find()
+        if dashboard is None:
+            raise InvalidInput(
+                "no dashboard runs on the data folder",
+                location=str(self.data),
+                hint="name one with --server URL, or give the data folder of the controller with --data",
+            )
+        return dashboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +161,6 @@ def _token(file: Path | None) -> str:
         raise InvalidInput("cannot read the token file", location=str(file)) from error
 
 
-def connect(server: str, token_file: Path | None, data: Path) -> Dashboard:
-    """Return the dashboard of the options, else that of the cluster; raise InvalidInput where there is none."""
-    found = DashboardAddress(server, token_file).find(data)
-    if found is None and can_forward():
-        found = DashboardAddress(forward(), token_file).find(data)
-    if found is None:
-        raise InvalidInput(
-            "no dashboard runs on the data folder",
-            location=str(data),
-            hint="name one with --server URL, or give the data folder of the controller with --data",
-        )
-    return found
-
-
 def items(dashboard: Dashboard, path: str, limit: int, **query: str) -> list[dict[str, Any]]:
     """Return at most ``limit`` items of a list of the API, page by page."""
     parameters = {name: text for name, text in query.items() if text}
@@ -193,7 +193,7 @@ def one_object(dashboard: Dashboard, application: str, text: str) -> str:
 
 
 def _part(dashboard: Dashboard, application: str, kind: str, name: str) -> str:
-    waiting: list[dict[str, Any]] = list(dashboard.get(f"{of(application)}/tree"))
+    waiting: list[dict[str, Any]] = list(dashboard.get(f"{application_path(application)}/tree"))
     while waiting:
         node = waiting.pop()
         if (node["kind"].lower(), node["name"]) == (kind, name):
@@ -202,7 +202,7 @@ def _part(dashboard: Dashboard, application: str, kind: str, name: str) -> str:
     raise InvalidInput(f"{kind}/{name} is not part of Application {application}", hint="see `gitsync tree`")
 
 
-def of(application: str) -> str:
+def application_path(application: str) -> str:
     """Return the path of an Application in the API."""
     return "/api/v1/applications/" + "/".join(quote(part, safe="") for part in application.split("/", 1))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.options import Target, load_settings
+from gitsync.cli.options import GitTarget, load_settings
 from gitsync.cli.output import Exit
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.objects.application import Application
@@ -81,7 +81,7 @@ class Evaluation:
 class Evaluator:
     """Compare Git with the cluster, by a client of the cluster and the mirrors in the data folder."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: GitTarget, age_key: Path | None = None) -> None:
         self.client = connect(target.cluster)
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
@@ -92,6 +92,7 @@ class Evaluator:
         self.policies = Policies(self.cluster, self.live, self.source, read_policies(target.policies))
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
         self._target = target
+        self._age_key = age_key
         self._clock = SystemClock()
 
     def evaluate(self, local: Path | None = None) -> Evaluation:
@@ -134,10 +135,10 @@ class Evaluator:
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
         """Return the age keys of the given file, else of the Application's Secret."""
-        if self._target.age_key is None or not app.source.decryption_secret:
+        if self._age_key is None or not app.source.decryption_secret:
             return decryption_keys(app, cluster, live)
         try:
-            return (self._target.age_key.read_text(encoding="utf-8"),)
+            return (self._age_key.read_text(encoding="utf-8"),)
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("cannot read the age key file", location="--age-key") from error
 

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from gitsync import __version__
-from gitsync.cli.commands import SUMMARIES
+from gitsync.cli.commands import GROUPS, SUMMARIES
 
 _MODULE_OF = {
     "resume": "suspend",
@@ -23,6 +23,12 @@ _COMPLETE = "_GITSYNC_COMPLETE"
 
 class LazyGroup(TyperGroup):
     """The group of all commands: it holds their summaries and imports the one that is run."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by what people do, instead of one alphabet of them."""
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, TyperCommand | TyperGroup, list[str]]:
         """Return the name, the command and its arguments; an unknown name is a usage error."""

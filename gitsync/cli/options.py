@@ -1,16 +1,25 @@
-"""The options that several commands share, and the ``Target`` that they describe."""
+"""
+The options that several commands share, one by one and as groups, and the decorator of every command.
+
+A group is a dataclass whose members are options. A command that has a parameter of its type has an option for each
+member, and gets them as one value: ``def history(target: Target, output: Output = ...)``.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
+from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from gitsync.cli.output import Format
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.output import Exit, Format
 from gitsync.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -106,25 +115,11 @@ Renderer = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """
-    What a command acts on: an Application, its cluster, and the data folder.
+class Place:
+    """The cluster of a command, and the data folder of its controller."""
 
-    ``policies`` and ``age_key`` are what the controller has too: the operator's rules and the keys of secrets in Git.
-    """
-
-    name: str = ""
-    namespace: str = NAMESPACE
-    kubeconfig: str = ""
-    data: Path = DATA
-    file_urls: bool = False
-    policies: Path | None = None
-    age_key: Path | None = None
-
-    @property
-    def key(self) -> str:
-        """The Application as ``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
+    kubeconfig: Kubeconfig = ""
+    data: Data = DATA
 
     @property
     def cluster(self) -> str:
@@ -134,13 +129,98 @@ class Target:
         return str(self._demo)
 
     @property
-    def allows_file_urls(self) -> bool:
-        """Whether repositories may be folders: on request, and in the demo, whose repository is one."""
-        return self.file_urls or (bool(self.cluster) and Path(self.cluster).resolve() == self._demo.resolve())
+    def is_demo(self) -> bool:
+        """Whether the cluster is that of the demo, whose repository is a folder."""
+        return bool(self.cluster) and Path(self.cluster).resolve() == self._demo.resolve()
 
     @property
     def _demo(self) -> Path:
         return self.data / "kubeconfig"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(Place):
+    """An Application of a cluster."""
+
+    name: Name
+    namespace: Namespace = NAMESPACE
+
+    @property
+    def key(self) -> str:
+        """The Application as ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitTarget(Target):
+    """An Application whose repository the command reads itself, by the rules that the controller has."""
+
+    allow_file_urls: FileUrls = False
+    policies: Policies = None
+
+    @property
+    def allows_file_urls(self) -> bool:
+        """Whether repositories may be folders."""
+        return self.allow_file_urls or self.is_demo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who requests something, and why, for the audit."""
+
+    reason: Reason = ""
+    by: Requester = ""
+
+
+def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
+    """
+    Return a function as a command: with an option for each member of a group, and an exit code as its end.
+
+    An option that two groups have is one option, whose value both get.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, type[Any]] = {
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
+    }
+    parameters: dict[str, Parameter] = {}
+    for parameter in signature(function).parameters.values():
+        group = groups.get(parameter.name)
+        for option in _members(group) if group else [parameter.replace(annotation=hints[parameter.name])]:
+            parameters.setdefault(option.name, option)
+
+    def run(**values: Any) -> Exit:
+        arguments = {name: value for name, value in values.items() if name in hints}
+        for name, group in groups.items():
+            arguments[name] = group(**{member.name: values[member.name] for member in fields(group)})
+        return function(**arguments)
+
+    wrapped = exit_on_error(functools.wraps(function)(run))
+    # what Typer reads: keyword-only, because a member without a default may follow one with a default
+    ordered = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in parameters.values()]
+    wrapped.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {option.name: option.annotation for option in ordered}
+    return wrapped
+
+
+def command_group(summary: str) -> typer.Typer:
+    """Return a group of commands, such as ``gitsync agent``."""
+    return typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False, help=summary)
+
+
+def _members(group: type) -> list[Parameter]:
+    """Return the options of a group, those of a base class last: help starts with what is particular."""
+    hints = get_type_hints(group, include_extras=True)
+    names = [name for base in group.__mro__ for name in get_annotations(base)]
+    defaults = {member.name: member.default for member in fields(group)}
+    return [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if defaults[name] is MISSING else defaults[name],
+            annotation=hints[name],
+        )
+        for name in dict.fromkeys(names)
+    ]
 
 
 def load_settings(**given: Any) -> Settings:

@@ -131,5 +131,5 @@ def test_an_unknown_name_is_reported_with_where_to_find_names(world: World, comm
     done = command(action, "other")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Agent shop/other: does not exist" in done.stderr
-    assert "kubectl get agents,mas -A" in done.stderr
+    assert "kubectl get agents.agents.gitsync.dev,multiagentsystems.agents.gitsync.dev -A" in done.stderr
     assert world.get("Agent", "other", api="agents.gitsync.dev/v1alpha1") is None

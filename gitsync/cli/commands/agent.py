@@ -1,9 +1,9 @@
-"""``gitsync agent``."""
+"""``gitsync agent``: what a user requests of one Agent, and what is kept of it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -11,109 +11,164 @@ import typer
 from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
 from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
-from gitsync.cli.dashboard import connect as dashboard
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.dashboard import DashboardOptions
 from gitsync.cli.identity import audit_request, user_name
-from gitsync.cli.options import DATA, Data, Kubeconfig, Output, Reason, Requester, ServerUrl, Target, TokenFile
+from gitsync.cli.options import Origin, Output, Place, Target, command, command_group
 from gitsync.cli.output import Exit, Format, say
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at
 
-
-class AgentAction(StrEnum):
-    """What a user requests of an Agent."""
-
-    PROMOTE = "promote"
-    ABORT = "abort"
-    RESTART = "restart"
-    APPROVE = "approve"
-    BACKUP = "backup"
-    HISTORY = "history"
-    PROMPTS = "prompts"
+agent = command_group(
+    "Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts."
+)
+AgentName = Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")]
+AgentNamespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")]
+_NAMESPACE = "default"
 
 
-_ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTarget(Place):
+    """An Agent of a cluster."""
+
+    name: AgentName
+    namespace: AgentNamespace = _NAMESPACE
 
 
-@exit_on_error
-def agent(
-    action: Annotated[
-        AgentAction,
-        typer.Argument(metavar="ACTION", help="promote, abort, restart, approve, backup, history or prompts."),
-    ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")] = "default",
-    system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem; only for approve.")] = False,
-    before: Annotated[str, typer.Option("--before", metavar="VERSION", help="Compare from this version.")] = "",
-    after: Annotated[str, typer.Option("--after", metavar="VERSION", help="Compare with this one; that of now.")] = "",
-    reason: Reason = "",
-    by: Requester = "",
-    output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
+@dataclass(frozen=True, slots=True)
+class LiveAgent:
+    """An Agent or a MultiAgentSystem in the cluster, and the client that read it."""
+
+    client: Client
+    place: AgentTarget
+    kind: str
+    manifest: Manifest
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.place.namespace}/{self.place.name}"
+
+    def request(self, action: str, origin: Origin, annotation: str, value: str) -> Exit:
+        """Record a request in the audit, and make it by an annotation."""
+        place = self.place
+        audited = Target(
+            name=f"{self.kind.lower()}:{place.name}",
+            namespace=place.namespace,
+            kubeconfig=place.kubeconfig,
+            data=place.data,
+        )
+        audit_request(audited, f"agent {action}", user_name(origin.by, "--by"), origin.reason)
+        metadata: dict[str, Any] = {
+            "name": place.name,
+            "namespace": place.namespace,
+            "annotations": {annotation: value},
+        }
+        body = {"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": self.kind, "metadata": metadata}
+        # a field manager per action: one that omits an annotation that it set before removes it
+        manager = {"fieldManager": f"gitsync-agent-{action}", "force": "true"}
+        self.client.apply(_path(place, self.kind), body, manager)
+        say(f"{self}: {action} {value}")
+        return Exit.OK
+
+
+@agent.command()
+@command
+def promote(target: AgentTarget, origin: Origin) -> Exit:
+    """Continue the rollout of the new revision: skip the pauses of a canary, switch blue-green."""
+    live = _read(target)
+    return live.request("promote", origin, PROMOTE, _new_revision(live))
+
+
+@agent.command()
+@command
+def abort(target: AgentTarget, origin: Origin) -> Exit:
+    """Stop a rollout, and return to the revision that gets the requests."""
+    live = _read(target)
+    return live.request("abort", origin, ABORT, _new_revision(live))
+
+
+@agent.command()
+@command
+def restart(target: AgentTarget, origin: Origin) -> Exit:
+    """Replace all Pods of an Agent, as its spec.update says."""
+    return _read(target).request("restart", origin, RESTARTED_AT, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+@agent.command()
+@command
+def approve(
+    target: AgentTarget,
+    origin: Origin,
+    system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem.")] = False,
 ) -> Exit:
-    """Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts."""
-    if action is AgentAction.PROMPTS:
-        show_prompts(dashboard(server, token_file, data), f"{namespace}/{name}", (before, after), output)
-        return Exit.OK
-    if system and action is not AgentAction.APPROVE:
-        raise InvalidInput(f"a MultiAgentSystem has nothing to {action.value}", hint="name one of its Agents")
-    kind = "MultiAgentSystem" if system else "Agent"
-    target = Target(name=f"{kind.lower()}:{name}", namespace=namespace, kubeconfig=kubeconfig, data=data)
-    client = connect(target.cluster)
-    path = f"/apis/{AGENTS_GROUP}/{VERSION}/namespaces/{segment(namespace)}/{kind.lower()}s/{segment(name)}"
-    manifest = _read(client, path, f"{kind} {namespace}/{name}")
-    if action is AgentAction.HISTORY:
-        show_revisions(client, manifest, output)
-        return Exit.OK
-    key, value = _annotation(action, manifest, f"{kind} {namespace}/{name}")
-    audit_request(target, f"agent {action.value}", user_name(by, "--by"), reason)
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "annotations": {key: value}}
-    body = {"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": kind, "metadata": metadata}
-    # a field manager per action: one that omits an annotation that it set before removes it
-    client.apply(path, body, {"fieldManager": f"gitsync-agent-{action.value}", "force": "true"})
-    say(f"{kind} {namespace}/{name}: {action.value} {value}")
+    """Approve the plan of an Agent or a system that waits, exactly as it is."""
+    live = _read(target, "MultiAgentSystem" if system else "Agent")
+    plan = str(at(live.manifest, "status", "plan", "id", default=""))
+    if not plan:
+        raise InvalidInput("no plan waits for approval", object=str(live), hint="see its status.conditions")
+    return live.request("approve", origin, APPROVE, plan)
+
+
+@agent.command()
+@command
+def backup(target: AgentTarget, origin: Origin) -> Exit:
+    """Copy the volumes of an Agent now."""
+    live = _read(target)
+    if not at(live.manifest, "spec", "backup"):
+        raise InvalidInput("has no spec.backup", object=str(live), hint="see docs/agents.md")
+    return live.request("backup", origin, BACKUP, datetime.now(UTC).strftime("%Y%m%d%H%M%S"))
+
+
+@agent.command()
+@command
+def history(target: AgentTarget, output: Output = Format.TABLE) -> Exit:
+    """List the kept revisions of an Agent: what changed, the commit, and the verdict of the evaluation."""
+    live = _read(target)
+    show_revisions(live.client, live.manifest, output)
     return Exit.OK
 
 
-def _read(client: Client, path: str, subject: str) -> Manifest:
+@agent.command()
+@command
+def prompts(
+    name: AgentName,
+    dashboard: DashboardOptions,
+    namespace: AgentNamespace = _NAMESPACE,
+    before: Annotated[str, typer.Option("--before", metavar="VERSION", help="Compare from this version.")] = "",
+    after: Annotated[str, typer.Option("--after", metavar="VERSION", help="Compare with this one; that of now.")] = "",
+    output: Output = Format.TABLE,
+) -> Exit:
+    """List the versions of the prompts of an Agent, or compare two of them line by line."""
+    show_prompts(dashboard.require(), f"{namespace}/{name}", (before, after), output)
+    return Exit.OK
+
+
+def _read(target: AgentTarget, kind: str = "Agent") -> LiveAgent:
+    """Return an Agent or a system of the cluster; raise InvalidInput when it does not exist."""
+    client = connect(target.cluster)
     try:
-        found: Manifest = client.get(path)
+        return LiveAgent(client, target, kind, client.get(_path(target, kind)))
     except Rejected as error:
         if error.code == 404:
             raise InvalidInput(
-                "does not exist", object=subject, hint="list them by kubectl get agents,mas -A"
+                "does not exist",
+                object=f"{kind} {target.namespace}/{target.name}",
+                hint="list them by kubectl get agents.agents.gitsync.dev,multiagentsystems.agents.gitsync.dev -A",
             ) from error
         raise
-    return found
 
 
-def _annotation(action: AgentAction, manifest: Manifest, subject: str) -> tuple[str, str]:
-    """Return the annotation that requests the action; raise InvalidInput where there is nothing to do."""
-    if action is AgentAction.RESTART:
-        return RESTARTED_AT, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if action is AgentAction.BACKUP:
-        if not at(manifest, "spec", "backup"):
-            raise InvalidInput("has no spec.backup", object=subject, hint="see docs/agents.md")
-        return BACKUP, datetime.now(UTC).strftime("%Y%m%d%H%M%S")
-    if action is AgentAction.APPROVE:
-        value = str(at(manifest, "status", "plan", "id", default=""))
-        if not value:
-            raise InvalidInput("no plan waits for approval", object=subject, hint="see its status.conditions")
-        return APPROVE, value
-    return _ANNOTATIONS[action], _revision(manifest, subject)
+def _path(target: AgentTarget, kind: str) -> str:
+    namespaced = f"/apis/{AGENTS_GROUP}/{VERSION}/namespaces/{segment(target.namespace)}"
+    return f"{namespaced}/{kind.lower()}s/{segment(target.name)}"
 
 
-def _revision(manifest: Manifest, subject: str) -> str:
+def _new_revision(live: LiveAgent) -> str:
     """Return the revision that a rollout brings; raise InvalidInput where there is none that does not serve yet."""
-    found = str(at(manifest, "status", "rollout", "revision", default=""))
-    if not found:
-        raise InvalidInput("no rollout is in progress", object=subject, hint="see its status.conditions")
-    if found == at(manifest, "status", "currentRevision"):
+    revision = str(at(live.manifest, "status", "rollout", "revision", default=""))
+    if not revision:
+        raise InvalidInput("no rollout is in progress", object=str(live), hint="see its status.conditions")
+    if revision == at(live.manifest, "status", "currentRevision"):
         hint = "to return to the revision before, revert its change in Git"
-        raise InvalidInput(f"revision {found} is the current one already", object=subject, hint=hint)
-    return found
+        raise InvalidInput(f"revision {revision} is the current one already", object=str(live), hint=hint)
+    return revision

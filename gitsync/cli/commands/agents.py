@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.dashboard import connect, items
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, Data, FilterWords, Output, ServerUrl, TokenFile, Watch
+from gitsync.cli.dashboard import DashboardOptions, items
+from gitsync.cli.options import FilterWords, Output, Watch, command
 from gitsync.cli.output import Exit, Format, repeat, say, show
 
 _ENVIRONMENTS = ("agent", "environment", "model", "endpoint", "prompt", "tools", "differs")
@@ -16,8 +15,9 @@ _NAME = ("namespace", "name")
 _COLUMNS = ("namespace", "name", "phase", "ready", "model", "revision", "traffic", "evaluation")
 
 
-@exit_on_error
+@command
 def agents(
+    dashboard: DashboardOptions,
     words: FilterWords = None,
     limit: Annotated[int, typer.Option(min=1, help="The agents to list, by namespace and name.")] = 500,
     environments: Annotated[
@@ -25,16 +25,13 @@ def agents(
     ] = False,
     watch: Watch = False,
     output: Output = Format.TABLE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
 ) -> Exit:
     """List the agents of all Applications: state, model, revision, rollout, evaluation."""
-    dashboard = connect(server, token_file, data)
+    running = dashboard.require()
     path, columns = ("agents/environments", _ENVIRONMENTS) if environments else ("agents", _COLUMNS)
 
     def rows() -> list[dict[str, Any]]:
-        return items(dashboard, path, limit, q=" ".join(words or ()))
+        return items(running, path, limit, q=" ".join(words or ()))
 
     if watch:
         repeat(rows, columns, output, key=_NAME)

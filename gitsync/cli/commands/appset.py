@@ -13,9 +13,16 @@ from gitsync.applicationsets.changes import Changes, changes
 from gitsync.applicationsets.expand import Expansion, expand
 from gitsync.applicationsets.model import parse_application_set
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import user_name
-from gitsync.cli.options import DATA, NAMESPACE, AnyNamespace, Data, Kubeconfig, Output, Reason, Requester, Target
+from gitsync.cli.options import (
+    NAMESPACE,
+    AnyNamespace,
+    Origin,
+    Output,
+    Place,
+    command,
+    command_group,
+)
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.requests import DatabaseRecords
 from gitsync.cluster.client import Client, segment
@@ -29,9 +36,7 @@ from gitsync.runtime.clock import SystemClock
 from gitsync.services.requests import DeclarationRequests
 from gitsync.source.local import open_path
 
-appset = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True, help="Preview and list ApplicationSets, and approve their deletions."
-)
+appset = command_group("Preview and list ApplicationSets, and approve their deletions.")
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the ApplicationSet.")]
 _ROOT = f"/apis/{API_VERSION}"
@@ -40,24 +45,23 @@ Row = dict[str, Any]
 
 
 @appset.command()
-@exit_on_error
+@command
 def preview(
+    place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file with the ApplicationSet.")],
     repo: Annotated[str, typer.Option("--repo", help="The folder that Git generators read, instead of Git.")] = ".",
     live: Annotated[bool, typer.Option("--live", help="Compare with the Applications of the cluster.")] = False,
     namespace: Namespace = NAMESPACE,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
 ) -> Exit:
     """Print what a set would create, change and delete. Exit code 1: with `--live`, it would change something."""
     manifest, known = read_set(file, namespace), dict[str, Manifest]()
     if live:
-        client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
-        place, name = metadata_of(manifest)["namespace"], str(metadata_of(manifest).get("name"))
-        uid = uid_of(one_set(client, place, name) or {})
+        client = connect(place.cluster)
+        declared_in = metadata_of(manifest)["namespace"]
+        uid = uid_of(one_set(client, declared_in, str(metadata_of(manifest).get("name"))) or {})
         manifest = {**manifest, "metadata": {**metadata_of(manifest), "uid": uid}}
-        known = {str(at(one, "metadata", "name")): one for one in all_applications(client, place)}
+        known = {str(at(one, "metadata", "name")): one for one in all_applications(client, declared_in)}
     given = parse_application_set(manifest)
     tree = open_path(repo).tree
     found = expand(given, lambda git: tree)
@@ -67,33 +71,33 @@ def preview(
 
 
 @appset.command("list")
-@exit_on_error
+@command
 def list_sets(
-    namespace: AnyNamespace = "", output: Output = Format.TABLE, kubeconfig: Kubeconfig = "", data: Data = DATA
+    place: Place,
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
 ) -> Exit:
     """List ApplicationSets with their state. Exit code 1: one is not Ready."""
-    rows = [row_of(one) for one in all_sets(connect(Target(kubeconfig=kubeconfig, data=data).cluster), namespace)]
+    rows = [row_of(one) for one in all_sets(connect(place.cluster), namespace)]
     columns = ("namespace", "name", "applications", "ready", "reason", "message")
     show(rows, columns, output, key=("namespace", "name"))
     return Exit.OK if all(row["ready"] == "True" for row in rows) else Exit.DIFFERENT
 
 
 @appset.command()
-@exit_on_error
+@command
 def approve(
+    place: Place,
+    origin: Origin,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The ApplicationSet.")],
     namespace: Namespace = NAMESPACE,
-    reason: Reason = "",
-    by: Requester = "",
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
 ) -> Exit:
     """Approve the deletions of Applications that wait, exactly these. Exit code 2: none wait."""
-    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+    client = connect(place.cluster)
     key = f"{namespace}/{name}"
     held = at(one_set(client, namespace, name), "status", "heldDeletions")
-    requests = DeclarationRequests(DatabaseRecords(data), SystemClock())
-    requests.approve_deletions(SetWriter(client), key, held, User(user_name(by, "--by")), reason)
+    requests = DeclarationRequests(DatabaseRecords(place.data), SystemClock())
+    requests.approve_deletions(SetWriter(client), key, held, User(user_name(origin.by, "--by")), origin.reason)
     say(f"ApplicationSet {key}: approved the deletion of {held['count']} Applications: {', '.join(held['names'])}")
     return Exit.OK
 

@@ -12,9 +12,8 @@ import orjson
 import typer
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import user_name
-from gitsync.cli.options import DATA, NAMESPACE, By, Data, Kubeconfig, Namespace, Reason, Target
+from gitsync.cli.options import NAMESPACE, Namespace, Origin, Place, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
 from gitsync.errors import GitsyncError, InvalidInput
@@ -39,8 +38,13 @@ class AuditFormat(StrEnum):
     JSONL = "jsonl"
 
 
-@exit_on_error
+@command
 def audit(
+    place: Place,
+    origin: Origin,
+    output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, wide, name, json, yaml or jsonl.")] = (
+        AuditFormat.TABLE
+    ),
     name: Annotated[
         str,
         typer.Argument(
@@ -51,23 +55,16 @@ def audit(
     ] = "",
     namespace: Namespace = NAMESPACE,
     limit: Annotated[int, typer.Option(min=1, help="The newest records to list; jsonl always has all.")] = 100,
-    output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, wide, name, json, yaml or jsonl.")] = (
-        AuditFormat.TABLE
-    ),
-    by: By = "",
-    reason: Reason = "",
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
 ) -> Exit:
     """List every write and decision, or verify, export or accept the chain of hashes. Exit code 1: it is broken."""
-    with open_records(data) as records:
+    with open_records(place.data) as records:
         match name:
             case "verify":
-                return _verify(records, Target(kubeconfig=kubeconfig, data=data))
+                return _verify(records, place)
             case "export":
                 return _export(records)
             case "accept":
-                return _accept(records, user_name(by, "--by"), reason)
+                return _accept(records, user_name(origin.by, "--by"), origin.reason)
         return _list(records, f"{namespace}/{name}" if name else "", limit, output)
 
 
@@ -92,8 +89,8 @@ def _export(records: SqlRecords) -> Exit:
     return Exit.OK
 
 
-def _verify(records: SqlRecords, target: Target) -> Exit:
-    wrong = records.verify(_kept_heads(target))
+def _verify(records: SqlRecords, place: Place) -> Exit:
+    wrong = records.verify(_kept_heads(place))
     for line in wrong:
         say(line, "red")
     if not wrong:
@@ -101,10 +98,10 @@ def _verify(records: SqlRecords, target: Target) -> Exit:
     return Exit.DIFFERENT if wrong else Exit.OK
 
 
-def _kept_heads(target: Target) -> list[AuditHead]:
+def _kept_heads(place: Place) -> list[AuditHead]:
     """Return the heads of the chain that the statuses of Applications keep; none while the cluster is unreachable."""
     try:
-        with contextlib.closing(connect(target.cluster)) as client:
+        with contextlib.closing(connect(place.cluster)) as client:
             applications = all_applications(client)
     except GitsyncError as error:
         say(f"not compared with the statuses of Applications: {error}", "yellow")

@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.builds import BuildOptions, print_builds
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import LoadRestrictor, Remotes, Renderer, RendererName, Revision
+from gitsync.cli.options import LoadRestrictor, Remotes, Renderer, RendererName, Revision, command
 from gitsync.cli.output import BuildFormat, Exit
 
 
-@exit_on_error
+@command
 def build(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Folders with a kustomization file, or with plain manifests.")

@@ -6,31 +6,28 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.dashboard import connect, items
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, Data, FilterWords, Output, ServerUrl, TokenFile, Watch
+from gitsync.cli.dashboard import DashboardOptions, items
+from gitsync.cli.options import FilterWords, Output, Watch, command
 from gitsync.cli.output import Exit, Format, repeat, say, show
 
 _COLUMNS = ("time", "kind", "title", "people", "applications", "outcome")
 
 
-@exit_on_error
+@command
 def changes(
+    dashboard: DashboardOptions,
     words: FilterWords = None,
     since: Annotated[str, typer.Option(help="Only changes since then: 18h, 7d, a date, or a time in RFC 3339.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="The newest changes to list.")] = 100,
     watch: Watch = False,
     output: Output = Format.TABLE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
 ) -> Exit:
     """List commits with their syncs, drift, decisions and requests, newest first."""
-    dashboard = connect(server, token_file, data)
+    running = dashboard.require()
     query = " ".join([*(words or ()), *([f"since:{since}"] if since else [])])
 
     def rows() -> list[dict[str, Any]]:
-        return [_row(item, output) for item in items(dashboard, "changes", limit, q=query)]
+        return [_row(item, output) for item in items(running, "changes", limit, q=query)]
 
     if watch:
         repeat(rows, _COLUMNS, output, key="time")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import command
 from gitsync.cli.output import Exit
 
 
@@ -19,7 +19,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-@exit_on_error
+@command
 def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> Exit:
     """Print the completion script of a shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]

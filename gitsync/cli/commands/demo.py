@@ -18,8 +18,7 @@ import typer
 
 from gitsync.cli.commands.install import shipped_folder
 from gitsync.cli.commands.run import apply_applications
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, load_settings
+from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, command, load_settings
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import listen, serve
 from gitsync.errors import ClusterUnavailable, InvalidInput
@@ -47,7 +46,7 @@ spec:
 """
 
 
-@exit_on_error
+@command
 def demo(
     data: Data = DATA,
     host: Host = "127.0.0.1",

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.cluster_checks import Checks, Rights, application_findings, cluster_findings, controller_needs, utc_now
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.machine_checks import Finding, Result, machine_findings, missing
-from gitsync.cli.options import DATA, AnyNamespace, Data, FileUrls, Kubeconfig, Output, Target, load_settings
+from gitsync.cli.options import (
+    AnyNamespace,
+    FileUrls,
+    Output,
+    Place,
+    command,
+    load_settings,
+)
 from gitsync.cli.output import Exit, Format, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
@@ -24,21 +30,21 @@ from gitsync.source.validation import SAFE_SCHEMES
 _COLUMNS = ("result", "check", "detail", "fix")
 
 
-@exit_on_error
+@command
 def doctor(
+    place: Place,
     namespace: AnyNamespace = "",
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
     allow_file_urls: FileUrls = False,
 ) -> Exit:
     """Report what is missing on a cluster, a Git server or this machine, with the fix. Exit code 1: something is."""
-    target = Target(kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls)
-    settings = load_settings(kubeconfig=target.cluster, data=data)
-    client = connect(target.cluster)
-    findings, code = list(machine_findings(settings.data)), Exit.OK
+    settings = load_settings(kubeconfig=place.cluster, data=place.data)
+    client = connect(place.cluster)
+    schemes = (*SAFE_SCHEMES, "file") if allow_file_urls or place.is_demo else tuple(SAFE_SCHEMES)
+    findings = list(machine_findings(settings.data))
+    code = Exit.OK
     try:
-        findings += _cluster(client, settings, target, namespace)
+        findings += _cluster(client, settings, schemes, namespace)
     except ClusterUnavailable as error:
         findings.append(missing("API server", error.message, error.hint or f"is {client.host} reachable from here?"))
         code = Exit.UNAVAILABLE
@@ -48,7 +54,7 @@ def doctor(
     return code or (Exit.DIFFERENT if any(finding.result is Result.MISSING for finding in findings) else Exit.OK)
 
 
-def _cluster(client: Client, settings: Settings, target: Target, namespace: str) -> Iterator[Finding]:
+def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespace: str) -> Iterator[Finding]:
     """Yield the findings about the cluster, the controller's rights, and the Applications."""
     yield from cluster_findings(client, settings.namespace, utc_now)
     rights, watched = Rights(client), tuple(filter(None, map(str.strip, settings.namespaces.split(","))))
@@ -61,7 +67,6 @@ def _cluster(client: Client, settings: Settings, target: Target, namespace: str)
         return
     if shutil.which("git") is None:
         return  # which is reported; no Application can be checked
-    schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
     with tempfile.TemporaryDirectory() as mirrors:
         source = Repositories(Path(mirrors), schemes=schemes)
         checks = Checks(KubernetesCluster(client), rights, source, watched)

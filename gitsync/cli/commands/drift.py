@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from gitsync.cli.applications import all_applications, one_application
-from gitsync.cli.errors import exit_on_error, print_error
+from gitsync.cli.errors import print_error
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.options import (
-    DATA,
     NAMESPACE,
     AgeKey,
     AnyName,
     AnyNamespace,
-    Data,
-    FileUrls,
-    Kubeconfig,
+    GitTarget,
     Output,
-    Target,
+    command,
 )
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.plan_output import rows_of
@@ -30,22 +28,26 @@ _CELL_LENGTH = 60
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
 
-@exit_on_error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyTarget(GitTarget):
+    """One Application, or all of a namespace or of the cluster."""
+
+    name: AnyName = ""
+    namespace: AnyNamespace = ""
+
+
+@command
 def drift(
-    name: AnyName = "",
-    namespace: AnyNamespace = "",
+    target: AnyTarget,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
-    allow_file_urls: FileUrls = False,
     age_key: AgeKey = None,
 ) -> Exit:
     """Show what was changed in the cluster since the last apply, by whom and when. Exit code 1: there is drift."""
-    evaluator = Evaluator(Target(kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls, age_key=age_key))
-    if name:
-        applications = [one_application(evaluator.client, namespace or NAMESPACE, name)]
+    evaluator = Evaluator(target, age_key)
+    if target.name:
+        applications = [one_application(evaluator.client, target.namespace or NAMESPACE, target.name)]
     else:
-        applications = all_applications(evaluator.client, namespace)
+        applications = all_applications(evaluator.client, target.namespace)
     rows: list[dict[str, Any]] = []
     failed = Exit.OK
     for application in applications:

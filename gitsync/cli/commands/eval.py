@@ -15,7 +15,7 @@ from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.cli.agent_evaluation import evaluate, running_agents, write_junit
 from gitsync.cli.builds import BuildOptions
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, at
@@ -28,7 +28,7 @@ _SUMMARY_BYTES = 4000
 """Kubernetes keeps 4096 bytes of a termination message."""
 
 
-@exit_on_error
+@command
 def eval(
     path: Annotated[str, typer.Argument(metavar="[PATH]", help="The folder with the Agents and their cases.")] = "",
     agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this Agent; by default all with cases.")] = "",

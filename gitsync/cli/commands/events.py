@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from gitsync.cli.dashboard import connect, of, one_object
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.dashboard import DashboardOptions, application_path, one_object
 from gitsync.cli.options import (
-    DATA,
     NAMESPACE,
-    Data,
     Name,
     Namespace,
     ObjectArgument,
     Output,
-    ServerUrl,
-    TokenFile,
+    command,
 )
 from gitsync.cli.output import Exit, Format, say, show
 
 _COLUMNS = ("last", "type", "reason", "count", "message")
 
 
-@exit_on_error
+@command
 def events(
+    dashboard: DashboardOptions,
     name: Name,
     object: ObjectArgument,
     namespace: Namespace = NAMESPACE,
     output: Output = Format.TABLE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
 ) -> Exit:
     """List the Kubernetes Events about an object of an Application, newest first."""
-    dashboard, application = connect(server, token_file, data), f"{namespace}/{name}"
-    ref = one_object(dashboard, application, object)
-    found = dashboard.get(f"{of(application)}/events?{urlencode({'ref': ref})}")
+    running = dashboard.require()
+    application = f"{namespace}/{name}"
+    ref = one_object(running, application, object)
+    found = running.get(f"{application_path(application)}/events?{urlencode({'ref': ref})}")
     if found or output is not Format.TABLE:
         show(found, _COLUMNS, output, key="reason")
     else:

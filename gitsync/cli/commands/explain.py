@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from gitsync.cli.builds import BuildOptions
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import LoadRestrictor, Output, Remotes, Renderer, RendererName, Revision
+from gitsync.cli.options import LoadRestrictor, Output, Remotes, Renderer, RendererName, Revision, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path, show_path
@@ -26,7 +25,7 @@ _FIELDS = ("field", "value", "where", "step")
 _CELL_LENGTH = 80
 
 
-@exit_on_error
+@command
 def explain(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A folder, as for build.")],
     object: Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object; without it, all objects.")] = "",

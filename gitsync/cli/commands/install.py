@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import command
 from gitsync.cli.output import Exit
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -36,7 +36,7 @@ class ComponentName(StrEnum):
     WEBHOOK = "webhook"
 
 
-@exit_on_error
+@command
 def install(
     image: Annotated[
         str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.1.0.")

@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 import typer
 
-from gitsync.cli.dashboard import Dashboard, connect, of, one_object
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, NAMESPACE, Data, Name, Namespace, ObjectArgument, ServerUrl, TokenFile
+from gitsync.cli.dashboard import Dashboard, DashboardOptions, application_path, one_object
+from gitsync.cli.options import NAMESPACE, Name, Namespace, ObjectArgument, command
 from gitsync.cli.output import Exit, say
 
 _PERIOD = 1.0
@@ -19,8 +18,9 @@ _FOLLOWED = 2000
 """Lines that are read each time; more than that between two reads would be lost."""
 
 
-@exit_on_error
+@command
 def logs(
+    dashboard: DashboardOptions,
     name: Name,
     object: ObjectArgument,
     container: Annotated[str, typer.Option("--container", "-c", help="The container; by default the first.")] = "",
@@ -29,19 +29,17 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
     lines: Annotated[int, typer.Option(min=1, max=2000, help="The last lines to print.")] = 200,
     namespace: Namespace = NAMESPACE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
 ) -> Exit:
     """Print the log of a container of a Pod that an object owns, or is."""
-    dashboard, application = connect(server, token_file, data), f"{namespace}/{name}"
-    query = {"ref": one_object(dashboard, application, object), "pod": pod, "container": container}
+    running = dashboard.require()
+    application = f"{namespace}/{name}"
+    query = {"ref": one_object(running, application, object), "pod": pod, "container": container}
     query |= {"previous": "true"} if previous else {}
-    url = f"{of(application)}/logs?{urlencode(query)}"
-    text = dashboard.text(f"{url}&lines={lines}")
+    url = f"{application_path(application)}/logs?{urlencode(query)}"
+    text = running.text(f"{url}&lines={lines}")
     say(text.rstrip("\n"))
     while follow:
-        text = _print_new(dashboard, url, text)
+        text = _print_new(running, url, text)
     return Exit.OK
 
 

@@ -7,9 +7,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from gitsync import __version__
-from gitsync.cli.dashboard import Dashboard, connect, of
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, Data, ServerUrl, TokenFile
+from gitsync.cli.dashboard import Dashboard, DashboardOptions, application_path
+from gitsync.cli.options import command
 from gitsync.cli.output import Exit, to_json
 from gitsync.errors import InvalidInput
 
@@ -22,15 +21,17 @@ _INSTRUCTIONS = (
 _LIMIT = 50
 
 
-@exit_on_error
-def mcp(server: ServerUrl = "", token_file: TokenFile = None, data: Data = DATA) -> Exit:
+@command
+def mcp(
+    dashboard: DashboardOptions,
+) -> Exit:
     """Serve read-only tools to language models over standard input and output."""
     try:
         from mcp.server import MCPServer
     except ImportError as error:
         raise InvalidInput("this needs the package mcp", hint="install it: pip install 'gitsync[mcp]'") from error
     made = MCPServer("gitsync", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
-    for tool in tools(connect(server, token_file, data)):
+    for tool in tools(dashboard.require()):
         made.add_tool(tool, annotations=_read_only())
     made.run("stdio")
     return Exit.OK
@@ -41,15 +42,17 @@ def tools(dashboard: Dashboard) -> list[Callable[..., str]]:
 
     def status(application: str = "") -> str:
         """Return state, reason and age of one Application (namespace/name), or of all that need attention first."""
-        return _read(dashboard, of(application) if application else f"/api/v1/applications?limit={_LIMIT}")
+        return _read(
+            dashboard, application_path(application) if application else f"/api/v1/applications?limit={_LIMIT}"
+        )
 
     def plan(application: str) -> str:
         """Return what a sync of an Application would do: steps with risk class, rule, reason and differences."""
-        return _read(dashboard, f"{of(application)}/plan")
+        return _read(dashboard, f"{application_path(application)}/plan")
 
     def diff(application: str) -> str:
         """Return the fields in which the cluster differs from Git, with field manager, time, file and line."""
-        return _read(dashboard, f"{of(application)}/diff?limit={_LIMIT}")
+        return _read(dashboard, f"{application_path(application)}/diff?limit={_LIMIT}")
 
     def drift(filter: str = "") -> str:
         """Return what was changed in the cluster by others, with risk class, and what self-heal corrected."""
@@ -57,7 +60,7 @@ def tools(dashboard: Dashboard) -> list[Callable[..., str]]:
 
     def explain(application: str, object: str) -> str:
         """Return one object (group/kind/namespace/name): state, differences, conditions, relations, manifests."""
-        return _read(dashboard, f"{of(application)}/object?{urlencode({'ref': object})}")
+        return _read(dashboard, f"{application_path(application)}/object?{urlencode({'ref': object})}")
 
     def objects(filter: str = "") -> str:
         """Return the objects of all Applications that match a filter, those with problems first."""
@@ -69,7 +72,7 @@ def tools(dashboard: Dashboard) -> list[Callable[..., str]]:
 
     def history(application: str, sync: int = 0) -> str:
         """Return the syncs of an Application, or one sync with its steps when its number is given."""
-        return _read(dashboard, f"{of(application)}/history{f'/{sync}' if sync else ''}")
+        return _read(dashboard, f"{application_path(application)}/history{f'/{sync}' if sync else ''}")
 
     return [status, plan, diff, drift, explain, objects, changes, history]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.errors import exit_on_error, print_error
-from gitsync.cli.options import DATA, AnyNamespace, Data, Kubeconfig, Output, Target
+from gitsync.cli.errors import print_error
+from gitsync.cli.options import AnyNamespace, Output, Place, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.discovery import Discovery
@@ -22,15 +22,14 @@ _NAMED = 3
 """Kinds that the message about missing permissions names."""
 
 
-@exit_on_error
+@command
 def orphans(
+    place: Place,
     namespace: AnyNamespace = "",
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
 ) -> Exit:
     """List objects that an Application applied and that no Application holds any more. Exit code 1: there are some."""
-    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+    client = connect(place.cluster)
     hidden: list[str] = []
     live = {uid_of(manifest): manifest for manifest in _labelled(client, namespace, hidden)}
     # Read after the objects: an object is in its inventory before it is in the cluster.

@@ -6,20 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.cli.agent_revisions import verdicts
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluation, Evaluator
 from gitsync.cli.options import (
-    DATA,
-    NAMESPACE,
     AgeKey,
-    Data,
-    FileUrls,
-    Kubeconfig,
-    Name,
-    Namespace,
+    GitTarget,
     Output,
-    Policies,
-    Target,
+    command,
 )
 from gitsync.cli.output import Exit, Format, say, show, show_one
 from gitsync.cli.plan_output import COLUMNS, drifted, field_row, print_steps, rows_of
@@ -29,28 +21,14 @@ from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import place
 
 
-@exit_on_error
+@command
 def plan(
-    name: Name,
-    namespace: Namespace = NAMESPACE,
+    target: GitTarget,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
-    allow_file_urls: FileUrls = False,
-    policies: Policies = None,
     age_key: AgeKey = None,
 ) -> Exit:
     """Show what a sync would do: each step with its class, rule and reason. Exit code 1: there are steps; 3: maybe."""
-    target = Target(
-        name=name,
-        namespace=namespace,
-        kubeconfig=kubeconfig,
-        data=data,
-        file_urls=allow_file_urls,
-        policies=policies,
-        age_key=age_key,
-    )
-    evaluator = Evaluator(target)
+    evaluator = Evaluator(target, age_key)
     found = evaluator.evaluate()
     evaluations = verdicts(evaluator.client, found.plan.application)
     if output in (Format.JSON, Format.YAML):

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from urllib.parse import quote
-
-import typer
 
 from gitsync.cli.applications import one_application
-from gitsync.cli.dashboard import DashboardAddress
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.dashboard import DashboardOptions, application_path
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.options import (
-    DATA,
-    NAMESPACE,
-    Data,
-    Kubeconfig,
-    Name,
-    Namespace,
+    GitTarget,
     Output,
     Policies,
-    ServerUrl,
     Target,
-    TokenFile,
+    command,
+    command_group,
 )
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.objects.application import parse_application
 
-policy = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Explain the operator's policies.")
+policy = command_group("Explain the operator's policies.")
 
 
 @policy.callback()
@@ -36,27 +27,21 @@ def _group() -> None:
 
 
 @policy.command()
-@exit_on_error
+@command
 def explain(
-    name: Name,
-    namespace: Namespace = NAMESPACE,
+    target: Target,
+    dashboard: DashboardOptions,
     output: Output = Format.TABLE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
     policies: Policies = None,
 ) -> Exit:
     """Show what the policies allow and require of an Application, and what decided each setting."""
-    dashboard = None if policies else DashboardAddress(server, token_file).find(data)
-    if dashboard is not None:
-        path = f"/api/v1/applications/{quote(namespace, safe='')}/{quote(name, safe='')}/policy"
-        answer = dashboard.get(path)
+    running = None if policies else dashboard.find()
+    if running is not None:
+        answer = running.get(f"{application_path(target.key)}/policy")
         settings, problem = answer["settings"], answer["problem"]
     else:
-        target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, policies=policies)
-        evaluator = Evaluator(target)
-        app = parse_application(one_application(evaluator.client, namespace, name))
+        evaluator = Evaluator(GitTarget(**asdict(target), policies=policies))
+        app = parse_application(one_application(evaluator.client, target.namespace, target.name))
         settings, problem = [asdict(setting) for setting in evaluator.policies.explain(app)], ""
     show(settings, ("name", "value", "source"), output, key="name")
     if problem:

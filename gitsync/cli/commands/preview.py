@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.ci import CiJob, detect
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import Policies
+from gitsync.cli.options import Policies, command
 from gitsync.cli.output import Exit, say, to_json
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
@@ -47,7 +46,7 @@ class MaxRisk(StrEnum):
     DANGEROUS = "Dangerous"
 
 
-@exit_on_error
+@command
 def preview(
     change: Annotated[
         list[str] | None,

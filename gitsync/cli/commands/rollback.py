@@ -7,10 +7,13 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import one_application
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.identity import user_name
-from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Reason, Target
+from gitsync.cli.options import (
+    GitTarget,
+    Reason,
+    command,
+)
 from gitsync.cli.output import Exit, say
 from gitsync.cli.requests import user_requests, view_of
 from gitsync.cli.revisions import commit_of_sync
@@ -19,10 +22,9 @@ from gitsync.services.requests import Revert, readable
 from gitsync.services.revert import RevertService
 
 
-@exit_on_error
+@command
 def rollback(
-    name: Name,
-    namespace: Namespace = NAMESPACE,
+    target: GitTarget,
     to: Annotated[
         str,
         typer.Option(help="Revert all commits after this commit, or after the one of this sync; by default the last."),
@@ -30,19 +32,15 @@ def rollback(
     branch: Annotated[str, typer.Option(help="Push to this branch for review instead of the tracked one.")] = "",
     author: Annotated[str, typer.Option(help="The author of the revert: Name <mail>.")] = "",
     reason: Reason = "",
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
-    allow_file_urls: FileUrls = False,
 ) -> Exit:
     """Push a revert commit to Git; the controller then applies it."""
-    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls)
     evaluator = Evaluator(target)
-    manifest = one_application(evaluator.client, namespace, name)
+    manifest = one_application(evaluator.client, target.namespace, target.name)
     view = view_of(manifest)
     service = RevertService(evaluator.source, evaluator.cluster, evaluator.live, evaluator.policies.signers)
     commits = service.commits(readable(view), commit_of_sync(manifest, to))
     user = user_name()
-    requests, _ = user_requests(evaluator.client, data)
+    requests, _ = user_requests(evaluator.client, target.data)
     revert = Revert(commits, author or f"{user} <{user}@localhost>", branch)
     reverted = requests.revert(view, service, revert, User(author or user), reason)
     for commit in commits:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, Kubeconfig, Policies, UsersFile, load_settings
+from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, Kubeconfig, Policies, UsersFile, command, load_settings
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import listen, serve
 from gitsync.cluster.client import Client, Connection
@@ -25,7 +24,7 @@ from gitsync.settings import Settings
 _MANAGER = "gitsync-cli"
 
 
-@exit_on_error
+@command
 def run(
     application: Annotated[list[Path] | None, typer.Option(help="Apply these Application files first.")] = None,
     kubeconfig: Kubeconfig = "",

@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
 from gitsync.sandbox.processes.images import read_images
 from gitsync.sandbox.server import Sandbox
 
 
-@exit_on_error
+@command
 def sandbox(
     data: Annotated[Path | None, typer.Option(help="Store the state in this folder; by default in memory.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 picks a free one.")] = 0,

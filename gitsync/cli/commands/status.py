@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, NAMESPACE, AnyName, AnyNamespace, Data, Kubeconfig, Output, Target, Watch
+from gitsync.cli.options import (
+    NAMESPACE,
+    AnyName,
+    AnyNamespace,
+    Output,
+    Place,
+    Watch,
+    command,
+)
 from gitsync.cli.output import Exit, Format, repeat, say, show
 from gitsync.cluster.client import Client
 from gitsync.objects.conditions import main_message
@@ -19,17 +26,16 @@ _NAME = ("namespace", "name")
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
 
 
-@exit_on_error
+@command
 def status(
+    place: Place,
     name: AnyName = "",
     namespace: AnyNamespace = "",
     watch: Watch = False,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
 ) -> Exit:
     """Show sync state, health and reasons. Exit code 1: an Application is not in sync or not healthy."""
-    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+    client = connect(place.cluster)
     if watch:
         repeat(lambda: [_row(item) for item in _chosen(client, namespace, name)], _COLUMNS, output, key=_NAME)
     if name:

@@ -9,9 +9,12 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import connect, is_good, one_application
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import user_name
-from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Reason, Requester, Target
+from gitsync.cli.options import (
+    Origin,
+    Target,
+    command,
+)
 from gitsync.cli.output import Exit, say
 from gitsync.cli.requests import read_view, user_requests
 from gitsync.cluster.client import Client
@@ -32,22 +35,17 @@ _REPORT_PERIOD = 10.0
 _BUSY = (Phase.OBSERVING, Phase.PLANNING, Phase.EXECUTING)
 
 
-@exit_on_error
+@command
 def sync(
-    name: Name,
-    namespace: Namespace = NAMESPACE,
+    target: Target,
+    origin: Origin,
     wait: Annotated[bool, typer.Option(help="Wait until the sync has ended, and report progress.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 300.0,
-    reason: Reason = "",
-    by: Requester = "",
-    kubeconfig: Kubeconfig = "",
-    data: Data = DATA,
 ) -> Exit:
     """Request a sync now and wait until it ends. Exit code 1: not in sync or not healthy after it."""
-    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
     client = connect(target.cluster)
-    requests, writer = user_requests(client, data)
-    requests.request(read_view(client, target), RequestKind.SYNC, User(user_name(by, "--by")), reason)
+    requests, writer = user_requests(client, target.data)
+    requests.request(read_view(client, target), RequestKind.SYNC, User(user_name(origin.by, "--by")), origin.reason)
     if not wait:
         say(f"sync of {target.key} requested")
         return Exit.OK

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.dashboard import connect, items
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, Data, Output, ServerUrl, TokenFile
+from gitsync.cli.dashboard import DashboardOptions, items
+from gitsync.cli.options import Output, command
 from gitsync.cli.output import Exit, Format, say, show
 
 _NAME = ("namespace", "name")
@@ -16,16 +15,14 @@ _RENAMED = ("stages", "cpuSeconds", "apiRequests")
 _COLUMNS = ("namespace", "name", "objects", "reconciles", "partial", "requests", "cpu", "seconds", "slowest")
 
 
-@exit_on_error
+@command
 def top(
+    dashboard: DashboardOptions,
     limit: Annotated[int, typer.Option(min=1, help="The Applications to list, the most CPU time first.")] = 20,
     output: Output = Format.TABLE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
 ) -> Exit:
     """Show which Applications cost the controller most: reconciles, requests, CPU time, slowest stage."""
-    found = items(connect(server, token_file, data), "costs", limit)
+    found = items(dashboard.require(), "costs", limit)
     if not found and output is Format.TABLE:
         say("no Applications")
         return Exit.OK

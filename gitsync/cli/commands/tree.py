@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gitsync.cli.dashboard import connect, of
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, NAMESPACE, Data, Name, Namespace, Output, ServerUrl, TokenFile
+from gitsync.cli.dashboard import DashboardOptions, application_path
+from gitsync.cli.options import NAMESPACE, Name, Namespace, Output, command
 from gitsync.cli.output import STYLES, Exit, Format, say, show
 from gitsync.server.rows.words import sentence
 
 _COLUMNS = ("ref", "sync", "health", "reason")
 
 
-@exit_on_error
+@command
 def tree(
+    dashboard: DashboardOptions,
     name: Name,
     namespace: Namespace = NAMESPACE,
     output: Output = Format.TABLE,
-    server: ServerUrl = "",
-    token_file: TokenFile = None,
-    data: Data = DATA,
 ) -> Exit:
     """Show the objects of an Application by kind, and under each what it owns, down to the Pods."""
-    nodes = connect(server, token_file, data).get(f"{of(f'{namespace}/{name}')}/tree")
+    nodes = dashboard.require().get(f"{application_path(f'{namespace}/{name}')}/tree")
     if output is not Format.TABLE:
         show(nodes if output in (Format.JSON, Format.YAML) else list(_all(nodes)), _COLUMNS, output, key="ref")
         return Exit.OK

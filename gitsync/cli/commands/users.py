@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import user_name
-from gitsync.cli.options import DATA, Data, Requester, UsersFile
+from gitsync.cli.options import DATA, Data, Requester, UsersFile, command, command_group
 from gitsync.cli.output import Exit, say
 from gitsync.cli.records import open_records
 from gitsync.errors import InvalidInput
@@ -19,15 +18,13 @@ from gitsync.runtime.clock import SystemClock
 from gitsync.server.auth import users as users_file
 from gitsync.server.auth.user_audit import entries_of
 
-users = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True, help="Manage the users who may sign in to the dashboard."
-)
+users = command_group("Manage the users who may sign in to the dashboard.")
 
 UserName = Annotated[str, typer.Argument(help="The user.")]
 
 
 @users.command()
-@exit_on_error
+@command
 def add(
     name: UserName,
     group: Annotated[list[str] | None, typer.Option(help="A group of the user; repeatable.")] = None,
@@ -51,7 +48,7 @@ def add(
 
 
 @users.command()
-@exit_on_error
+@command
 def remove(name: UserName, file: UsersFile = None, by: Requester = "", data: Data = DATA) -> Exit:
     """Revoke a user's access; effective immediately."""
     path = _named(file)

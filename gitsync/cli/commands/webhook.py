@@ -10,8 +10,7 @@ import typer
 import uvicorn
 
 from gitsync.cli.applications import connect
-from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import Kubeconfig
+from gitsync.cli.options import Kubeconfig, command
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import listen
 from gitsync.cluster.webhook import WebhookCertificates
@@ -24,7 +23,7 @@ _NAME = "gitsync-webhook"
 """The name of the Service and of the Secret."""
 
 
-@exit_on_error
+@command
 def webhook(
     host: Annotated[str, typer.Option(help="Listen on this address.")] = "0.0.0.0",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 picks one.")] = 9443,
