@@ -13,9 +13,10 @@ from gitsync.objects.application import parse_application
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.build import ClusterState, PlanInput, build_plan
+from gitsync.plan.build import build_plan
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.options import options_of
+from gitsync.plan.steps import ClusterState, PlanInput
 
 COUNT = 10_000
 

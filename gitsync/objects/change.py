@@ -114,6 +114,8 @@ class Change:
     """What will be applied, None for a delete and a release."""
     live: Manifest | None = None
     """What was observed, None where the object is absent."""
+    repaired: Manifest | None = None
+    """What the object is once its repair is done, None where it has no repair; the step is judged from this."""
     differences: tuple[FieldDifference, ...] = ()
     certain: bool = True
     """False where only a dry-run apply can tell whether the step changes anything."""
@@ -149,6 +151,11 @@ class Change:
         """Whether the step changes the cluster."""
         return self.action is not Action.NOTHING
 
+    @property
+    def base(self) -> Manifest | None:
+        """The object that the step is judged from: the repaired one where others changed it, else the live one."""
+        return self.repaired if self.repaired is not None else self.live
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -177,8 +184,19 @@ class Plan:
     """
     replaces: str = ""
     """The applied commit where the revision was rewritten and does not contain it any more."""
+    repairs: tuple[Change, ...] = ()
+    """
+    The steps back to the state that was applied last, of objects that others changed.
+
+    They are a plan of their own: neither digest nor class depends on them, and no approval covers them.
+    """
     writes: tuple[Change, ...] = field(init=False, repr=False, compare=False)
-    """The steps that change the cluster."""
+    """The steps of the change that change the cluster."""
+
+    @property
+    def outstanding(self) -> tuple[Change, ...]:
+        """All steps that change the cluster, the repairs first."""
+        return (*self.repairs, *self.writes)
 
     @property
     def unobserved(self) -> Mapping[ObjectRef, str]:

@@ -28,15 +28,16 @@ class Finished(NamedTuple):
 
 
 class InventoryEntry(NamedTuple):
-    """
-    What is known of an object in the inventory: the API version it was applied at, and its uid once it has one.
-
-    ``finished`` is how it ended, where its TTL deletes it then.
-    """
+    """What is known of an object in the inventory."""
 
     version: str
+    """The API version it was applied at."""
     uid: str = ""
+    """Empty until the object was observed."""
     finished: Finished | None = None
+    """How it ended, where its TTL deletes it then."""
+    applied: str = ""
+    """The digest of the state that was applied last, see ``plan.applied``; empty where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,13 @@ class Inventory:
         """
         Return the inventory with these entries added, the identical one where it has them.
 
-        A known uid is never forgotten for an unknown one. An object that is written has not finished.
+        A known uid or applied state is never forgotten for an unknown one. An object that is written has not finished.
         """
         added = {}
         for ref, held in entries.items():
-            known = self.entries.get(ref)
-            entry = InventoryEntry(held.version, held.uid or (known.uid if known else ""))
-            if entry != known:
+            known = self.entries.get(ref, InventoryEntry(""))
+            entry = InventoryEntry(held.version, held.uid or known.uid, applied=held.applied or known.applied)
+            if ref not in self.entries or entry != known:
                 added[ref] = entry
         return Inventory({**self.entries, **added}) if added else self
 
@@ -103,6 +104,7 @@ def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
             "version": entry.version,
             **({"uid": entry.uid} if entry.uid else {}),
             **({"finished": entry.finished._asdict()} if entry.finished else {}),
+            **({"applied": entry.applied} if entry.applied else {}),
         }
         for ref, entry in sorted(held.items())
     ]
@@ -120,7 +122,9 @@ def _parsed(entries: Iterable[Mapping[str, Any]]) -> dict[ObjectRef, InventoryEn
 def _entry(stored: Mapping[str, Any]) -> InventoryEntry:
     end = stored.get("finished")
     finished = Finished(bool(end["succeeded"]), str(end["content"]), str(end["expires"])) if end else None
-    return InventoryEntry(str(stored.get("version", "")), str(stored.get("uid", "")), finished)
+    return InventoryEntry(
+        str(stored.get("version", "")), str(stored.get("uid", "")), finished, str(stored.get("applied", ""))
+    )
 
 
 @lru_cache(maxsize=_UNPACKED)

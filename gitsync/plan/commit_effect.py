@@ -8,10 +8,11 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.plan.build import SchemaOf, family, paired, predecessors
+from gitsync.plan.build import family, paired, predecessors
 from gitsync.plan.drift import compare_objects
 from gitsync.plan.mask import mask_change
 from gitsync.plan.risk.table import Scope, classify
+from gitsync.plan.steps import SchemaOf
 
 
 def commit_effect(

@@ -19,19 +19,22 @@ _VERBS = {
 _NAMED = 3
 
 
-def explain(changes: Sequence[Change]) -> str:
+def explain(changes: Sequence[Change], repairs: Sequence[Change] = ()) -> str:
     """
     Return what the steps do and why the plan has its class, in one short paragraph.
 
-    Dangerous steps are named one by one, the others are counted.
+    Dangerous steps are named one by one, the others are counted. Repairs are no part of the class.
     """
     writes = [change for change in changes if change.is_write]
+    restored = _restored(repairs)
     if not writes:
+        if restored:
+            return restored
         hidden = sum(1 for change in changes if change.unobserved)
         if hidden:
             return f"Nothing to do for {len(changes) - hidden} objects; the state of {hidden} is unknown."
         return f"Nothing to do: all {len(changes)} objects are as Git declares them."
-    sentences = [_summary(writes)]
+    sentences = [restored, _summary(writes)] if restored else [_summary(writes)]
     for risk in (Risk.DANGEROUS, Risk.MODERATE):
         steps = [change for change in writes if change.risk is risk]
         if steps:
@@ -68,6 +71,14 @@ def _lost_items(difference: FieldDifference) -> str:
         f"{difference.path} is an atomic list, which an apply replaces as a whole: it loses {added} "
         f"item{'s' if added > 1 else ''}{by}; declare all items in Git, or list it in spec.sync.ignoreDifferences"
     )
+
+
+def _restored(repairs: Sequence[Change]) -> str:
+    """Return which objects are restored to what was applied, empty where none is."""
+    if not repairs:
+        return ""
+    more = f" and {len(repairs) - 1} more" if len(repairs) > 1 else ""
+    return f"Restore {repairs[0].ref}{more} to what was applied."
 
 
 def _summary(writes: Sequence[Change]) -> str:

@@ -43,7 +43,7 @@ def without_ignored_fields(
 
     Fields inside an atomic value stay, and so does a member that identifies an item of a list.
     """
-    matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
+    matching = [rule for rule in ignored.rules if applies_to(rule, ref_of(live))]
     if not (matching or ignored.pointers):
         return desired, ()
     cover = _Cover(matching, ignored.pointers, desired, live)
@@ -105,7 +105,7 @@ def without_ignored(
     ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None, drift: Drift
 ) -> Ignored:
     """Mark the differences that rules cover as ignored, and copy their live values into the desired object."""
-    matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
+    matching = [rule for rule in ignored.rules if applies_to(rule, ref_of(live))]
     if drift.in_sync or not (matching or ignored.pointers):
         return Ignored(drift, desired)
     covers = _Cover(matching, ignored.pointers, desired, live)
@@ -122,11 +122,12 @@ def without_ignored(
 
 def covers(ignored: IgnoredFields, desired: Manifest, live: Manifest, difference: FieldDifference, path: Path) -> bool:
     """Whether rules cover a difference."""
-    matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
+    matching = [rule for rule in ignored.rules if applies_to(rule, ref_of(live))]
     return bool(matching or ignored.pointers) and _Cover(matching, ignored.pointers, desired, live)(difference, path)
 
 
-def _applies(rule: IgnoreRule, ref: ObjectRef) -> bool:
+def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
+    """Whether a rule is for an object."""
     wanted = ((rule.group, ref.group), (rule.kind, ref.kind), (rule.name, ref.name), (rule.namespace, ref.namespace))
     return all(want in ("*", "", have) for want, have in wanted)
 

@@ -15,8 +15,9 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.build import ClusterState, PlanInput, build_plan, step_alone, uncertain
+from gitsync.plan.build import build_plan, step_alone, uncertain
 from gitsync.plan.ownership import APPLIERS
+from gitsync.plan.steps import ClusterState, PlanInput
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
 from gitsync.state.declarations import Declarations

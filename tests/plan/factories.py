@@ -9,15 +9,16 @@ from gitsync.errors import GitsyncError
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import DEDUCED, Schema, builtin, kind_schema
 from gitsync.objects.application import Application, parse_application
-from gitsync.objects.change import ABSENT, Plan
+from gitsync.objects.change import ABSENT, Plan, Risk
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.plan.build import ClusterState, PlanInput, build_plan
+from gitsync.plan.build import build_plan
 from gitsync.plan.drift import Drift, find_drift, last_applied_fields
 from gitsync.plan.normalize import desired_objects, without_nulls
 from gitsync.plan.options import options_of
+from gitsync.plan.steps import ClusterState, PlanInput
 
 CLUSTER_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "StorageClass")
 
@@ -104,13 +105,21 @@ def plan_of(
     dry_runs: dict[ObjectRef, Manifest | GitsyncError] | None = None,
     claims: dict[ObjectRef, str] | None = None,
     previous: Plan | None = None,
+    before: list[Manifest] | None = None,
+    repairs_below: Risk | None = None,
 ) -> Plan:
-    """Return the plan for manifests over a cluster; without an inventory, everything that lives is held."""
+    """
+    Return the plan for manifests over a cluster; without an inventory, everything that lives is held.
+
+    ``before`` are the manifests that were applied last, none known where it is absent.
+    """
     seen = ClusterState(live, dry_runs or {}, claims or {})
     held = inventory_of(live) if inventory is None else inventory
     desired = desired_of(app, *manifests)
     options = {ref: options_of(manifest) for ref, manifest in desired.items()}
-    return build_plan(PlanInput(app, desired, options, seen, held, schema_of), "commit", previous)
+    applied_last = desired_of(app, *before) if before is not None else {}
+    inputs = PlanInput(app, desired, options, seen, held, schema_of, applied=applied_last, repairs_below=repairs_below)
+    return build_plan(inputs, "commit", previous)
 
 
 def ref(manifest: Manifest, namespace: str = "shop") -> ObjectRef:

@@ -11,7 +11,8 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.change import Action, Difference, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.plan.build import ClusterState, PlanInput, build_plan, uncertain
+from gitsync.plan.build import build_plan, uncertain
+from gitsync.plan.steps import ClusterState, PlanInput
 from tests.plan.factories import (
     application,
     applied,

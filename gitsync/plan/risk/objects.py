@@ -74,6 +74,13 @@ def deletes_data(change: Change) -> str | None:
     return "" if _deletes(change) and change.ref.of in _DATA_KINDS else None
 
 
+def loses_data(change: Change) -> bool:
+    """Whether a step deletes what cannot be applied again, what may delete it, or what asks to be confirmed first."""
+    # a StatefulSet may have its claims deleted with it (persistentVolumeClaimRetentionPolicy)
+    is_stateful = change.action is Action.REPLACE and change.ref.of == GroupKind("apps", "StatefulSet")
+    return is_stateful or deletes_data(change) is not None or asks_to_confirm(change) is not None
+
+
 def deletes_guard(change: Change) -> str | None:
     """Match the delete of a policy or quota that limits others."""
     return "" if change.action is Action.PRUNE and change.ref.of in _GUARD_KINDS else None

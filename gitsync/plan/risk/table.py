@@ -155,8 +155,12 @@ def classify(
 
     The reason is appended to one that the step already has. A user's rule raises a class and never lowers one. An
     object that replaces a ``predecessor`` is classified as a change of that one too, and the higher class counts.
-    ``scope`` is the Application that the step is of, with all that it declares.
+    ``scope`` is the Application that the step is of, with all that it declares. A step of an object that others
+    changed is classified from the repaired object.
     """
+    if change.repaired is not None:
+        judged = classify(_from_repaired(change), user_rules, predecessor, scope)
+        return replace(change, risk=judged.risk, rule=judged.rule, reason=judged.reason, always_asks=judged.always_asks)
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
     rule, place = _first_match(change, scope)
@@ -176,6 +180,12 @@ def classify(
     if change.reason:
         reason = f"{change.reason}; {reason}"
     return replace(change, risk=risk, rule=name, reason=reason, always_asks=rule.always_asks)
+
+
+def _from_repaired(change: Change) -> Change:
+    """Return the step as it is from the repaired object, which exists also where others deleted the live one."""
+    action = Action.UPDATE if change.action is Action.CREATE else change.action
+    return replace(change, action=action, live=change.repaired, repaired=None)
 
 
 def _first_match(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
