@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.merge.fieldset import SELF, FieldSet, Node, Path, human, intersection, union
+from gitsync.merge.fieldset import SELF, FieldSet, Node, Path, human, intersection, recursive_difference, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, metadata_of
@@ -75,34 +75,41 @@ def transfer(
     schema: Schema | None,
     appliers: Collection[str] = APPLIERS,
     ignored: Collection[Path] = (),
+    taken_over: Collection[Path] = (),
 ) -> Transfer | None:
     """
     Return the transfer that has to precede an apply, None when every field has its right owner.
 
     ``version`` is the apiVersion that will be applied: entries of other versions spell fields differently and are
-    left alone. ``ignored`` are paths that Git leaves to others. Entries of subresources always stay.
+    left alone. ``ignored`` are paths that Git leaves to others, ``taken_over`` those that become ours, whoever has
+    them. Entries of subresources always stay.
     """
     entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
-    if not ignored and all(entry.get("manager") not in appliers for entry in entries):
+    if not (ignored or taken_over) and all(entry.get("manager") not in appliers for entry in entries):
         return None
     taken = [entry for entry in entries if entry.get("manager") in appliers and _is_of(entry, version)]
     ours = next((entry for entry in entries if _is_ours(entry)), None)
-    if not taken and not (ours and ignored):
+    shared = [entry for entry in entries if entry is not ours and entry not in taken and _is_of(entry, version)]
+    parts = {index: part for index, entry in enumerate(shared) if (part := _part(entry, taken_over))}
+    if not taken and not parts and not (ours and ignored):
         return None
     if ours is not None and not _is_of(ours, version):
         return None  # the next apply moves our entry to this version
     fields: Node = (ours or {}).get("fieldsV1") or {}
     for entry in taken:
         fields = union(fields, _applied(entry, live, schema or DEDUCED))
+    for part in parts.values():
+        fields = union(fields, _bare(part))
     kept = FieldSet(fields).without(FieldSet.of(ignored)) if ignored else FieldSet(fields)
     released = tuple(human(path) for path in ignored if node_at(fields, path) is not None)
-    if not taken and kept.root == fields:
+    if not taken and not parts and kept.root == fields:
         return None
-    rest = [entry for entry in entries if entry is not ours and entry not in taken]
+    reduced = {id(shared[index]): _less(shared[index], part) for index, part in parts.items()}
+    rest = [reduced.get(id(entry), entry) for entry in entries if entry is not ours and entry not in taken]
     mine = {**(ours or _entry(version, taken)), "fieldsV1": kept.root}
     return Transfer(
-        (*([mine] if kept else []), *rest),
-        tuple(sorted({str(entry["manager"]) for entry in taken})),
+        (*([mine] if kept else []), *(entry for entry in rest if entry["fieldsV1"])),
+        tuple(sorted({str(entry["manager"]) for entry in (*taken, *(shared[index] for index in parts))})),
         released,
     )
 
@@ -165,6 +172,25 @@ def _applied(entry: Mapping[str, Any], live: Manifest, schema: Schema) -> Node:
             fields = intersection(_bare(fields), declared)
         fields = _bare(fields)
     return FieldSet(fields).without(_LAST_APPLIED_FIELD).root
+
+
+def _part(entry: Mapping[str, Any], paths: Collection[Path]) -> Node:
+    """Return what the manager of an entry owns at some paths and below them."""
+    part: Node = {}
+    for path in paths:
+        node = node_at(entry.get("fieldsV1") or {}, path)
+        if node is None:
+            continue
+        for element in reversed(path):
+            node = {element: node}
+        part = union(part, node)
+    return part
+
+
+def _less(entry: Mapping[str, Any], part: Node) -> dict[str, Any]:
+    """Return an entry without the fields that are taken over."""
+    fields = recursive_difference(entry.get("fieldsV1") or {}, part)
+    return {**entry, "fieldsV1": fields}
 
 
 def _bare(node: Node) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,10 +10,10 @@ from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action, Change, Risk
+from gitsync.objects.change import Action, Change, FieldDifference, Risk
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift import Drift, compare_objects, find_drift, stores_as_declared
@@ -25,7 +25,7 @@ from gitsync.plan.order import hook_stage, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.risk.table import NOTHING
 from gitsync.plan.tracking import is_owned, owner_of
-from gitsync.plan.undeclared import Undeclared, removal_reason
+from gitsync.plan.undeclared import Undeclared, UndeclaredState, removal_reason
 
 UNOBSERVED: Final = "its live state is unknown, since its API group is unavailable"
 
@@ -52,6 +52,8 @@ class ClusterState:
     finished: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
     repair_dry_runs: Mapping[ObjectRef, Manifest | GitsyncError] = field(default_factory=dict)
     """Those of states that were applied last, of objects of which Git declares another state."""
+    refused: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """The resourceVersions at which the API server rejected an apply of an object as invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,55 +157,107 @@ def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef
     return Deletion.KEEP not in (options_of(namespace).delete, options_of(namespace).prune)
 
 
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """How a live object differs from the declared one, and what an apply has to do beside setting its fields."""
+
+    drift: Drift
+    desired: Manifest
+    """What is sent: the declared object, with live values where ignored fields are part of an atomic value."""
+    transfer: Transfer | None
+    removed: tuple[FieldDifference, ...]
+    """Fields that a patch removes before the apply."""
+    ignored: tuple[FieldDifference, ...]
+    """Differences of fields that Git leaves to others."""
+
+    @property
+    def differences(self) -> tuple[FieldDifference, ...]:
+        """All differences, also those that are shown only."""
+        return (*self.drift.differences, *self.removed, *self.ignored)
+
+    @property
+    def is_as_declared(self) -> bool:
+        """
+        Whether nothing has to be written.
+
+        Giving up a field waits for the next apply: until then nothing depends on it.
+        """
+        takes_over = self.transfer is not None and bool(self.transfer.taken_from)
+        return self.drift.in_sync and self.drift.owned and not self.removed and not takes_over
+
+    def is_certain(self, *, adopts: bool) -> bool:
+        """Whether a step changes the object for sure, which a dry run need not confirm."""
+        has_more = adopts or self.transfer is not None or bool(self.removed)
+        return has_more or (self.drift.certain and not self.drift.in_sync)
+
+
 def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | None) -> Change:
     """Return the step for an object that exists."""
     desired = inputs.desired[step.ref]
-    app = inputs.app
-    cluster = inputs.cluster
-    options = step.options
-    schema = inputs.schema_of(desired)
-    answer = cluster.dry_runs.get(step.ref)
-    if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
-        found = find_drift(desired, live, schema).differences
-        return replace(step, action=Action.REPLACE, differences=found, reason=f"{fields} cannot be changed in place")
-    exceptions = IgnoredFields(app.sync.ignore, options.ignore)
-    sent, left = without_ignored_fields(exceptions, desired, live, schema)
-    moved = transfer(live, str(desired.get("apiVersion")), schema, cluster.appliers, left)
-    if isinstance(answer, dict) and moved is None:
-        drift = compare_objects(answer, live, schema, app.field_manager)
-    elif moved is None:
-        is_stored = last is not None and stores_as_declared(last, live, schema, app.field_manager)
-        drift = find_drift(sent, live, schema, app.field_manager, is_stored=is_stored)
-    else:
-        drift = _drift_after(moved, sent, live, schema, app.field_manager)
-    ignored = without_ignored(exceptions, sent, live, schema, drift)
-    drift = ignored.drift
-    adopts = step.ref not in inputs.inventory and not is_owned(app, live)
-    is_stable = moved is None and not adopts  # both writes name the resourceVersion, so only one fits a sync
-    removed = inputs.undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
-    found = (*drift.differences, *removed, *ignored_differences(desired, live, schema, left))
-    if found:
-        step = replace(step, differences=found, removed=tuple(item.pointer for item in removed))
-    if drift.in_sync and drift.owned and not removed and not (moved and moved.taken_from):
-        return step  # giving up a field waits for the next apply: until then nothing depends on it
-    owner = owner_of(live)
-    applied_by = f"was applied by {owner}" if adopts and owner else ""
-    reasons = (applied_by, moved.reason if moved else "", removal_reason(removed), explain_atomic_lists(found))
+    answer = inputs.cluster.dry_runs.get(step.ref)
+    force = step.options.force
+    if force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
+        differences = find_drift(desired, live, inputs.schema_of(desired)).differences
+        reason = f"{fields} cannot be changed in place"
+        return replace(step, action=Action.REPLACE, differences=differences, reason=reason)
+    adopts = step.ref not in inputs.inventory and not is_owned(inputs.app, live)
+    comparison = _compare(inputs, step, live, last, adopts=adopts)
+    differences = comparison.differences
+    if differences:
+        step = replace(step, differences=differences, removed=tuple(item.pointer for item in comparison.removed))
+    if comparison.is_as_declared:
+        return step
+    moved = comparison.transfer
     return replace(
         step,
-        desired=ignored.desired,
+        desired=comparison.desired,
         action=Action.ADOPT if adopts else Action.UPDATE,
-        reason="; ".join(filter(None, reasons)),
-        certain=isinstance(answer, dict) or (not options.force and _is_certain(drift, adopts, moved, removed)),
-        inferred=drift.inferred,
+        reason=_update_reason(comparison, owner_of(live) if adopts else ""),
+        certain=isinstance(answer, dict) or (not force and comparison.is_certain(adopts=adopts)),
+        inferred=comparison.drift.inferred,
         problem=str(answer) if isinstance(answer, TerminalError) else "",
         managed_fields=moved.managed_fields if moved else None,
     )
 
 
-def _is_certain(drift: Drift, adopts: bool, moved: Transfer | None, removed: Collection[object]) -> bool:
-    """Whether a step changes the object for sure, which a dry run need not confirm."""
-    return adopts or moved is not None or bool(removed) or (drift.certain and not drift.in_sync)
+def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | None, *, adopts: bool) -> _Comparison:
+    """Return how a live object differs; a dry run's answer counts unless ownership is transferred first."""
+    desired = inputs.desired[step.ref]
+    schema = inputs.schema_of(desired)
+    manager = inputs.app.field_manager
+    exceptions = IgnoredFields(inputs.app.sync.ignore, step.options.ignore)
+    sent, ignored_paths = without_ignored_fields(exceptions, desired, live, schema)
+    state = UndeclaredState(sent, live, schema, manager)
+    is_refused = inputs.cluster.refused.get(step.ref) == resource_version_of(live)
+    taken_over = inputs.undeclared.taken_over(state, exceptions, is_refused=is_refused)
+    version = str(desired.get("apiVersion"))
+    moved = transfer(live, version, schema, inputs.cluster.appliers, ignored_paths, taken_over)
+    answer = inputs.cluster.dry_runs.get(step.ref)
+    if moved is not None:
+        drift = _drift_after(moved, sent, live, schema, manager)
+    elif isinstance(answer, dict):
+        drift = compare_objects(answer, live, schema, manager)
+    else:
+        is_stored = last is not None and stores_as_declared(last, live, schema, manager)
+        drift = find_drift(sent, live, schema, manager, is_stored=is_stored)
+    remaining = without_ignored(exceptions, sent, live, schema, drift)
+    # a transfer and the removal of fields both name the resourceVersion, so only one of them fits a sync
+    is_stable = moved is None and not adopts
+    removed = inputs.undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
+    ignored = ignored_differences(desired, live, schema, ignored_paths)
+    return _Comparison(remaining.drift, remaining.desired, moved, removed, ignored)
+
+
+def _update_reason(comparison: _Comparison, previous_owner: str) -> str:
+    """Return what is special about an update, empty where nothing is."""
+    moved = comparison.transfer
+    reasons = (
+        f"was applied by {previous_owner}" if previous_owner else "",
+        moved.reason if moved else "",
+        removal_reason(comparison.removed),
+        explain_atomic_lists(comparison.differences),
+    )
+    return "; ".join(filter(None, reasons))
 
 
 def _drift_after(moved: Transfer, desired: Manifest, live: Manifest, schema: Schema | None, manager: str) -> Drift:
@@ -211,5 +265,5 @@ def _drift_after(moved: Transfer, desired: Manifest, live: Manifest, schema: Sch
     drift = find_drift(desired, moved.of(live), schema, manager)
     owners = owners_of(live, manager)
     differences = zip(drift.differences, drift.paths, strict=True)
-    named = (replace(found, owners=owners.of(path) if found.owners else ()) for found, path in differences)
+    named = (replace(item, owners=owners.of(path) if item.owners else ()) for item, path in differences)
     return replace(drift, differences=tuple(named))

@@ -2,58 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gitsync.merge.schema import Schema
 from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.patterns import matches
-from gitsync.plan.drift import undeclared_fields
+from gitsync.plan.drift import Path, find_drift, undeclared_fields
 from gitsync.plan.ignored_fields import IgnoredFields, covers
+from gitsync.plan.managers import CONTROL_PLANE, is_injector, is_interactive
 
-_CONTROL_PLANE: Final = frozenset(
-    {
-        "cloud-controller-manager",
-        "k0s",
-        "k3s",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kubelet",
-        "kubelite",
-        "rke2",
-        FIELD_MANAGER,  # under this name the API server records what an admission webhook adds to our writes
-    }
-)
-"""Field managers of Kubernetes itself; k3s, k0s, rke2 and MicroK8s (kubelite) run all of it in one process."""
 _KEPT: Final = ("/metadata/finalizers", "/metadata/ownerReferences")
 """Removing these deletes objects without their clean-up, or keeps them from being deleted."""
 
 
+_BEHAVIOUR: Final = re.compile(
+    # what a Pod runs, where its data goes, and what it may do
+    r"\.(env|envFrom|command|args|workingDir|image|lifecycle|volumes|volumeMounts|volumeDevices"
+    r"|containers|initContainers|ephemeralContainers|resourceClaims|imagePullSecrets|runtimeClassName"
+    r"|serviceAccount|serviceAccountName|automountServiceAccountToken|securityContext|shareProcessNamespace"
+    r"|hostNetwork|hostPID|hostIPC|hostUsers|hostAliases|dnsPolicy|dnsConfig|nodeName"
+    # what an Agent asks, calls and reads
+    r"|model|prompt|tools|network|credentials|runtime|defaults|members|agents|mcpServers|knowledge|memory"
+    r")(\.|\[|$)"
+)
+_CONTENT: Final = re.compile(r"^\.(data|binaryData|stringData)(\.|\[|$)")
+"""Members of ConfigMaps and Secrets: each may be a variable, a prompt or a configuration file of a Pod."""
+_UNIONS: Final = frozenset({"f:strategy", "f:updateStrategy"})
+"""Fields of which one member decides which others are valid: ``type``, and the settings of each type."""
+_HANDLERS: Final = frozenset({"f:exec", "f:grpc", "f:httpGet", "f:sleep", "f:tcpSocket"})
+"""The members of probes and lifecycle hooks of which one may be set."""
+
+
 @dataclass(frozen=True, slots=True)
 class Undeclared:
-    """
-    What the Application says of undeclared fields that others added: ``Report``, ``Remove`` or ``Ignore``.
-
-    ``expected`` are patterns of the field managers whose fields the operator's policy expects.
-    """
+    """What the Application says of undeclared fields that others added, and the operator of their managers."""
 
     setting: str = "Report"
+    """``Report``, ``Remove``, ``Ignore``, or empty: reported, and removed where users change what is run by them."""
     expected: tuple[str, ...] = ()
+    """Patterns of field managers whose fields the policy of the operator expects."""
+    interactive: tuple[str, ...] = ()
+    """Patterns of managers of users besides those of ``plan.managers``."""
 
     def judged(self, difference: FieldDifference) -> FieldDifference:
-        """Return a foreign field as ignored where the setting or the operator's policy says so."""
-        is_ignored = self.setting == "Ignore" or (difference.owners and all(map(self._is_expected, difference.owners)))
+        """Return a foreign field as ignored where the setting, the table or the operator's policy says so."""
+        owners = difference.owners
+        is_ignored = self.setting == "Ignore" or (owners and all(map(self._is_expected, owners)))
         return replace(difference, kind=Difference.IGNORED) if is_ignored else difference
 
     def removed(
         self, desired: Manifest, live: Manifest, schema: Schema | None, ignored: IgnoredFields
     ) -> tuple[FieldDifference, ...]:
         """
-        Return the fields that a sync removes: none unless the setting is ``Remove``.
+        Return the fields that a patch removes: none unless the setting is ``Remove``.
 
         Fields stay that Kubernetes or an expected manager has a part in, that belong to a subresource, or that an
         ignore rule covers.
@@ -67,16 +73,100 @@ class Undeclared:
             if not covers(ignored, desired, live, item, path)
         )
 
+    def taken_over(
+        self, state: UndeclaredState, ignored: IgnoredFields, *, is_refused: bool = False
+    ) -> tuple[Path, ...]:
+        """
+        Return the paths of fields of users that become ours, so that the next apply removes them.
+
+        These are fields that stand in the way of what Git declares, or all of them where the API server rejected an
+        apply beside them (``is_refused``), and those that change what a Pod or an Agent does where the Application
+        does not set ``undeclaredFields``.
+        """
+        if not self._has_users(state.live):
+            return ()
+        fields = [
+            (item, path)
+            for item, path in undeclared_fields(state.desired, state.live, state.schema)
+            if self._is_of_users(item) and not covers(ignored, state.desired, state.live, item, path)
+        ]
+        if not fields:
+            return ()
+        conflicts = state.conflicting([path for _, path in fields])
+        return tuple(
+            path
+            for item, path in fields
+            if is_refused
+            or path in conflicts
+            or self.setting == "Remove"
+            or (not self.setting and _changes_behaviour(state.live, item))
+        )
+
+    def _has_users(self, live: Manifest) -> bool:
+        """Whether a user is among the managers of an object, which is cheaper to tell than which fields they added."""
+        entries = metadata_of(live).get("managedFields") or ()
+        managers = {str(entry.get("manager")) for entry in entries if not entry.get("subresource")}
+        return any(is_interactive(manager, self.interactive) for manager in managers)
+
+    def _is_of_users(self, difference: FieldDifference) -> bool:
+        if difference.kind is not Difference.FOREIGN or difference.pointer.startswith(_KEPT):
+            return False
+        return all(
+            is_interactive(owner.manager, self.interactive) and not owner.subresource and not self._is_expected(owner)
+            for owner in difference.owners
+        )
+
     def _is_removable(self, difference: FieldDifference) -> bool:
         if difference.kind is not Difference.FOREIGN or difference.pointer.startswith(_KEPT):
             return False
         return not any(
-            owner.subresource or owner.manager in _CONTROL_PLANE or self._is_expected(owner)
+            owner.subresource or owner.manager in CONTROL_PLANE or self._is_expected(owner)
             for owner in difference.owners
         )
 
     def _is_expected(self, owner: FieldOwner) -> bool:
-        return any(matches(owner.manager, pattern) for pattern in self.expected)
+        return is_injector(owner.manager) or any(matches(owner.manager, pattern) for pattern in self.expected)
+
+
+@dataclass(frozen=True, slots=True)
+class UndeclaredState:
+    """An object as Git declares it and as it is, and the manager that applies it."""
+
+    desired: Manifest
+    live: Manifest
+    schema: Schema | None
+    manager: str = FIELD_MANAGER
+
+    def conflicting(self, paths: Collection[Path]) -> frozenset[Path]:
+        """
+        Return the paths of undeclared fields that make an apply of the declared ones invalid.
+
+        A renamed item of a keyed list is one that is gone and one that is undeclared: applying the first beside the
+        second repeats a name or a port. Of a union, the member that Git does not declare.
+        """
+        drift = find_drift(self.desired, self.live, self.schema, self.manager)
+        missing = [
+            path
+            for item, path in zip(drift.differences, drift.paths, strict=True)
+            if item.kind is Difference.GONE and path[-1].startswith("k:")
+        ]
+        lists = {path[:-1] for path in missing}
+        changed = {path[:-1] for path in drift.paths if path[-2:-1] and path[-2] in _UNIONS}
+        handlers = {path[:-1] for path in drift.paths if path[-1] in _HANDLERS}
+        return frozenset(
+            path
+            for path in paths
+            if (path[-1].startswith("k:") and path[:-1] in lists)
+            or path[:-1] in changed
+            or (path[-1] in _HANDLERS and path[:-1] in handlers)
+        )
+
+
+def _changes_behaviour(live: Manifest, difference: FieldDifference) -> bool:
+    """Whether a field decides what a Pod or an Agent runs, reads, sends or may do."""
+    if live.get("kind") in ("ConfigMap", "Secret") and live.get("apiVersion") == "v1":
+        return bool(_CONTENT.search(difference.path))
+    return difference.path.startswith(".spec") and bool(_BEHAVIOUR.search(difference.path))
 
 
 REPORT: Final = Undeclared()
