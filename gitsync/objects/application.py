@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
@@ -206,12 +206,33 @@ class PostSync(Section):
         return queries
 
 
+class SelfHeal(Section):
+    """Whether what others change is restored, and when."""
+
+    enabled: bool = Field(True, description="Whether what others change is restored; false: only reported.")
+    during_windows: bool = Field(
+        True, description="Whether it is restored also while a window does not allow syncs of new commits."
+    )
+
+
+def _self_heal(value: object) -> object:
+    """Return the long form of ``selfHeal: true`` and ``selfHeal: false``."""
+    return {"enabled": value} if isinstance(value, bool) else value
+
+
+_SELF_HEAL_SCHEMA = {"x-kubernetes-preserve-unknown-fields": True}
+"""A boolean or an object: a structural schema has no union of types, so that the controller validates it."""
+
+
 class SyncPolicy(Section):
     """How the Application is kept in sync."""
 
     automated: bool = Field(True, description="Whether new commits are applied without a request.")
-    self_heal: bool = Field(
-        True, description="Whether changes that others make to declared fields are reverted; false: only reported."
+    self_heal: Annotated[SelfHeal, BeforeValidator(_self_heal), WithJsonSchema(_SELF_HEAL_SCHEMA)] = Field(
+        default_factory=SelfHeal,
+        description="Whether what others change is restored to the state that was applied last, at once and without an"
+        " approval: `true`, `false` (only reported), or an object with `enabled` and `duringWindows` (also while a"
+        " window does not allow syncs of new commits), both `true` by default.",
     )
     prune: bool = Field(
         True,
@@ -221,11 +242,12 @@ class SyncPolicy(Section):
     preserve_resources_on_deletion: bool = Field(
         False, description="Whether the objects stay when the Application is deleted, also with `prune`."
     )
-    undeclared_fields: Literal["Report", "Remove", "Ignore"] = Field(
-        "Report",
+    undeclared_fields: Literal["Report", "Remove", "Ignore"] | None = Field(
+        None,
         description="What to do with fields that others add to an object and Git does not declare: `Report` them,"
-        " `Remove` them as drift, `Ignore` them. Fields of Kubernetes itself, and of field managers that the operator's"
-        " policy expects, stay.",
+        " `Remove` them as drift, `Ignore` them; absent: those are removed that a user added and that change what a Pod"
+        " or an Agent does, and all others are reported. Fields of Kubernetes itself, and of field managers that the"
+        " operator's policy expects, stay.",
     )
     interval: Annotated[float, Seconds(minimum=1.0)] = Field(
         180.0, description="Time between polls of Git; a push event polls at once."

@@ -81,7 +81,7 @@ class PlanInput:
     @property
     def undeclared(self) -> Undeclared:
         """What happens to fields that others added."""
-        return Undeclared(self.app.sync.undeclared_fields, self.expected)
+        return Undeclared(self.app.sync.undeclared_fields or "", self.expected)
 
 
 def steps_of(inputs: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> Iterable[Change]:

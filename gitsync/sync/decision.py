@@ -193,7 +193,7 @@ def _trigger(planned: Planned, execution: ExecutionCache) -> str:
         return ""
     if not planned.is_applied:
         return "retry" if execution.retry.failures else "commit"
-    return "drift" if app.sync.self_heal else ""
+    return "drift" if app.sync.self_heal.enabled else ""
 
 
 def _is_part_of(plan: Plan, approved: Plan | None) -> bool:

@@ -12,7 +12,7 @@ from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.build import loses_namespace
+from gitsync.plan.steps import loses_namespace
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.decision import DELETE, SyncGate
 from gitsync.sync.desired import DesiredState

@@ -123,7 +123,7 @@ class Planner:
         return done if len(done) == len(steps) else None
 
     def _undeclared(self, app: Application) -> Undeclared:
-        return Undeclared(app.sync.undeclared_fields, self._policy_of(app).expected_managers)
+        return Undeclared(app.sync.undeclared_fields or "", self._policy_of(app).expected_managers)
 
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._declarations.declared_elsewhere(given.app.key, observation.versions)

@@ -69,7 +69,10 @@ def carry_out(plan, live):
         if change.action is Action.PRUNE:
             del after[change.ref]
         else:
-            after[change.ref] = applied(change.desired, live.get(change.ref))
+            target = live.get(change.ref)
+            if change.managed_fields is not None:
+                target = {**target, "metadata": {**target["metadata"], "managedFields": list(change.managed_fields)}}
+            after[change.ref] = applied(change.desired, target)
     return after
 
 

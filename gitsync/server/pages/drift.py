@@ -26,7 +26,9 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
     views = pages.engine.view.applications()
     found = drift_rows(views, query, changed_in_cluster)
     shown, following = page_of(found, start, _ROWS)
-    heals = {view.key: view.application.sync.self_heal for view in views if view.application and not _is_held(view)}
+    heals = {
+        view.key: view.application.sync.self_heal.enabled for view in views if view.application and not _is_held(view)
+    }
     return pages.show(
         request,
         "drift.html",
