@@ -123,19 +123,26 @@ def compare_objects(
 
 
 def undeclared_fields(
-    desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER
+    desired: Manifest,
+    live: Manifest,
+    schema: Schema | None,
+    manager: str = FIELD_MANAGER,
+    *,
+    with_shared: bool = False,
 ) -> tuple[tuple[FieldDifference, Path], ...]:
     """
     Return the fields of a live object that Git does not declare and we do not own, with their paths.
 
-    Fields of another manager are foreign; fields without a manager were filled in by the API server.
+    Fields of another manager are foreign; fields without a manager were filled in by the API server. ``with_shared``
+    includes those that others and we own, since Git declared them before: they stay when we give them up.
     """
     walk = _Comparer(owners_of(live, manager), whole=True)
     walk.object(schema or DEDUCED, desired, live)
     return tuple(
         (replace(difference, kind=Difference.FOREIGN if difference.owners else Difference.DEFAULTED), path)
         for difference, path in zip(walk.found, walk.paths, strict=True)
-        if difference.kind is Difference.EXTRA and node_at(walk.owners.ours, path) is None
+        if difference.kind is Difference.EXTRA
+        and (node_at(walk.owners.ours, path) is None or (with_shared and node_at(walk.owners.others, path) is not None))
     )
 
 

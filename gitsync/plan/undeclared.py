@@ -87,8 +87,10 @@ class Undeclared:
             return ()
         fields = [
             (item, path)
-            for item, path in undeclared_fields(state.desired, state.live, state.schema)
-            if self._is_of_users(item) and not covers(ignored, state.desired, state.live, item, path)
+            for item, path in undeclared_fields(
+                state.desired, state.live, state.schema, state.manager, with_shared=True
+            )
+            if self._is_of_users(item, state.manager) and not covers(ignored, state.desired, state.live, item, path)
         ]
         if not fields:
             return ()
@@ -108,12 +110,14 @@ class Undeclared:
         managers = {str(entry.get("manager")) for entry in entries if not entry.get("subresource")}
         return any(is_interactive(manager, self.interactive) for manager in managers)
 
-    def _is_of_users(self, difference: FieldDifference) -> bool:
+    def _is_of_users(self, difference: FieldDifference, manager: str) -> bool:
+        """Whether only users have a field, and the manager that applies the object at most beside them."""
         if difference.kind is not Difference.FOREIGN or difference.pointer.startswith(_KEPT):
             return False
-        return all(
+        others = [owner for owner in difference.owners if owner.manager != manager]
+        return bool(others) and all(
             is_interactive(owner.manager, self.interactive) and not owner.subresource and not self._is_expected(owner)
-            for owner in difference.owners
+            for owner in others
         )
 
     def _is_removable(self, difference: FieldDifference) -> bool:

@@ -286,4 +286,4 @@ def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:
 def _syncs_by_itself(app: Application, plan: Plan, view: ApplicationView) -> bool:
     """Whether the controller syncs an approved plan without a request: automation is on, and the plan is not drift."""
     is_drift = plan.revision == at(view.status, "revision", "applied", default="")
-    return app.sync.automated and (app.sync.self_heal or not is_drift)
+    return app.sync.automated and (app.sync.self_heal.enabled or not is_drift)
