@@ -18,7 +18,7 @@ from gitsync.plan.ignored_fields import applies_to
 from gitsync.plan.mask import is_secret, mask
 
 _LENGTH = 40
-"""Hexadecimal digits of a digest, as many as a Git id has: whoever writes a manifest must not find another one."""
+"""Hexadecimal digits of a digest, as many as a Git id has: an author must not find another manifest that has it."""
 
 LoadDeclared = Callable[[], "Declared"]
 """Return what the last applied commit declares, nothing where that cannot be rendered any more."""

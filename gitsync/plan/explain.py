@@ -23,7 +23,7 @@ def explain(changes: Sequence[Change], repairs: Sequence[Change] = ()) -> str:
     """
     Return what the steps do and why the plan has its class, in one short paragraph.
 
-    Dangerous steps are named one by one, the others are counted. Repairs are no part of the class.
+    Dangerous steps are named one by one, the others are counted. Repairs do not count for the class.
     """
     writes = [change for change in changes if change.is_write]
     restored = _restored(repairs)

@@ -1,5 +1,5 @@
 """
-Field managers, by whom they stand for: users at a keyboard, Kubernetes itself, and injectors.
+Field managers by kind: those of users at a keyboard, of Kubernetes itself, and of injectors.
 
 A write without a field manager gets the part of its User-Agent before the slash
 (https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers).
@@ -73,12 +73,12 @@ INJECTORS: Final = (
 """
 Patterns of managers that add what others rely on; what they add is neither reported nor removed.
 
-A container is never recognised by its name: whoever may edit an object may choose that too.
+A container is never recognised by its name: a user who may edit an object may choose that too.
 """
 
 
 def is_interactive(manager: str, more: tuple[str, ...] = ()) -> bool:
-    """Whether a manager stands for a user, by the table or by further patterns of the operator."""
+    """Whether a manager is one of users, by the table or by further patterns of the operator."""
     return any(matches(manager, pattern) for pattern in (*INTERACTIVE, *more))
 
 

@@ -81,8 +81,8 @@ def transfer(
     Return the transfer that has to precede an apply, None when every field has its right owner.
 
     ``version`` is the apiVersion that will be applied: entries of other versions spell fields differently and are
-    left alone. ``ignored`` are paths that Git leaves to others, ``taken_over`` those that become ours, whoever has
-    them. Entries of subresources always stay.
+    left alone. ``ignored`` are paths that Git leaves to others, ``taken_over`` those that become ours, from any
+    manager. Entries of subresources always stay.
     """
     entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
     if not (ignored or taken_over) and all(entry.get("manager") not in appliers for entry in entries):

@@ -79,7 +79,7 @@ class Undeclared:
         """
         Return the paths of fields of users that become ours, so that the next apply removes them.
 
-        These are fields that stand in the way of what Git declares, or all of them where the API server rejected an
+        These are fields beside which what Git declares is invalid, or all of them where the API server rejected an
         apply beside them (``is_refused``), and those that change what a Pod or an Agent does where the Application
         does not set ``undeclaredFields``.
         """

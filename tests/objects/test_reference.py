@@ -25,7 +25,7 @@ def test_generated_files_are_current(file: Path) -> None:
 
 
 _ANY = {"x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"}
-"""What stands for the type of a field that has more than one."""
+"""What replaces the type of a field that has more than one."""
 
 
 def _schema(definition: Manifest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fields of users that the next apply removes: what stands in its way, and what changes what a Pod does."""
+"""Fields of users that the next apply removes: what makes it invalid, and what changes what a Pod does."""
 
 from __future__ import annotations
 
