@@ -25,7 +25,7 @@ from gitsync.render.kustomize.stages import METADATA_LABELS
 from gitsync.render.provenance.step_source import BUILD_STEP, SourceFile, StepSource
 from gitsync.render.resources.internal_annotations import INTERNAL, MANAGED_BY, annotate
 from gitsync.render.resources.resource import Id, Origin, Resource
-from gitsync.render.yaml.scalar_types import is_plain, plain
+from gitsync.render.yaml.scalar_types import Quoted, is_plain, plain
 
 if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the time of a small one
     from gitsync.render.provenance.recorder import History, Recorder
@@ -40,6 +40,8 @@ from gitsync.render.resources.resource import Gvk
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"
 _ABSENT: Final = object()
+_SETTLED: Final = frozenset({str, Quoted})
+"""The types of annotations that are texts, whatever happens to them next."""
 
 
 class Build(NamedTuple):
@@ -232,13 +234,19 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> None:
     annotations = (resource.manifest.get("metadata") or {}).get("annotations", _ABSENT)
     if annotations is not _ABSENT:
         kept = {key: value for key, value in resource.labels("annotations").items() if key not in INTERNAL}
-        if kept != annotations:
+        if kept != annotations or not _SETTLED.issuperset(map(type, annotations.values())):
             resource.editable["metadata"]["annotations"] = kept
         if not kept:
             del resource.editable["metadata"]["annotations"]
     annotate(resource, wanted)
     if not is_plain(resource.manifest):
-        resource.put(plain(resource.manifest))
+        try:
+            resource.put(plain(resource.manifest))
+        except ValueError as error:
+            subject = f"{resource.gvk.kind} {resource.name}"
+            raise InvalidInput(
+                str(error), location=resource.origin.file, object=subject, hint="correct what sets it"
+            ) from None
 
 
 _PLACE: Final = itemgetter(0)

@@ -75,13 +75,16 @@ class _Target:
         into = self._into
         self._add_resources(into, [(name, i, path) for name in ("resources", "bases") for i, path in file.rows(name)])
         configuration = self._configuration()
-        into.config = (
-            configuration if into.config is EMPTY and configuration is DEFAULTS else into.config.merge(configuration)
-        )
+        if into.config is EMPTY and configuration is DEFAULTS:  # nearly all
+            into.config = configuration
+        else:
+            with _located(file.where("configurations")):
+                into.config = into.config.merge(configuration)
         if file.get("crds"):
             from gitsync.render.kustomize.config import config_from_crds  # late: few kustomizations list definitions
 
-            into.config = into.config.merge(config_from_crds(self._loader, file))
+            with _located(file.where("crds")):
+                into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
         for index, path in file.rows("components"):
             with self._errors:
@@ -116,7 +119,8 @@ class _Target:
                 if entry is Entry.FOLDER:
                     base = self._enter(path, where, is_component=False)
                     self._append(into, base.resources, index, where)
-                    into.config = into.config.merge(base.config)
+                    with _located(where):
+                        into.config = into.config.merge(base.config)
                     if base.variables:
                         from gitsync.render.kustomize.variables import join_variables
 
@@ -174,12 +178,17 @@ class _Target:
     # configuration
 
     def _configuration(self) -> TransformerConfig:
-        config = DEFAULTS
+        # The files are joined before they meet the defaults, as in Kustomize: where one repeats itself for all kinds
+        # behind one kind, the second row is dropped here, and contradicts no default.
+        additions = EMPTY
         for index, path in self._file.rows("configurations"):
-            text = self._loader.read(path, self._file.where("configurations", index))
+            where = self._file.where("configurations", index)
+            text = self._loader.read(path, where)
             for document in read_yaml11(text, path):
-                config = config.merge(config_from(_conform(document, CONFIGURATION, path, text)))
-        return config
+                with _located(where):
+                    additions = additions.merge(config_from(_conform(document, CONFIGURATION, path, text)))
+        with _located(self._file.where("configurations")):
+            return DEFAULTS.merge(additions)
 
     # generators
 
@@ -365,6 +374,17 @@ class _Target:
     def _step(plugin: Resource) -> Step:
         source = plugin.source.path if plugin.source else ""
         return Step("", source, plugin.gvk.kind, plugin.name, plugin.namespace)
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Name the place of a configuration where it is refused."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(
+            error.message, location=error.location or where, object=error.object, hint=error.hint
+        ) from None
 
 
 @contextmanager

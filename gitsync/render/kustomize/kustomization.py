@@ -151,7 +151,8 @@ _DEPRECATED: Final = {
     "patchesStrategicMerge": "patches",
     "vars": "replacements",
 }
-_LENIENT: Final = Limits(duplicates=True)
+_RAW: Final = Limits(is_raw=True)
+_LENIENT: Final = _RAW._replace(duplicates=True)
 BUILD_METADATA: Final = ("originAnnotations", "transformerAnnotations", "managedByLabel")
 
 
@@ -220,7 +221,7 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
 def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
     """Return the documents, and the warning about a repeated key."""
     try:
-        return read_all(text, file), ""
+        return read_all(text, file, limits=_RAW), ""
     except InvalidInput as error:
         try:
             return read_all(text, file, limits=_LENIENT), f"{error.location}: {error.message}; the last one counts"

@@ -35,8 +35,7 @@ from gitsync.render.resources.resource import Resource
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import NameIndex, select
 from gitsync.render.yaml.reader import read_all
-from gitsync.render.yaml.scalar_types import text_of
-from gitsync.render.yaml.scalars import resolve
+from gitsync.render.yaml.scalar_types import text_of, untyped
 from gitsync.render.yaml.yaml11 import read_yaml11
 
 _FUNCTION: Final = ("config.kubernetes.io/function", "config.k8s.io/function")
@@ -207,7 +206,7 @@ def _add_value(config: Mapping[str, Any], context: PluginContext) -> None:
                     if isinstance(present, dict | list):
                         raise InvalidInput(f"{path} is not a plain value", hint="correct fieldPath")
                     text = _in_path(text_of(present), value, target.get("filePathPosition") or 0)
-                    slot.holder[slot.key] = resolve(text) if slot.is_new else text
+                    slot.holder[slot.key] = untyped(text) if slot.is_new else text
                 resource.check_names()
 
 

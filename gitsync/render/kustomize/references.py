@@ -15,7 +15,7 @@ from gitsync.render.build_cache import CachedSteps
 from gitsync.render.resources.field_spec import FieldSpec, NameReference, split_path, visit
 from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Id, Resource, ResourceVersion
 from gitsync.render.resources.scopes import Scopes
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import reset, text_of
 
 _META: Final = ("metadata",)
 _HERE: Final = "."
@@ -264,7 +264,7 @@ class _Referrer:
         name = text_of(holder[key])
         referent = self._select(self._candidates(name), target, spec, with_namespace=False)
         if referent is not None and referent.name != name:
-            holder[key] = referent.name
+            holder[key] = reset(referent.name, holder[key])
 
     def _set_mapping(self, holder: dict[str, Any], target: Gvk, spec: FieldSpec) -> None:
         if "name" not in holder:
@@ -280,9 +280,9 @@ class _Referrer:
         referent = self._select(candidates, target, spec, with_namespace=True)
         if referent is None:
             return
-        holder["name"] = referent.name
+        holder["name"] = reset(referent.name, holder["name"])
         if referent.namespace:
-            holder["namespace"] = referent.namespace
+            holder["namespace"] = reset(referent.namespace, holder.get("namespace"))
 
     def _candidates(self, name: str) -> list[Resource]:
         """Return what had the name and may be referred to from here."""

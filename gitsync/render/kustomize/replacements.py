@@ -13,7 +13,7 @@ from gitsync.render.resources.field_path import Slot, key_of, lookup, slots, spl
 from gitsync.render.resources.resource import Id, Resource, copy_value, refuse_large
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import NameIndex, check_labels, has_labels, is_literal, is_selected, matches_id
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import Quoted, Untyped, spelled, text_of, untyped
 from gitsync.render.yaml.scalars import resolve
 
 _NAME: Final = "metadata.name"
@@ -35,6 +35,8 @@ def replace(
         if value is not None:
             raise InvalidInput("a replacement has a source and a sourceValue", hint="keep one of them")
         value = _source_value(names.among(resources, source), source, scopes)
+    else:
+        value = untyped(str(value))
     for target in targets:
         if target.get("select") is None:
             raise InvalidInput("a target of a replacement has no select", hint="say which resources it means")
@@ -57,6 +59,7 @@ def _put_all(resources: Sequence[Resource], value: Any, target: Mapping[str, Any
         if _is_target(resource, target, scopes):
             for path in target.get("fieldPaths") or (_NAME,):
                 _put(resource, path, value, target.get("options") or {})
+            resource.sync_shared_entries()
 
 
 def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
@@ -181,18 +184,28 @@ def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, 
         return text if delimiter else copy_value(value)
     if isinstance(value, dict | list):
         text = ""
-    if slot.is_new:
-        return resolve(text)
+    # Kustomize sets the text of the node alone, so its type and style stay: a new node has neither.
+    if slot.is_new or type(present) is Untyped:
+        return untyped(text)
     if isinstance(present, str):
-        return text
-    typed = resolve(text)
-    if type(typed) is not type(present) and not (isinstance(typed, int) and isinstance(present, float)):
+        return type(present)(text) if isinstance(present, Quoted) else text
+    typed = spelled(resolve(text), text)
+    if not _is_of_type(typed, present):
         raise InvalidInput(
             f"the field {path} holds {text_of(present) or 'null'}, which cannot become {text!r}",
             object=subject,
             hint="quote the value in the target, so that it is a text",
         )
     return typed
+
+
+def _is_of_type(value: Any, present: Any) -> bool:
+    """Return whether a value fits the type that a field has; a whole number fits where any number does."""
+    if value is None or present is None or isinstance(value, bool) or isinstance(present, bool):
+        return type(value) is type(present)
+    if isinstance(present, float):
+        return isinstance(value, int | float)
+    return isinstance(value, int) if isinstance(present, int) else isinstance(value, str)
 
 
 def _inserted(parts: list[str], text: str, index: int, delimiter: str) -> str:

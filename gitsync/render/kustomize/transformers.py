@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -13,10 +13,10 @@ from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.kustomize.generators import name_hash
 from gitsync.render.resources.field_spec import FieldSpec, visit
 from gitsync.render.resources.internal_annotations import wants_hash
-from gitsync.render.resources.resource import Gvk, Resource, gvk_of
+from gitsync.render.resources.resource import Gvk, Resource, SharedEntry, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import compile_pattern
-from gitsync.render.yaml.scalar_types import styled, text_of
+from gitsync.render.yaml.scalar_types import reset, styled, text_of
 from gitsync.render.yaml.scalars import resolve
 
 _BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
@@ -88,7 +88,7 @@ def put_namespace(resource: Resource, rule: NamespaceRule, scopes: Scopes) -> No
                 hint="correct the field spec of the namespace transformer",
             )
         if not rule.only_unset or not text_of(value):
-            holder[key] = rule.namespace
+            holder[key] = reset(rule.namespace, value)
 
     if not scopes.is_cluster_scoped(gvk):
         visit(manifest, _NAMESPACE, put, str)
@@ -143,7 +143,7 @@ def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
     def put(holder: Any, key: Any) -> None:
         _refuse_collection(holder, key)
         name = text_of(holder[key])
-        holder[key] = affix + name if is_prefix else name + affix
+        holder[key] = reset(affix + name if is_prefix else name + affix, holder[key])
 
     return put
 
@@ -156,8 +156,12 @@ def _refuse_collection(holder: Any, key: Any) -> None:
 def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
     """Set labels or annotations in all the fields that hold them."""
     unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
+    additions: list[_Addition] = []
+    path = ""
+    position = 0
 
     def put(holder: Any, key: Any) -> None:
+        nonlocal position
         if holder[key] is not None and not isinstance(holder[key], dict):
             raise InvalidInput(f"{key} must be a mapping, so nothing can be added to it", hint="correct the field")
         if holder[key] is not None:
@@ -166,6 +170,10 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
                     f"{name!r} cannot become a key of {key}: without quotes YAML reads it as {unusual[name]!r}",
                     hint="choose a key that is a text in any case",
                 )
+            new = entries.keys() - holder[key].keys()
+            if new:
+                additions.append((path, position, new))
+            position += 1
             holder[key].update(entries)
 
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
@@ -175,9 +183,28 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
             by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
         if by_gvk[gvk]:
             manifest = resource.editable
+            additions.clear()
             with _placed(resource):
                 for spec in by_gvk[gvk]:
+                    path = spec.path
+                    position = 0
                     visit(manifest, spec, put, dict)
+            resource.sync_shared_entries()
+            if len(additions) > 1:
+                resource.shared_entries += tuple(_shared(entries, additions))
+
+
+_Addition: TypeAlias = tuple[str, int, Set[str]]
+"""The path of a field spec, a position among the mappings that it leads to, and the keys that were new there."""
+
+
+def _shared(entries: Mapping[str, str], additions: Sequence[_Addition]) -> Iterator[SharedEntry]:
+    """Yield the entries that were added to several mappings of one object."""
+    for key, value in entries.items():
+        # Sorted as a strategic merge goes through an object, where the last change decides.
+        places = tuple(sorted((path, position) for path, position, keys in additions if key in keys))
+        if len(places) > 1:
+            yield SharedEntry(key, places, value)
 
 
 @contextmanager
@@ -302,7 +329,8 @@ def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> C
         elif image.get("tagSuffix"):
             tag = tag + image["tagSuffix"]
             digest = ""
-        holder[key] = name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
+        reference = name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
+        holder[key] = reset(reference, holder[key])
 
     return put
 

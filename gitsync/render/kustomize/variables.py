@@ -114,6 +114,7 @@ def resolve_variables(
                 by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
             for spec in by_gvk[gvk]:
                 visit(resource.editable, FieldSpec(spec.gvk, spec.path), _expander(values, uses))
+            resource.sync_shared_entries()
         if known is not None:
             now[known] = uses, resource.snapshot()
         used |= uses
@@ -196,7 +197,7 @@ def expand(text: str, values: Mapping[str, Any], used: set[str]) -> Any:
                 used.add(name)
             is_scalar = isinstance(value, str | int | float)
             if dollar == 0 and end == len(text) - 1:
-                return value if is_scalar else text
+                return (str(value) if isinstance(value, str) else value) if is_scalar else text
             pieces.append(text_of(value) if is_scalar else f"$({name})")
             position = end + 1
         elif following == "$":

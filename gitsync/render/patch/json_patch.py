@@ -9,8 +9,8 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.json_pointer import unescape
 from gitsync.objects.manifest import Manifest
 from gitsync.render.resources.resource import copy_value, refuse_large
-from gitsync.render.yaml.scalar_types import Quoted, spelled
-from gitsync.render.yaml.scalars import Date, is_text
+from gitsync.render.yaml.scalar_types import Quoted, is_plain, plain, spelled
+from gitsync.render.yaml.scalars import Date, is_text, whole
 from gitsync.render.yaml.writer import write
 from gitsync.render.yaml.yaml11 import with_old_flags
 
@@ -70,13 +70,15 @@ def _read_again(value: Any) -> Any:
     number = float(value)
     if not number.is_integer() or abs(number) >= 1e21:
         return number
-    return int(number) if abs(number) < _LARGE else spelled(int(number), write(number).rstrip())
+    return int(number) if abs(number) < _LARGE else spelled(whole(number), write(number).rstrip())
 
 
 def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
     """Change the manifest by the operations in order and return it; raise InvalidInput where one fails."""
     import jsonpatch  # only where a JSON patch is used
 
+    if not is_plain(manifest):
+        manifest = plain(manifest)  # Kustomize writes the object as JSON first
     for number, operation in enumerate(operations):
         name = operation.get("op")
         path = operation.get("path")
@@ -87,7 +89,7 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
         if name == "copy":
             refuse_large(manifest)
         try:
-            patch = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
+            patch = jsonpatch.JsonPatch([_lenient(rooted(copy_value(operation)), manifest)])
             manifest = patch.apply(manifest, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as error:
             # The library quotes values, even the whole object, which may be a Secret.
@@ -104,12 +106,23 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
     return {key: _read_again(value) for key, value in manifest.items()}
 
 
+def rooted(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation whose pointers begin with a slash: Kustomize ignores what precedes the first one."""
+    pointers = {name: operation.get(name) for name in ("path", "from")}
+    shortened = {
+        name: pointer[pointer.index("/") :]
+        for name, pointer in pointers.items()
+        if isinstance(pointer, str) and "/" in pointer and pointer[0] != "/"
+    }
+    return {**operation, **shortened} if shortened else operation
+
+
 def replaces_annotations(operations: Sequence[dict[str, Any]]) -> bool:
     """Return whether operations take away all annotations that were there."""
     means = ("/metadata", "/metadata/annotations")
     return any(
         operation.get("from" if operation.get("op") == "move" else "path") in means or operation.get("path") in means
-        for operation in operations
+        for operation in map(rooted, operations)
         if operation.get("op") != "test"
     )
 

@@ -17,9 +17,11 @@ from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
+from gitsync.render.yaml.limits import Limits
 from gitsync.render.yaml.reader import read_all
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import text_of, texts_of
 
+_RAW: Final = Limits(is_raw=True)
 _WRITES: Final = ("add", "replace", "copy", "move")
 
 
@@ -67,7 +69,7 @@ def read_patch(
 
     A text without any object, such as a file of comments, is a patch that changes nothing where it ``may_be_empty``.
     """
-    documents = read_all(text, file)
+    documents = read_all(text, file, limits=_RAW)
     # Kustomize reads only the first document of a JSON patch
     operations = json_patch.read_operations(text, documents[0], file) if documents else None
     if operations is None and not all(isinstance(document, dict) for document in documents):
@@ -149,6 +151,7 @@ class Patcher:
         subject = str(self._scopes.id_of(target))
         try:
             target.put(json_patch.apply(target.editable, operations))
+            target.shared_entries = ()
             target.check_names()
             if json_patch.replaces_annotations(operations):
                 target.forget_origin()
@@ -206,6 +209,7 @@ class Patcher:
         if not patch.may_rename:
             target.set_meta("name", name)
         target.set_meta("namespace", namespace)
+        target.sync_shared_entries()
 
 
 def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:
@@ -214,7 +218,7 @@ def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:
     for member in ("labels", "annotations"):
         values = meta.pop(member, None)
         if values and isinstance(values, dict):
-            meta[member] = {key: "null" if value is None else text_of(value) for key, value in values.items()}
+            meta[member] = texts_of(values)
     changed = {**merge, "metadata": meta}
     changed.pop("apiVersion", None)
     if manifest.get("apiVersion") is not None:

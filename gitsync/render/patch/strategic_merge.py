@@ -15,7 +15,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.patch.merge_keys import UNKNOWN, Schema
 from gitsync.render.resources.resource import copy_value, gvk_of
-from gitsync.render.yaml.scalar_types import BlankKey, styled, text_of
+from gitsync.render.yaml.scalar_types import Quoted, Untyped, is_blank, styled, text_of
 
 _DIRECTIVE: Final = "$patch"
 
@@ -94,7 +94,7 @@ class _Merger:
         if type_ is None:
             type_ = self._root(old, new)
             if type_ is None and new is _ABSENT:  # nothing below can be a list with keys
-                _drop_blanks(old)
+                _settle(old)
                 return old
         for name in old.keys() | (new.keys() if isinstance(new, dict) else set()):
             field = UNKNOWN if type_ is None else self._schema.field(type_, name)
@@ -105,10 +105,11 @@ class _Merger:
                 (*path, name),
                 field.keys,
             )
-            if merged is _ABSENT or (merged is None and type(name) is BlankKey):
+            if merged is _ABSENT or (merged is None and is_blank(name)):
                 old.pop(name, None)
             else:
-                old[name] = merged
+                # Kustomize puts what older parsers would not read as a text in quotes whenever it sets a member
+                old[name] = Quoted(merged) if type(merged) is Untyped and merged else merged
         return old
 
     def _root(self, *values: Any) -> Any:
@@ -180,13 +181,15 @@ class _Merger:
         return list(merged.values())
 
 
-def _drop_blanks(mapping: dict[str, Any]) -> None:
-    """Remove the members that were left blank, which Kustomize does in all of an object that a patch changes."""
-    for name in [name for name, value in mapping.items() if value is None and type(name) is BlankKey]:
+def _settle(mapping: dict[str, Any]) -> None:
+    """Remove blank members and quote untyped ones, which Kustomize does in all of an object that a patch changes."""
+    for name in [name for name, value in mapping.items() if value is None and is_blank(name)]:
         del mapping[name]
-    for value in mapping.values():
+    for name, value in mapping.items():
         if isinstance(value, dict):
-            _drop_blanks(value)
+            _settle(value)
+        elif type(value) is Untyped and value:
+            mapping[name] = Quoted(value)
 
 
 def _by_keys(items: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any] | None:

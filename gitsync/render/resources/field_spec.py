@@ -49,11 +49,11 @@ def gvk_order(gvk: Gvk) -> tuple[int, str]:
 
 
 def merge_specs(specs: tuple[FieldSpec, ...], incoming: Iterable[FieldSpec]) -> tuple[FieldSpec, ...]:
-    """Return the specs and those incoming ones that no present one covers; refuse to contradict the last of these."""
+    """Return the specs and those incoming ones that no present one covers; refuse to contradict the first of these."""
     merged = list(specs)
     for spec in incoming:
         same = next(
-            (present for present in reversed(merged) if present.path == spec.path and spec.gvk.selects(present.gvk)),
+            (present for present in merged if present.path == spec.path and spec.gvk.selects(present.gvk)),
             None,
         )
         if same is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import reset, text_of, texts_of
 
 NOT_NAMESPACED: Final = "_non_namespaceable_"
 """The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
@@ -106,6 +107,46 @@ def refuse_large(value: Any) -> None:
         waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
 
 
+class SharedEntry(NamedTuple):
+    """
+    A label or annotation that one transformer added to several mappings of an object, where Kustomize keeps one node.
+
+    Whatever sets it in one of them later sets it in all. Source: ``filtersutil.SetEntry`` makes the node once for an
+    object, ``yaml.FieldSetter`` appends it where the key is absent, and overwrites it in place where it is present. It
+    ends where an object is parsed again: a JSON patch, or a generator that merges into it.
+    """
+
+    key: str
+    places: tuple[tuple[str, int], ...]
+    """The mappings: the path of a field spec, and the position among all that it leads to through lists."""
+    value: str
+
+    def synced(self, manifest: Manifest) -> SharedEntry:
+        """Set the value that one of the mappings has got in all that still have the key; return the entry with it."""
+        by_path = {path: list(_mappings(manifest, path)) for path, _ in self.places}
+        members = [by_path[path][position] for path, position in self.places if position < len(by_path[path])]
+        mappings = [mapping for mapping in members if self.key in mapping]
+        changes = [mapping[self.key] for mapping in mappings if mapping[self.key] != self.value]
+        if not changes:
+            return self
+        for mapping in mappings:
+            mapping[self.key] = changes[-1]
+        return self._replace(value=changes[-1])
+
+
+def _mappings(node: Any, path: str) -> Iterator[dict[str, Any]]:
+    """Yield the mappings at the path of a field spec, through all items of lists."""
+    name, _, rest = path.removeprefix("/").partition("/")
+    if isinstance(node, list):
+        for item in node:
+            yield from _mappings(item, path)
+    elif isinstance(node, dict):
+        if name:
+            yield from _mappings(node.get(name.removesuffix("[]")), rest)
+        else:
+            yield node
+
+
 class PreviousId(NamedTuple):
     """A name that a resource had before a transformer changed it."""
 
@@ -121,7 +162,7 @@ class ResourceVersion:
     Two resources with the same version were made by the same steps.
     """
 
-    __slots__ = ("face", "id", "manifest", "prefixes", "previous", "suffixes")
+    __slots__ = ("face", "id", "manifest", "prefixes", "previous", "shared_entries", "suffixes")
 
     def __init__(
         self,
@@ -129,8 +170,10 @@ class ResourceVersion:
         previous: tuple[PreviousId, ...] = (),
         prefixes: tuple[str, ...] = (),
         suffixes: tuple[str, ...] = (),
+        shared_entries: tuple[SharedEntry, ...] = (),
     ) -> None:
         self.manifest = manifest
+        self.shared_entries = shared_entries
         self.previous = previous
         self.prefixes = prefixes
         self.suffixes = suffixes
@@ -148,7 +191,7 @@ class Resource:
     """
 
     __slots__ = (
-        *("manifest", "origin", "shared", "known", "previous", "prefixes", "suffixes"),
+        *("manifest", "origin", "shared", "known", "previous", "prefixes", "suffixes", "shared_entries"),
         *("behavior", "needs_hash", "variables", "edits", "source", "steps"),
     )
 
@@ -170,6 +213,7 @@ class Resource:
         self.previous: tuple[PreviousId, ...] = known.previous if known else ()
         self.prefixes: tuple[str, ...] = known.prefixes if known else ()
         self.suffixes: tuple[str, ...] = known.suffixes if known else ()
+        self.shared_entries: tuple[SharedEntry, ...] = known.shared_entries if known else ()
         self.behavior = behavior
         self.needs_hash = needs_hash
         self.variables: tuple[str, ...] = ()
@@ -187,12 +231,15 @@ class Resource:
         self.previous = known.previous
         self.prefixes = known.prefixes
         self.suffixes = known.suffixes
+        self.shared_entries = known.shared_entries
 
     def snapshot(self) -> ResourceVersion:
         """Return the present version, which other builds share from now on."""
         if self.known is None:
             self.shared = True
-            self.known = ResourceVersion(self.manifest, self.previous, self.prefixes, self.suffixes)
+            self.known = ResourceVersion(
+                self.manifest, self.previous, self.prefixes, self.suffixes, self.shared_entries
+            )
         return self.known
 
     def put(self, manifest: Manifest) -> None:
@@ -226,6 +273,12 @@ class Resource:
     def namespace(self) -> str:
         """The namespace as it is now, empty where none is set."""
         return text_of((self.manifest.get("metadata") or {}).get("namespace"))
+
+    def sync_shared_entries(self) -> None:
+        """Give the labels and annotations that share a node the value that one of them has got."""
+        if self.shared_entries:
+            manifest = self.editable
+            self.shared_entries = tuple(entry.synced(manifest) for entry in self.shared_entries)
 
     def remember(self, now: Id) -> None:
         """Add an id to the previous ones, because a transformer is about to change it."""
@@ -270,7 +323,7 @@ class Resource:
         if not isinstance(meta, dict):
             meta = manifest["metadata"] = {}
         if value:
-            meta[key] = value
+            meta[key] = reset(value, meta.get(key))
         else:
             meta.pop(key, None)
 
@@ -279,4 +332,4 @@ class Resource:
         values = (self.manifest.get("metadata") or {}).get(member)
         if not isinstance(values, dict):
             return {}
-        return {key: "null" if value is None else text_of(value) for key, value in values.items()}
+        return texts_of(values)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from gitsync.render.yaml.limits import LIMITS, Limits
-from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
+from gitsync.render.yaml.scalar_types import NullKey, Quoted, spelled
 from gitsync.render.yaml.scalars import UNSURE, resolve
 
 
@@ -129,6 +129,8 @@ def _plain(text: str, styles: bool) -> Any:
         value = resolve(text)
     except ValueError:
         raise _Unusual from None
+    if value is None and text != "null" and styles:
+        raise _Unusual  # its key has to remember the text
     return spelled(value, text) if styles else value
 
 
@@ -303,7 +305,7 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
 
 def _mark_blank(node: dict[str, Any], key: str) -> None:
     """Make the last key of a mapping one that says that nothing is behind it."""
-    node[BlankKey(key)] = node.pop(key)
+    node[NullKey(key)] = node.pop(key)
 
 
 def _literal(lines: list[str], first: int, column: int) -> str:

@@ -6,7 +6,6 @@ No nesting, alias or tag in a text can exhaust the stack or the memory, or build
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -27,7 +26,7 @@ from yaml.events import (
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.errors import duplicate_key, explain, field_at
 from gitsync.render.yaml.limits import LIMITS, Limits
-from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
+from gitsync.render.yaml.scalar_types import Folded, NullKey, Quoted, refolded, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
@@ -63,6 +62,7 @@ class _Composer:
         self._name = name
         self._first_line = first_line
         self._limits = limits
+        self._keeps_text = limits.styles or limits.is_raw
         self._anchors: dict[str, Any] = {}
         self._expanded = 0
 
@@ -100,10 +100,13 @@ class _Composer:
                         has_merges = has_merges or value is _MERGE
                 if keeps_style and not (is_mapping and not len(items) & 1):
                     if style:
-                        value = Quoted(value) if type(value) is str else value
-                    elif value is None and not event.value:
+                        if type(value) is str:
+                            value = Folded(value) if style == ">" else Quoted(value)
+                    elif value is None and event.value != "null":
                         if is_mapping and type(items[-1]) is str:
-                            items[-1] = BlankKey(items[-1])
+                            items[-1] = NullKey(items[-1], event.value, is_flow=is_flow)
+                        elif is_flow and not is_mapping and not event.value:
+                            value = Quoted()  # an item has no key to remember it
                     elif type(value) is not str:
                         value = spelled(value, event.value)
                 if event.anchor is not None:
@@ -146,8 +149,8 @@ class _Composer:
     def _untagged(self, event: Any, is_flow: bool) -> Any:
         text = event.value
         if event.style:
-            return refolded(text) if event.style == ">" else text
-        if is_flow and (not text or ":" in text):
+            return refolded(text) if event.style == ">" and not self._keeps_text else text
+        if is_flow and (":" in text or (not text and not self._keeps_text)):
             return text  # Kustomize writes it in quotes before it reads it again
         try:
             return _resolve_short(text) if len(text) <= _SHORT else resolve(text)
@@ -253,35 +256,3 @@ class _Composer:
 
     def _refusal(self, what: str, line: int, hint: str) -> InvalidInput:
         return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=hint)
-
-
-_NEVER_FOLDED: Final = re.compile(r" \n| \Z|[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
-"""Texts that go-yaml writes in double quotes instead, where nothing is lost."""
-_CHANGES: Final = re.compile(r"\A[ \t]|\n[ \t]|\n\n\Z")
-
-
-def refolded(text: str) -> str:
-    """Return the text of a folded scalar after go-yaml v3 has written and read it."""
-    if not _CHANGES.search(text) or _NEVER_FOLDED.search(text):
-        return text
-    *lines, last = text.split("\n")
-    is_doubled = text.lstrip("\n")[:1] not in (" ", "\t", "")
-    hint = "2" if text[0] in " \n" else ""
-    chomp = "-" if last else "+" if text.endswith("\n\n") else ""
-    written = "".join(_line(line, is_doubled) for line in lines) + (last and f"  {last}")
-    return _read(f"text: >{hint}{chomp}\n{written}")
-
-
-def _line(line: str, is_doubled: bool) -> str:
-    if not line:
-        return "\n"
-    return f"  {line}\n\n" if is_doubled and line[0] not in " \t" else f"  {line}\n"
-
-
-def _read(document: str) -> str:
-    parser = CParser(document)
-    texts: list[str] = []
-    while (event := parser.get_event()) is not None:
-        if isinstance(event, ScalarEvent):
-            texts.append(event.value)
-    return texts[1]

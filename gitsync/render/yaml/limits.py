@@ -15,6 +15,8 @@ class Limits(NamedTuple):
     """Whether a key may be repeated in a mapping; the last one then counts."""
     styles: bool = False
     """Whether texts in quotes and blocks, and numbers with a spelling of their own, remember how they were written."""
+    is_raw: bool = False
+    """Whether values are those of the text alone; else go-yaml v3 has written and read it, as with each resource."""
 
 
 LIMITS: Final = Limits()

@@ -1,5 +1,5 @@
 """
-Scalars that remember how they were written, because Kustomize keeps a field's style when it is set.
+Scalars that remember how they were written, because Kustomize keeps a field's text and style until it writes it.
 
 They are texts and numbers like any other. A number with a spelling of its own (``0755``, ``1.10``) has it for
 where a number becomes a text; ``plain`` takes all that off before a manifest leaves the build.
@@ -7,9 +7,11 @@ where a number becomes a text; ``plain`` takes all that off before a manifest le
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from gitsync.render.yaml.scalars import Date
+from gitsync.render.yaml.scalars import Date, resolve
 
 
 class Quoted(str):
@@ -18,10 +20,39 @@ class Quoted(str):
     __slots__ = ()
 
 
-class BlankKey(str):
-    """A key with nothing behind it: a strategic merge drops such a member, and keeps one that is written ``null``."""
+class Folded(Quoted):
+    """A text that was written as a folded block (``>``), which go-yaml v3 changes once it writes it."""
 
     __slots__ = ()
+
+
+class Untyped(str):
+    """A text without a type: a number or the like once it is written, unless a strategic merge passes it before."""
+
+    __slots__ = ()
+
+
+class NullKey(str):
+    """
+    A key with a null behind it that is not written ``null``; ``text`` is what is written, empty for a blank.
+
+    A strategic merge drops a blank member, and a blank inside ``{ }`` (``is_flow``) becomes an empty text once written.
+    """
+
+    __slots__ = ("is_flow", "text")
+    is_flow: bool
+    text: str
+
+    def __new__(cls, key: str, text: str = "", *, is_flow: bool = False) -> NullKey:
+        """Make the key of a null that is written as a text."""
+        made = super().__new__(cls, key)
+        made.text = text
+        made.is_flow = is_flow
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        """Return what makes a copy."""
+        return str(self), self.text
 
 
 class SourceInt(int):
@@ -56,6 +87,24 @@ def styled(new: Any, old: Any) -> Any:
     return str(new) if isinstance(new, Quoted) else new
 
 
+def untyped(text: str) -> str:
+    """Return a text as the value of a node without a tag, which counts as a text only if YAML reads it as one."""
+    try:
+        return text if isinstance(resolve(text), str) else Untyped(text)
+    except ValueError:  # infinity and the like: no JSON holds them, which ``plain`` reports
+        return Untyped(text)
+
+
+def reset(text: str, old: Any) -> str:
+    """Return the new value of a field whose tag is lost and whose style stays, as most transformers set it."""
+    return Quoted(text) if isinstance(old, Quoted) else untyped(text)
+
+
+def is_blank(key: str) -> bool:
+    """Return whether nothing was written behind the key of a null."""
+    return type(key) is NullKey and not key.text
+
+
 def text_of(value: Any) -> str:
     """Return the text of a scalar as YAML would show it; None and collections are empty."""
     if type(value) is str:  # nearly all are
@@ -69,9 +118,17 @@ def text_of(value: Any) -> str:
     return value.text if isinstance(value, SourceInt | SpelledFloat) else str(value)
 
 
+def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the members of a mapping with their values as they were written; collections are empty."""
+    return {
+        str(key): (key.text if type(key) is NullKey else "null") if value is None else text_of(value)
+        for key, value in values.items()
+    }
+
+
 def is_plain(value: Any) -> bool:
     """Return whether nothing in a collection remembers how it was written."""
-    if type(value) is dict and BlankKey in map(type, value):
+    if type(value) is dict and NullKey in map(type, value):
         return False
     for item in value.values() if type(value) is dict else value:
         kind = type(item)
@@ -84,17 +141,60 @@ def is_plain(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of the value whose texts and numbers are nothing else."""
+    """
+    Return a copy of the value as it is once go-yaml has written and read it: with plain texts and numbers.
+
+    Raise ValueError for a number that JSON cannot hold.
+    """
     kind = type(value)
     if kind is dict:
-        return {str(key) if type(key) is BlankKey else key: plain(item) for key, item in value.items()}
+        return {
+            str(key) if type(key) is NullKey else key: ""
+            if item is None and type(key) is NullKey and key.is_flow and not key.text
+            else plain(item)
+            for key, item in value.items()
+        }
     if kind is list:
         return [plain(item) for item in value]
-    if kind is Quoted:
-        return str(value)
-    if kind is SpelledFloat:
-        return float(value)
-    return int(value) if kind is SourceInt else value
+    written = _WRITTEN.get(kind)
+    return value if written is None else written(value)
 
 
-_STYLED: Final = frozenset({Quoted, SourceInt, SpelledFloat})
+# What Kustomize makes of a folded text (``>``) when it writes it and reads it back: its writer puts an empty line more
+# than needed before an indented line and at the end, so these lines are real. Annotations escape that, because
+# Kustomize sets them again, without a style, before it writes.
+_NEVER_FOLDED: Final = r" \n| \Z|[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]"
+"""Texts that go-yaml writes in double quotes instead, where nothing is lost."""
+_CHANGES: Final = r"\A[ \t]|\n[ \t]|\n\n\Z"
+
+
+def refolded(text: str) -> str:
+    """Return the text of a folded scalar after go-yaml v3 has written and read it."""
+    text = str(text)
+    if not re.search(_CHANGES, text) or re.search(_NEVER_FOLDED, text):
+        return text
+    *lines, last = text.split("\n")
+    is_doubled = text.lstrip("\n")[:1] not in (" ", "\t", "")
+    hint = "2" if text[0] in " \n" else ""
+    chomp = "-" if last else "+" if text.endswith("\n\n") else ""
+    written = "".join(_folded_line(line, is_doubled) for line in lines) + (last and f"  {last}")
+    import yaml  # late: few texts are folded
+
+    reread: str = yaml.load(f"text: >{hint}{chomp}\n{written}", yaml.CBaseLoader)["text"]
+    return reread
+
+
+def _folded_line(line: str, is_doubled: bool) -> str:
+    if not line:
+        return "\n"
+    return f"  {line}\n\n" if is_doubled and line[0] not in " \t" else f"  {line}\n"
+
+
+_WRITTEN: Final[Mapping[type, Any]] = {
+    Quoted: str,
+    Folded: refolded,
+    Untyped: lambda text: resolve(str(text)),
+    SourceInt: int,
+    SpelledFloat: float,
+}
+_STYLED: Final = frozenset(_WRITTEN)

@@ -126,12 +126,15 @@ def _float(text: str) -> int | float | None:
     if math.isinf(value):
         return None
     if value.is_integer() and abs(value) < 1e21:  # JSON spells it as digits, which are read as an integer again
-        integer = int(value) if abs(value) < _EXACT else _as_written(value)
+        integer = whole(value)
         return integer if _is_machine_integer(integer) else value
     return value
 
 
-def _as_written(value: float) -> int:
+def whole(value: float) -> int:
+    """Return a float without a fraction as the integer that Go prints for it: its shortest digits, then zeros."""
+    if abs(value) < _EXACT:
+        return int(value)
     from decimal import Decimal  # late: few manifests have such numbers
 
     return int(Decimal(repr(value)))

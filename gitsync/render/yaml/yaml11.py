@@ -13,9 +13,11 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
+from gitsync.render.yaml.limits import Limits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalars import Yaml11Bool
 
+_RAW: Final = Limits(is_raw=True)
 _WORDS: Final[dict[str, bool]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
@@ -24,7 +26,7 @@ _WORDS: Final[dict[str, bool]] = {
 
 def read_yaml11(text: bytes, file: str) -> list[Any]:
     """Return the first document of a text, if it has any, with these words as flags."""
-    return [with_old_flags(document, text) for document in read_all(text, file)[:1]]
+    return [with_old_flags(document, text) for document in read_all(text, file, limits=_RAW)[:1]]
 
 
 def with_old_flags(value: Any, text: bytes) -> Any:

@@ -241,3 +241,18 @@ def test_a_configuration_may_repeat_itself_for_one_kind():
 
     assert "disagree on 'create'" in refusal({**files, "c.yaml": rows})
     assert rendered({**files, "c.yaml": f"{rows}- {{path: spec/template/metadata/annotations, kind: ConfigMap}}\n"})
+
+
+def test_a_contradicting_configuration_is_named_with_its_line():
+    rows = "commonAnnotations:\n- path: spec/template/metadata/annotations\n"
+    files = {"r.yaml": config_map("a"), "kustomization.yaml": "resources: [r.yaml]\nconfigurations:\n- c.yaml\n"}
+
+    assert refusal({**files, "c.yaml": rows}).startswith("kustomization.yaml:2: two configurations disagree")
+
+
+def test_a_number_that_json_cannot_hold_is_refused():
+    target = "{select: {name: a}, fieldPaths: [data.x], options: {create: true}}"
+    replacement = f"replacements:\n- sourceValue: '.inf'\n  targets: [{target}]\n"
+    files = {"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{replacement}"}
+
+    assert "r.yaml: ConfigMap a: .inf is not a number" in refusal(files)
