@@ -42,7 +42,6 @@ def outputs() -> dict[Path, str]:
     """Return the text of each generated file."""
     definitions = {name: _definition(name, model) for name, model in _CRDS.items()}
     return {
-        **{ROOT / "gitsync" / "crds" / f"{name}.yaml": text for name, text in definitions.items()},
         **{ROOT / "manifests" / "gitsync" / "crds" / f"{name}.yaml": text for name, text in definitions.items()},
         ROOT / "docs" / "reference" / "application.md": _page(
             "Application", ApplicationSpec, "[The Application](../application.md) explains what it does."

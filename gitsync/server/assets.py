@@ -13,15 +13,15 @@ from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from gitsync.errors import InvalidInput
+from gitsync.shipped import shipped_folder
 
 
 def web_folder() -> Path:
     """Return the folder that holds ``templates`` and ``static``; raise InvalidInput when there is none."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "_web", package.parent / "web"):
-        if (folder / "templates").is_dir():
-            return folder
-    raise InvalidInput("the dashboard's templates are missing", hint="install gitsync again")
+    folder = shipped_folder("web")
+    if not (folder / "templates").is_dir():
+        raise InvalidInput("the dashboard's templates are missing", hint="install gitsync again")
+    return folder
 
 
 @cache

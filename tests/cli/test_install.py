@@ -140,6 +140,14 @@ def test_a_wheel_holds_what_the_commands_read(tmp_path: Path) -> None:
             [sys.executable, "-m", "gitsync", "install"], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
     )
+    code = "from gitsync.crds import definitions; print(len(definitions()))"
+    read = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "unpacked", capture_output=True, text=True, check=True
+    )
+    assert read.stdout == f"{len(definitions())}\n"
     shipped = tmp_path / "unpacked" / "gitsync" / "_shipped"
+    assert (shipped / "web/templates").is_dir()
+    files = [path.name for path in (tmp_path / "unpacked").rglob("crds/*.yaml")]
+    assert len(files) == len(set(files)), "each definition is shipped once"
     assert (shipped / "manifests/support-desk/kustomization.yaml").is_file()
     assert (shipped / "overlays/dev/kustomization.yaml").is_file()

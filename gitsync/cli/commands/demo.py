@@ -16,7 +16,6 @@ from typing import IO, Annotated
 
 import typer
 
-from gitsync.cli.commands.install import shipped_folder
 from gitsync.cli.commands.run import apply_applications
 from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, command, load_settings
 from gitsync.cli.output import Exit, say
@@ -25,6 +24,7 @@ from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.files import PUBLIC, create_file
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
+from gitsync.shipped import shipped_folder
 from gitsync.source.seed import seed
 
 ENVIRONMENTS = ("dev", "staging", "prod")

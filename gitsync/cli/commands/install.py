@@ -17,6 +17,7 @@ from gitsync.objects.tree import Entry
 from gitsync.render.build import build
 from gitsync.render.yaml.writer import write, write_all
 from gitsync.services.policies import read_files
+from gitsync.shipped import shipped_folder
 from gitsync.source.local import FolderTree
 
 _IMAGE = "gitsync"
@@ -111,10 +112,3 @@ class _Overlay:
     def blob_id(self, path: str) -> str:
         """Return an id of the content."""
         return path if path in self._files else self._tree.blob_id(path)
-
-
-def shipped_folder(name: str) -> Path:
-    """Return a folder of the checkout, or of the package data of an installed wheel."""
-    package = Path(__file__).resolve().parents[2]
-    packed = package / "_shipped" / name
-    return packed if packed.is_dir() else package.parent / name

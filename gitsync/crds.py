@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
+from gitsync.errors import InvalidInput
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.render.yaml.reader import read_all
+from gitsync.shipped import shipped_folder
 
 _NAMES = ("application", "applicationset", "agent", "multiagentsystem")
 
@@ -38,6 +38,13 @@ def _version(definition: Manifest) -> tuple[object, object]:
 
 
 def _read(name: str) -> Manifest:
-    text = resources.files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    # the files of the installation: kustomize and kubectl read them there too, so one copy is enough
+    file = shipped_folder("manifests") / "gitsync" / "crds" / f"{name}.yaml"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            "a definition of gitsync is missing", location=str(file), hint="install gitsync again"
+        ) from error
     manifest: Manifest = read_all(text, f"{name}.yaml")[0]
     return manifest
