@@ -37,19 +37,23 @@ def main() -> int:
     except subprocess.TimeoutExpired:
         return _skipped(f"no answer within {_SECONDS} s")
     try:
-        found = json.loads(done.stdout)["dependencies"]
+        dependencies = json.loads(done.stdout)["dependencies"]
     except (json.JSONDecodeError, KeyError):
         return _skipped((done.stderr.strip().splitlines() or ["pip-audit printed nothing"])[-1])
-    return report(found)
+    return report(dependencies)
 
 
 def report(dependencies: list[Mapping[str, Any]]) -> int:
     """Print the vulnerabilities of dependencies as pip-audit lists them; return the exit code."""
-    audited = [one for one in dependencies if "skip_reason" not in one]
+    audited = [dependency for dependency in dependencies if "skip_reason" not in dependency]
     if not audited:
-        reasons = [str(one["skip_reason"]) for one in dependencies] or [f"{_FILE} is empty"]
+        reasons = [str(dependency["skip_reason"]) for dependency in dependencies] or [f"{_FILE} is empty"]
         return _skipped(reasons[0])
-    lines = [f"{one['name']} {one['version']}: {bug['id']}" for one in audited for bug in one.get("vulns", ())]
+    lines = [
+        f"{dependency['name']} {dependency['version']}: {bug['id']}"
+        for dependency in audited
+        for bug in dependency.get("vulns", ())
+    ]
     for line in lines:
         print(line)
     print(f"{len(audited)} of {len(dependencies)} dependencies audited, {len(lines)} vulnerabilities")

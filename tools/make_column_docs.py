@@ -26,17 +26,17 @@ def _described(text: str, member: str) -> str:
 def main(conformance: Path) -> None:
     """Write the documentation of every field that a column names."""
     wanted = documented_fields()
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for file in sorted((conformance / "apiserver" / "openapi").glob("*.json.gz")):
         document = json.loads(gzip.decompress(file.read_bytes()))
         for name, schema in document["components"]["schemas"].items():
             short = ".".join(name.split(".")[-3:])
             for member, value in (schema.get("properties") or {}).items():
                 if f"{short}.{member}" in wanted:
-                    found[f"{short}.{member}"] = _described(value["description"], member)
-    for missing in sorted(wanted - found.keys()):
+                    descriptions[f"{short}.{member}"] = _described(value["description"], member)
+    for missing in sorted(wanted - descriptions.keys()):
         print(f"no documentation for {missing}", file=sys.stderr)
-    TARGET.write_text(json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    TARGET.write_text(json.dumps(descriptions, indent=0, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

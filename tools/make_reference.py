@@ -73,20 +73,22 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
         schema = schema["anyOf"][0] | schema
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]] | schema
-    found = {key: value for key, value in schema.items() if key not in _DROPPED}
+    structural = {key: value for key, value in schema.items() if key not in _DROPPED}
     if isinstance(values := schema.get("additionalProperties"), dict):
-        found["additionalProperties"] = _structural(values, definitions)
+        structural["additionalProperties"] = _structural(values, definitions)
     if "const" in schema:
-        found["enum"] = [schema["const"]]
+        structural["enum"] = [schema["const"]]
     if "properties" in schema:
-        found["properties"] = {name: _structural(one, definitions) for name, one in schema["properties"].items()}
+        structural["properties"] = {
+            name: _structural(member, definitions) for name, member in schema["properties"].items()
+        }
     if "items" in schema:
-        found["items"] = _structural(schema["items"], definitions)
+        structural["items"] = _structural(schema["items"], definitions)
     if "description" in schema:  # a docstring writes code in two backticks
-        found["description"] = schema["description"].replace("``", "`")
+        structural["description"] = schema["description"].replace("``", "`")
     if (default := schema.get("default")) not in (None, "", [], {}):
-        found["default"] = _written(default, found)
-    return dict(sorted(found.items(), key=lambda item: _ORDER.get(item[0], len(_ORDER))))
+        structural["default"] = _written(default, structural)
+    return dict(sorted(structural.items(), key=lambda item: _ORDER.get(item[0], len(_ORDER))))
 
 
 def _written(default: Any, schema: dict[str, Any]) -> Any:

@@ -62,14 +62,14 @@ def main(conformance: Path) -> None:
 
 def closure(names: set[str], schemas: dict[str, Any]) -> set[str]:
     """Return the names with all that they refer to."""
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left += re.findall(f'"{PREFIX}([^"]+)"', json.dumps(schemas[name]))
-    return found
+    reached: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += re.findall(f'"{PREFIX}([^"]+)"', json.dumps(schemas[name]))
+    return reached
 
 
 def trim(schema: Any) -> Any:
@@ -88,15 +88,15 @@ def trim(schema: Any) -> Any:
 def resources(scenarios: list[Any]) -> list[Any]:
     """Return the resources of the recorded aggregated discovery, in the server's order."""
     (aggregated,) = (entry for entry in scenarios if entry["name"] == "discovery/aggregated")
-    found = []
+    served = []
     for step in aggregated["steps"]:
         for group in step["expect"]["body"]["items"]:
             name = group["metadata"].get("name", "")
             for version in group["versions"]:
-                found += [
+                served += [
                     {"group": name, "version": version["version"], **resource} for resource in version["resources"]
                 ]
-    return found
+    return served
 
 
 if __name__ == "__main__":

@@ -89,7 +89,8 @@ def api_registration() -> dict[str, Schema]:
 
 
 def flow_control() -> dict[str, Schema]:
-    package, group = "io.k8s.api.flowcontrol.v1.", "flowcontrol.apiserver.k8s.io"
+    package = "io.k8s.api.flowcontrol.v1."
+    group = "flowcontrol.apiserver.k8s.io"
     names = listed(NAME, "set")
     status = record(conditions=conditions(f"{package}Condition"))
     return {

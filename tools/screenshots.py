@@ -75,7 +75,8 @@ def main(url: str, folder: Path, names: list[str]) -> None:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
         signed_in = browser.new_context()
         signed_in.new_page().goto(url)  # the URL that the demo printed signs a browser in
-        base, state = url.partition("/?")[0], signed_in.storage_state()
+        base = url.partition("/?")[0]
+        state = signed_in.storage_state()
         for look, options in LOOKS.items():
             take(browser, base, folder, look, {**options, "storage_state": state}, names)
         browser.close()

@@ -44,8 +44,8 @@ class DirectLiveCache:
 
     def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
         """Return the live objects, each read by a request."""
-        found = {ref: self.get(resource, ref.namespace, ref.name) for ref in refs}
-        return {ref: manifest for ref, manifest in found.items() if manifest is not None}
+        live = {ref: self.get(resource, ref.namespace, ref.name) for ref in refs}
+        return {ref: manifest for ref, manifest in live.items() if manifest is not None}
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         """Return nothing: a comparison needs no list."""

@@ -42,8 +42,8 @@ _PERIOD = 0.2
 def evaluate(cases: Sequence[Case], settings: Evaluation, url: str, serving: str = "") -> Verdict:
     """Return the verdict on the agent at a URL, compared with the one that serves, where there is one."""
     asker = Asker(settings)
-    before = bool(serving) and asker.reaches(cases[0], serving)
-    return judge(settings, [_result(asker, case, url, serving if before else "") for case in cases])
+    is_serving = bool(serving) and asker.reaches(cases[0], serving)
+    return judge(settings, [_result(asker, case, url, serving if is_serving else "") for case in cases])
 
 
 class Asker:
@@ -51,7 +51,9 @@ class Asker:
 
     def __init__(self, settings: Evaluation) -> None:
         self._settings = settings
-        self._began, self._calls, self._tokens = time.monotonic(), 0, 0
+        self._began = time.monotonic()
+        self._calls = 0
+        self._tokens = 0
 
     def reaches(self, case: Case, url: str) -> bool:
         """Whether an agent answers."""
@@ -76,14 +78,16 @@ class Asker:
         if self._settings.judge is None:
             raise ValueError("no model judges")
         self._spend()
-        key, seconds = os.environ.get(JUDGE_KEY, ""), self._settings.timeout_seconds
+        key = os.environ.get(JUDGE_KEY, "")
+        seconds = self._settings.timeout_seconds
         why, tokens = ask_judge(self._settings.judge, key, question(rubric, case.input, text), seconds)
         self._tokens += tokens
         return why
 
     def _spend(self) -> None:
         """Count a call; raise InvalidInput that names the limit that is reached."""
-        limits, seconds = self._settings.limits, time.monotonic() - self._began
+        limits = self._settings.limits
+        seconds = time.monotonic() - self._began
         used = {"seconds": (seconds, limits.seconds), "calls": (self._calls, limits.calls)}
         for name, (count, most) in {**used, "tokens": (self._tokens, limits.tokens)}.items():
             if most is not None and count >= most:
@@ -101,13 +105,13 @@ def write_junit(path: Path, verdicts: dict[str, Verdict]) -> None:
     """Write verdicts by agent as JUnit XML, a suite for each agent."""
     root = ElementTree.Element("testsuites")
     for agent, verdict in verdicts.items():
-        failed = sum(not one.is_passed for one in verdict.results)
+        failed = sum(not result.is_passed for result in verdict.results)
         counts = {"name": agent, "tests": str(len(verdict.results)), "failures": str(failed)}
         suite = ElementTree.SubElement(root, "testsuite", counts)
-        for one in verdict.results:
-            case = ElementTree.SubElement(suite, "testcase", classname=agent, name=one.name)
-            if not one.is_passed:
-                ElementTree.SubElement(case, "failure", message=one.message)
+        for result in verdict.results:
+            case = ElementTree.SubElement(suite, "testcase", classname=agent, name=result.name)
+            if not result.is_passed:
+                ElementTree.SubElement(case, "failure", message=result.message)
     write_file(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), PUBLIC)
 
 
@@ -130,7 +134,8 @@ def running_agents(
             _wait(cluster, agents)
             os.environ["http_proxy"] = sandbox.proxy_url  # how urllib finds the Services of the sandbox
             yield {
-                one.name: f"http://{one.name}.{_namespace(one.namespace)}:{one.spec.runtime.port}/" for one in agents
+                agent.name: f"http://{agent.name}.{_namespace(agent.namespace)}:{agent.spec.runtime.port}/"
+                for agent in agents
             }
         finally:
             os.environ.pop("http_proxy", None)
@@ -139,11 +144,11 @@ def running_agents(
 
 
 def _apply(cluster: KubernetesCluster, manifests: Sequence[Manifest]) -> None:
-    given = sorted(map(_unchecked, manifests), key=lambda one: stage_of(ref_of(one).of))
-    known = {ref_of(one).name for one in given if one.get("kind") == "Namespace"}
-    for name in sorted({_namespace(ref_of(one).namespace) for one in given} - known):
+    ordered = sorted(map(_unchecked, manifests), key=lambda manifest: stage_of(ref_of(manifest).of))
+    known = {ref_of(manifest).name for manifest in ordered if manifest.get("kind") == "Namespace"}
+    for name in sorted({_namespace(ref_of(manifest).namespace) for manifest in ordered} - known):
         _create_namespace(cluster, name)
-    for manifest in given:
+    for manifest in ordered:
         cluster.apply(manifest, manager=_MANAGER)
 
 
@@ -174,6 +179,6 @@ def _wait(cluster: KubernetesCluster, agents: Sequence[Agent]) -> None:
             if at(live, "status", "phase") == "Running":
                 break
             if time.monotonic() > deadline:
-                why = [one.get("message", "") for one in at(live, "status", "conditions", default=[])]
+                why = [condition.get("message", "") for condition in at(live, "status", "conditions", default=[])]
                 raise ClusterUnavailable(f"{agent.name} is not ready: {'; '.join(filter(None, why))}")
             time.sleep(_PERIOD)

@@ -47,31 +47,31 @@ def revision_rows(
     agent: Manifest, kept: Iterable[Manifest], syncs: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each revision, newest first; its commit is the one that was applied when it was created."""
-    found = sorted(
+    revisions = sorted(
         (
-            (revision, str(metadata_of(one).get("creationTimestamp", "")))
-            for one in kept
-            if (revision := stored_revision(one))
+            (revision, str(metadata_of(stored).get("creationTimestamp", "")))
+            for stored in kept
+            if (revision := stored_revision(stored))
         ),
         key=lambda pair: -pair[0].number,
     )
-    for index, (revision, created) in enumerate(found):
-        before = found[index + 1][0] if index + 1 < len(found) else None
-        sync = max((one for one in syncs if _second(one) <= created[:19]), key=_second, default={})
+    for index, (revision, created) in enumerate(revisions):
+        previous = revisions[index + 1][0] if index + 1 < len(revisions) else None
+        sync = max((done for done in syncs if _second(done) <= created[:19]), key=_second, default={})
         verdict = json.loads(revision.evaluation or "{}")
         yield {
             "revision": revision.name,
             "number": revision.number,
             "created": created,
             "state": _state(agent, revision.name),
-            "changed": list(_changed(before, revision)) if before else [],
+            "changed": list(_changed(previous, revision)) if previous else [],
             "evaluation": verdict_text(verdict),
             "commit": str(sync.get("revision", ""))[:12],
             "author": sync.get("author", ""),
             "message": sync.get("message", ""),
             "cases": verdict.get("results", []),
             "prompt": _prompt(revision),
-            "promptLines": _lines(before, revision),
+            "promptLines": _lines(previous, revision),
         }
 
 
@@ -87,11 +87,11 @@ def verdicts(client: Client, application: str) -> list[dict[str, Any]]:
         items = client.get(f"/apis/{AGENTS_GROUP}/{VERSION}/agents", {"labelSelector": selector})["items"]
     except Rejected:
         return []
-    agents = [{"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": "Agent", **one} for one in items]
+    agents = [{"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": "Agent", **agent} for agent in items]
     return [
-        {"agent": str(ref_of(one)), **verdict}
-        for one in agents
-        if owner_of(one) == application and (verdict := at(one, "status", "evaluation"))
+        {"agent": str(ref_of(agent)), **verdict}
+        for agent in agents
+        if owner_of(agent) == application and (verdict := at(agent, "status", "evaluation"))
     ]
 
 
@@ -99,23 +99,23 @@ def _kept(client: Client, agent: Manifest) -> list[Manifest]:
     ref = ref_of(agent)
     path = f"/apis/apps/v1/namespaces/{segment(ref.namespace)}/controllerrevisions"
     items = client.get(path, {"labelSelector": f"{AGENT_LABEL}={ref.name}"})["items"]
-    return [{"kind": "ControllerRevision", **one} for one in items]
+    return [{"kind": "ControllerRevision", **item} for item in items]
 
 
 def _syncs(client: Client, agent: Manifest) -> list[dict[str, Any]]:
     """Return the syncs of the Application that applied the Agent, or of the system that it is a member of."""
     owners = metadata_of(agent).get("ownerReferences") or ()
-    system = next((str(one["name"]) for one in owners if one.get("kind") == "MultiAgentSystem"), "")
+    system = next((str(owner["name"]) for owner in owners if owner.get("kind") == "MultiAgentSystem"), "")
     try:
         place = f"/apis/{AGENTS_GROUP}/{VERSION}/namespaces/{segment(ref_of(agent).namespace)}"
         holder = client.get(f"{place}/multiagentsystems/{segment(system)}") if system else agent
         namespace, _, name = owner_of(holder).partition("/")
         if not name:
             return []
-        found = client.get(f"/apis/{API_VERSION}/namespaces/{segment(namespace)}/applications/{segment(name)}")
+        application = client.get(f"/apis/{API_VERSION}/namespaces/{segment(namespace)}/applications/{segment(name)}")
     except Rejected:
         return []
-    history: list[dict[str, Any]] = at(found, "status", "history", default=[])
+    history: list[dict[str, Any]] = at(application, "status", "history", default=[])
     return history
 
 
@@ -127,44 +127,46 @@ def _state(agent: Manifest, name: str) -> str:
     return next((word for key, word in _STATES.items() if at(agent, "status", key) == name), "")
 
 
-def _changed(before: Revision, after: Revision) -> list[str]:
+def _changed(previous: Revision, after: Revision) -> list[str]:
     """Return which parts of a revision differ from the one before."""
-    documents = [json.loads(one.config.get("agent.json", "{}")) for one in (before, after)]
+    documents = [json.loads(revision.config.get("agent.json", "{}")) for revision in (previous, after)]
     names = sorted(documents[0].keys() | documents[1].keys())
-    found = [name for name in names if documents[0].get(name) != documents[1].get(name)]
-    found += ["prompt"] if _prompt(before) != _prompt(after) else []
-    return found or ["pods"]
+    parts = [name for name in names if documents[0].get(name) != documents[1].get(name)]
+    parts += ["prompt"] if _prompt(previous) != _prompt(after) else []
+    return parts or ["pods"]
 
 
 def _prompt(revision: Revision) -> str:
     return revision.config.get("prompt.md", "")
 
 
-def _lines(before: Revision | None, after: Revision) -> list[dict[str, str]]:
+def _lines(previous: Revision | None, after: Revision) -> list[dict[str, str]]:
     """Return the lines of the prompt that differ from the revision before."""
-    return prompt_lines(_prompt(before), _prompt(after)) if before is not None else []
+    return prompt_lines(_prompt(previous), _prompt(after)) if previous is not None else []
 
 
-def prompt_lines(before: str, after: str) -> list[dict[str, str]]:
+def prompt_lines(previous: str, after: str) -> list[dict[str, str]]:
     """Return the lines in which two prompts differ, with the equal ones around them."""
-    if before == after:
+    if previous == after:
         return []
-    found = inner_lines(f"{before}\n ", f"{after}\n ")  # a text of one line has no rows
-    return [{"mark": line.mark, "text": line.text} for line in found if line.text.strip()]
+    lines = inner_lines(f"{previous}\n ", f"{after}\n ")  # a text of one line has no rows
+    return [{"mark": line.mark, "text": line.text} for line in lines if line.text.strip()]
 
 
 def show_prompts(dashboard: Dashboard, agent: str, compared: tuple[str, str], output: Format) -> None:
     """Print the versions of the prompts of ``namespace/name``, or the lines in which the two compared ones differ."""
     path = "/".join(quote(part, safe="") for part in agent.split("/", 1))
-    found = items(dashboard, f"agents/{path}/prompts", _MOST_PROMPTS)
-    versions = [{"version": one["key"], "description": one["label"], "text": one["text"]} for one in found]
+    prompts = items(dashboard, f"agents/{path}/prompts", _MOST_PROMPTS)
+    versions = [
+        {"version": prompt["key"], "description": prompt["label"], "text": prompt["text"]} for prompt in prompts
+    ]
     if not any(compared):
         show(versions, _PROMPT_COLUMNS, output, key="version")
         return
-    before, after = (_version(versions, name) for name in compared)
-    lines = prompt_lines(before["text"], after["text"])
+    previous, after = (_version(versions, name) for name in compared)
+    lines = prompt_lines(previous["text"], after["text"])
     if output in (Format.JSON, Format.YAML):
-        show_one({"before": before, "after": after, "lines": lines}, output)
+        show_one({"before": previous, "after": after, "lines": lines}, output)
         return
     for line in lines or [{"mark": " ", "text": "the texts are equal"}]:
         say(f"{line['mark']} {line['text']}", MARKS.get(line["mark"], ""))
@@ -172,7 +174,7 @@ def show_prompts(dashboard: Dashboard, agent: str, compared: tuple[str, str], ou
 
 def _version(versions: Iterable[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return a version by its name, or the first, that of now, without one."""
-    for one in versions:
-        if name in ("", one["version"]):
-            return one
+    for version in versions:
+        if name in ("", version["version"]):
+            return version
     raise InvalidInput(f"{name!r} is not a version of a prompt", hint="list them without --before and --after")

@@ -41,7 +41,7 @@ def all_applications(client: Client, namespace: str = "") -> list[Manifest]:
 def one_application(client: Client, namespace: str, name: str) -> Manifest:
     """Return one Application; raise InvalidInput when it does not exist."""
     try:
-        found: Manifest = client.get(f"{_ROOT}/namespaces/{segment(namespace)}/applications/{segment(name)}")
+        application: Manifest = client.get(f"{_ROOT}/namespaces/{segment(namespace)}/applications/{segment(name)}")
     except Rejected as error:
         if error.code == 404:
             known = ", ".join(sorted(at(item, "metadata", "name") for item in all_applications(client, namespace)))
@@ -50,7 +50,7 @@ def one_application(client: Client, namespace: str, name: str) -> Manifest:
                 hint=f"known: {known}" if known else "apply one first, see `gitsync run --help`",
             ) from error
         raise _explained(error) from error
-    return found
+    return application
 
 
 def change_application(

@@ -24,7 +24,8 @@ _LENGTH_BYTES: Final = 8
 def print_builds(paths: Sequence[str], options: BuildOptions, output: BuildFormat, check: bool) -> Exit:
     """Print the manifests of every path, in order; after a path that fails the others are rendered nevertheless."""
     work = partial(_render_one, options, output, check)
-    texts, failed = [], False
+    texts = []
+    failed = False
     for text, messages, failure in map_forked(work, paths) if len(paths) > 1 else map(work, paths):
         sys.stderr.write(messages)
         failed = failed or bool(failure)
@@ -43,7 +44,8 @@ def _render_one(options: BuildOptions, output: BuildFormat, check: bool, path: s
         problems = _check(place, options) if check else ()
         build = options.render(place) if not problems else None
     except GitsyncError as error:
-        problems, build = (str(error),), None
+        problems = (str(error),)
+        build = None
     if build is None:
         return "", "".join(f"gitsync: {_as_typed(line, path)}\n" for line in problems), "failed"
     warnings = "".join(f"warning: {_as_typed(one_line(warning), path)}\n" for warning in build.warnings)
@@ -59,7 +61,9 @@ def _as_typed(line: str, path: str) -> str:
 
     Outside Git the tree is the whole disk, and its files are named relative to the root of the disk.
     """
-    typed, whole, here = os.path.normpath(path), os.path.realpath(path)[1:], os.getcwd()[1:]
+    typed = os.path.normpath(path)
+    whole = os.path.realpath(path)[1:]
+    here = os.getcwd()[1:]
     if not whole or not here:
         return line
     parts = (part.replace(f"{here}/", "") for part in line.split(f"{whole}/"))

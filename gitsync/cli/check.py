@@ -35,10 +35,10 @@ def problems(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
     schemas of Kubernetes and of the CustomResourceDefinitions in the folder.
     """
     faults: list[InvalidInput] = []
-    found: list[str] = []
+    messages: list[str] = []
     with ErrorCollector(faults):
-        found += _validate(options.render(place, provenance=True, faults=faults))
-    return tuple(dict.fromkeys((*map(str, faults), *found)))
+        messages += _validate(options.render(place, provenance=True, faults=faults))
+    return tuple(dict.fromkeys((*map(str, faults), *messages)))
 
 
 def _validate(build: Build) -> Iterator[str]:
@@ -47,7 +47,8 @@ def _validate(build: Build) -> Iterator[str]:
     for manifest, history in zip(build.manifests, build.provenance, strict=True):
         if is_encrypted(manifest):  # its values are unreadable without the key
             continue
-        api_version, kind = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
+        api_version = str(manifest.get("apiVersion") or "")
+        kind = str(manifest.get("kind") or "")
         version = api_version.rpartition("/")[2]
         schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
         sent = protocol.as_received(manifest)
@@ -89,7 +90,8 @@ def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str
     for manifest in manifests:
         if manifest.get("kind") != "CustomResourceDefinition":
             continue
-        group, kind = at(manifest, "spec", "group"), at(manifest, "spec", "names", "kind")
+        group = at(manifest, "spec", "group")
+        kind = at(manifest, "spec", "names", "kind")
         for version in at(manifest, "spec", "versions", default=[]):
             schema = at(version, "schema", "openAPIV3Schema")
             if schema:

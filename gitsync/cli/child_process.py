@@ -126,8 +126,9 @@ class Questions:
 
     def ask(self, seconds: float) -> bytes | None:
         """Return the answer to a question; None where the process has ended or does not answer in time."""
-        give_up, given = time.monotonic() + seconds, self._process.stdin
-        if given is None:
+        give_up = time.monotonic() + seconds
+        questions = self._process.stdin
+        if questions is None:
             return None
         try:
             self._answer(b"", 0.0)  # reads those that came too late
@@ -135,17 +136,17 @@ class Questions:
                 return None
             self._asked += 1
             number = b"%d" % self._asked
-            given.write(number + b"\n")
-            given.flush()
+            questions.write(number + b"\n")
+            questions.flush()
             return self._answer(number, give_up)
         except (OSError, ValueError):  # it has ended, or is being stopped
             return None
 
     def _answer(self, number: bytes, give_up: float) -> bytes | None:
         while (line := self._line(give_up)) is not None:
-            found, _, answer = line.partition(b" ")
-            self._answered = int(found)
-            if found == number:
+            answered, _, answer = line.partition(b" ")
+            self._answered = int(answered)
+            if answered == number:
                 return answer
         return None
 
@@ -162,10 +163,10 @@ class Questions:
         return line
 
 
-def answer_until_end(given: Iterable[bytes], output: IO[bytes], report: Callable[[], bytes]) -> None:
+def answer_until_end(questions: Iterable[bytes], output: IO[bytes], report: Callable[[], bytes]) -> None:
     """Answer each question by a report without line breaks, until the input ends or no one reads the answers."""
     with suppress(BrokenPipeError):
-        for line in given:
+        for line in questions:
             output.write(line.strip() + b" " + report() + b"\n")
             output.flush()
 

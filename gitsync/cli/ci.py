@@ -46,11 +46,11 @@ def _actions(env: Mapping[str, str]) -> CiJob:
     event = _event(env.get("GITHUB_EVENT_PATH", ""))
     queue = event.get("merge_group") or {}
     target = env.get("GITHUB_BASE_REF", "")
-    before = str(event.get("before") or "")
+    previous = str(event.get("before") or "")
     candidates = (
         str(queue.get("base_sha") or ""),
         f"refs/remotes/origin/{target}" if target else "",
-        before if before != _NO_COMMIT else "",
+        previous if previous != _NO_COMMIT else "",
     )
     summary = env.get("GITHUB_STEP_SUMMARY", "")
     return CiJob(Runner.ACTIONS, tuple(filter(None, candidates)), "HEAD", Path(summary) if summary else None)
@@ -70,10 +70,10 @@ def _event(path: str) -> dict[str, Any]:
 
 def _gitlab(env: Mapping[str, str]) -> CiJob:
     target = env.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "")
-    before = env.get("CI_COMMIT_BEFORE_SHA", "")
+    previous = env.get("CI_COMMIT_BEFORE_SHA", "")
     candidates = (
         f"refs/remotes/origin/{target}" if target else "",
         env.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", ""),  # where the job fetched only the source branch
-        before if before != _NO_COMMIT else "",
+        previous if previous != _NO_COMMIT else "",
     )
     return CiJob(Runner.GITLAB, tuple(filter(None, candidates)), "HEAD")

@@ -44,10 +44,10 @@ def cluster_findings(client: Client, namespace: str, now: Callable[[], datetime]
 def namespace_finding(cluster: KubernetesCluster, name: str, check: str) -> Finding:
     """Return whether a namespace exists."""
     try:
-        found = cluster.read(ObjectRef("", "Namespace", "", name), "v1")
+        namespace = cluster.read(ObjectRef("", "Namespace", "", name), "v1")
     except Rejected as error:
         return warning(check, f"{name}: {error.message}", "let the controller get namespaces")
-    if found is None:
+    if namespace is None:
         return missing(check, f"{name} does not exist", f"kubectl create namespace {name}")
     return ok(check, name)
 
@@ -79,7 +79,8 @@ def _clock(client: Client, now: Callable[[], datetime]) -> Finding:
 
 
 def _definition(cluster: KubernetesCluster, definition: Manifest) -> Finding:
-    of, check = defined_kind(definition), f"definition of {defined_kind(definition).kind}"
+    of = defined_kind(definition)
+    check = f"definition of {defined_kind(definition).kind}"
     if cluster.resource(of.group, VERSION, of.kind) is None:
         return missing(check, f"the cluster does not serve {of.kind} of {of.group}/{VERSION}", INSTALL_HINT)
     try:

@@ -26,7 +26,8 @@ _TIMEOUT = 30.0
 """Seconds that a request may take."""
 _MAX_BYTES = 32 << 20
 """Bytes that an answer may have."""
-_ADDRESS, _LOCAL_TOKEN = "dashboard.url", "dashboard.token"
+_ADDRESS = "dashboard.url"
+_LOCAL_TOKEN = "dashboard.token"
 _SERVICE = "service/gitsync"
 _SECONDS = 15.0
 """How long kubectl may take until it forwards."""
@@ -101,14 +102,14 @@ class Dashboard:
 
     def plan(self, namespace: str, name: str) -> dict[str, Any]:
         """Return the plan of an Application as JSON."""
-        found: dict[str, Any] = self.get(f"{_application(namespace, name)}/plan")
-        return found
+        answer: dict[str, Any] = self.get(f"{_application(namespace, name)}/plan")
+        return answer
 
     def review(self, namespace: str, name: str, review: dict[str, Any]) -> dict[str, Any]:
         """Approve or reject a plan."""
         answer = self._request("POST", f"{_application(namespace, name)}/review", orjson.dumps(review))
-        found: dict[str, Any] = _json(answer)
-        return found
+        reviewed: dict[str, Any] = _json(answer)
+        return reviewed
 
     def get(self, path: str) -> Any:
         """Return the parsed answer of a path of the API."""
@@ -126,8 +127,8 @@ class Dashboard:
         except RequestFailed as error:
             raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
         if status != 200:
-            found = _json(answer)
-            detail = str(found.get("detail", "")) if isinstance(found, dict) else ""
+            problem = _json(answer)
+            detail = str(problem.get("detail", "")) if isinstance(problem, dict) else ""
             _fail(self.url, status, detail or answer.decode(errors="replace"))
         return answer
 
@@ -165,12 +166,12 @@ def items(dashboard: Dashboard, path: str, limit: int, **query: str) -> list[dic
     """Return at most ``limit`` items of a list of the API, page by page."""
     parameters = {name: text for name, text in query.items() if text}
     url = f"/api/v1/{path}?{urlencode({**parameters, 'limit': str(min(limit, 500))})}"
-    found: list[dict[str, Any]] = []
-    while url and len(found) < limit:
+    collected: list[dict[str, Any]] = []
+    while url and len(collected) < limit:
         page = dashboard.get(url)
-        found += page["items"]
+        collected += page["items"]
         url = page["next"]
-    return found[:limit]
+    return collected[:limit]
 
 
 def one_object(dashboard: Dashboard, application: str, text: str) -> str:
@@ -180,15 +181,15 @@ def one_object(dashboard: Dashboard, application: str, text: str) -> str:
     kind, _, name = text.partition("/")
     if not (kind and name):
         raise InvalidInput(f"{text!r} is not an object", location="OBJECT", hint="write Deployment/web")
-    found = items(dashboard, "objects", 2, q=f'app:{application} kind:{kind} name:"{name}"')
-    if len(found) == 1:
-        return "/".join(found[0][part] for part in ("group", "kind", "namespace", "name"))
-    if kind.lower() in ("pod", "replicaset", "job") and not found:
+    matching = items(dashboard, "objects", 2, q=f'app:{application} kind:{kind} name:"{name}"')
+    if len(matching) == 1:
+        return "/".join(matching[0][part] for part in ("group", "kind", "namespace", "name"))
+    if kind.lower() in ("pod", "replicaset", "job") and not matching:
         return _part(dashboard, application, kind.lower(), name)
-    problem = "is not part of" if not found else "is in several namespaces or groups of"
+    problem = "is not part of" if not matching else "is in several namespaces or groups of"
     raise InvalidInput(
         f"{text} {problem} Application {application}",
-        hint="see `gitsync objects`" if not found else "write it as group/kind/namespace/name",
+        hint="see `gitsync objects`" if not matching else "write it as group/kind/namespace/name",
     )
 
 

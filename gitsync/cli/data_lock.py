@@ -58,9 +58,9 @@ def protect(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in (folder, *folder.iterdir()):
-            found = path.lstat()
-            if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode):
-                path.chmod(0o700 if stat.S_ISDIR(found.st_mode) else 0o600)
+            status = path.lstat()
+            if status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode):
+                path.chmod(0o700 if stat.S_ISDIR(status.st_mode) else 0o600)
     except OSError as error:
         raise _unusable(folder, error.strerror or str(error)) from error
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -77,11 +77,11 @@ def _unusable(folder: Path, reason: str) -> InvalidInput:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of controllers that were killed: old ones of this user."""
-    before = time.time() - _LEFTOVER_AGE
+    oldest = time.time() - _LEFTOVER_AGE
     for prefix in _TEMPORARY:
         for path in folder.glob(f"{prefix}*"):
             with contextlib.suppress(OSError):
-                found = path.lstat()
-                if found.st_uid != os.geteuid() or found.st_mtime > before:
+                status = path.lstat()
+                if status.st_uid != os.geteuid() or status.st_mtime > oldest:
                     continue
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

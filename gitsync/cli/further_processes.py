@@ -67,10 +67,10 @@ def main() -> Exit:
     """Run the controller that the first line describes until the input ends."""
     configure(sys.stderr)
     answers = _own_output()
-    given = orjson.loads(sys.stdin.buffer.readline())
-    settings = Settings(**given["settings"])
+    message = orjson.loads(sys.stdin.buffer.readline())
+    settings = Settings(**message["settings"])
     with lock_data(settings.data):
-        controller = build_controller(settings, group=ProcessGroup(given["group"], Path(given["data"])))
+        controller = build_controller(settings, group=ProcessGroup(message["group"], Path(message["data"])))
         try:
             controller.start()
             answer_until_end(sys.stdin.buffer, answers, partial(report_of, controller))
@@ -103,11 +103,12 @@ def reports_of(children: Iterable[ChildProcess]) -> OtherProcesses:
 
 
 def _report(child: ChildProcess) -> ProcessReport:
-    number, answer = child.name.rpartition("-")[2], child.ask(_REPORT_SECONDS)
+    number = child.name.rpartition("-")[2]
+    answer = child.ask(_REPORT_SECONDS)
     if answer is None:
         return ProcessReport(number, is_up=False)
-    found = orjson.loads(answer)
-    return ProcessReport(number, found["metrics"], {key: _of_json(cost) for key, cost in found["costs"].items()})
+    report = orjson.loads(answer)
+    return ProcessReport(number, report["metrics"], {key: _of_json(cost) for key, cost in report["costs"].items()})
 
 
 def _to_json(cost: Cost) -> dict[str, object]:
@@ -115,9 +116,9 @@ def _to_json(cost: Cost) -> dict[str, object]:
     return {"full": cost.full, "partial": cost.partial, "requests": cost.requests, "stages": stages}
 
 
-def _of_json(given: dict[str, object]) -> Cost:
-    found = Cost(**given)  # type: ignore[arg-type]
-    return Cost(found.full, found.partial, found.requests, {name: Spent(*one) for name, one in found.stages.items()})
+def _of_json(members: dict[str, object]) -> Cost:
+    cost = Cost(**members)  # type: ignore[arg-type]
+    return Cost(cost.full, cost.partial, cost.requests, {name: Spent(*spent) for name, spent in cost.stages.items()})
 
 
 if __name__ == "__main__":

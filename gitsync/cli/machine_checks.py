@@ -66,8 +66,8 @@ def _git() -> Finding:
     if shutil.which("git") is None:
         return missing("git", "git is not on PATH", "install Git 2.31 or newer, or add its folder to PATH")
     text = subprocess.run(["git", "version"], capture_output=True, text=True, check=False).stdout.strip()
-    found = re.search(r"(\d+)\.(\d+)", text)
-    if found is None or (int(found[1]), int(found[2])) < _OLDEST_GIT:
+    version = re.search(r"(\d+)\.(\d+)", text)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST_GIT:
         return missing("git", f"{text or 'git version printed nothing'} is too old", "install Git 2.31 or newer")
     return ok("git", text)
 

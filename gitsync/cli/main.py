@@ -14,10 +14,11 @@ from gitsync import __version__
 from gitsync.cli.commands import GROUPS, SUMMARIES
 
 _MODULE_OF = {
+    "reject": "approve",
     "resume": "suspend",
     "unpin": "pin",
 }
-"""Commands in the module of the command that they undo."""
+"""Commands in the module of their opposite."""
 _COMPLETE = "_GITSYNC_COMPLETE"
 
 

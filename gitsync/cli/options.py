@@ -223,16 +223,16 @@ def _members(group: type) -> list[Parameter]:
     ]
 
 
-def load_settings(**given: Any) -> Settings:
+def load_settings(**values: Any) -> Settings:
     """Return the settings of flags and environment; raise InvalidInput with the name of the invalid variable."""
     from pydantic import ValidationError  # most commands need no settings, and help must not wait for this import
 
     from gitsync.settings import Settings
 
     try:
-        return Settings(**given)
+        return Settings(**values)
     except ValidationError as error:
         wrong = error.errors()[0]
         name = "_".join(str(part) for part in wrong["loc"])
-        where = f"--{name.replace('_', '-')}" if name in given else f"GITSYNC_{name.upper()}"
+        where = f"--{name.replace('_', '-')}" if name in values else f"GITSYNC_{name.upper()}"
         raise InvalidInput(wrong["msg"], location=where) from error

@@ -185,9 +185,10 @@ def repeat(
     known: list[Mapping[str, Any]] = []
     is_first = True
     while True:
-        found = list(rows())
-        fresh = [row for row in found if row not in known]
+        current = list(rows())
+        fresh = [row for row in current if row not in known]
         if fresh or is_first:
             show(fresh, columns, output, key=key, header=is_first)
-        known, is_first = found, False
+        known = current
+        is_first = False
         time.sleep(_PERIOD)

@@ -24,8 +24,8 @@ def render_with_remotes(
 ) -> Build:
     """Return a build with folders of the allowed repositories, fetched for this build; see ``build`` for ``faults``."""
 
-    def attempt(found: Mapping[str, RemoteBase]) -> Build:
-        built = render(mounted(tree, found))
+    def attempt(fetched: Mapping[str, RemoteBase]) -> Build:
+        built = render(mounted(tree, fetched))
         needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
         if faults and needed:
             faults.clear()

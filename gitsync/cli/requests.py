@@ -1,7 +1,8 @@
-"""The requests of commands: they are audited in the controller's database, and written with the kubeconfig's rights."""
+"""The requests of commands: whose they are, their audit in the controller's database, and their writes."""
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
-from gitsync.cli.evaluation import Evaluation, Evaluator
+from gitsync.cli.comparison import Comparison, Evaluator
 from gitsync.cli.options import Target
 from gitsync.cli.records import open_records
 from gitsync.cluster.client import Client
@@ -21,6 +22,7 @@ from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord
+from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.requests import Pin, UserRequests
@@ -129,7 +131,7 @@ def view_of(manifest: Manifest) -> ApplicationView:
     return ApplicationView(key, application, manifest.get("status") or {}, (), None, None, SystemClock().now())
 
 
-def evaluated_view(evaluation: Evaluation) -> ApplicationView:
+def evaluated_view(evaluation: Comparison) -> ApplicationView:
     """Return an Application with the plan that a sync would run now."""
     status = evaluation.manifest.get("status") or {}
     verdict = evaluation.verdict
@@ -144,3 +146,21 @@ def target_of(key: str) -> Target:
     """Return the target of an Application's key."""
     namespace, _, name = key.partition("/")
     return Target(name=name, namespace=namespace)
+
+
+def user_name(name: str = "", option: str = "--author") -> str:
+    """Return the given name, else the name of the operating system's user; raise InvalidInput when there is none."""
+    if name.strip():
+        return name.strip()
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise InvalidInput(
+            "cannot determine the current user", location=option, hint=f"give a name with {option}"
+        ) from error
+
+
+def audit_request(target: Target, action: str, by: str, reason: str) -> None:
+    """Record a request that only commands make before it is made."""
+    record = AuditRecord.by_user(target.key, action, User(by), SystemClock().now(), reason or f"gitsync {action}")
+    DatabaseRecords(target.data).audit([record])

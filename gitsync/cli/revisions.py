@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.cli.evaluation import Evaluator
+from gitsync.cli.comparison import Evaluator
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest, at
@@ -24,8 +24,10 @@ def find_commit(evaluator: Evaluator, manifest: Manifest, text: str, followed: s
 
     A prefix is searched among the latest commits of ``followed``. Raise InvalidInput when there is no such commit.
     """
-    app, wanted = parse_application(manifest), commit_of_sync(manifest, text)
-    source, credentials = evaluator.source, evaluator.credentials(app)
+    app = parse_application(manifest)
+    wanted = commit_of_sync(manifest, text)
+    source = evaluator.source
+    credentials = evaluator.credentials(app)
     if len(wanted) >= SHORTEST_ID:  # shorter ones need no fetch
         commits = latest_commits(source, app.source.model_copy(update={"revision": followed}), credentials)
         position = position_of(commits, wanted)

@@ -44,7 +44,8 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
     when another controller uses the data folder, before anything is started.
     """
     configure(sys.stderr)
-    access, is_local = access_of(settings), _is_loopback(settings.web_host)
+    access = access_of(settings)
+    is_local = _is_loopback(settings.web_host)
     if not access.is_needed and not is_local:
         raise InvalidInput(
             f"the dashboard would be open to everyone who can connect to {settings.web_host}",
@@ -103,9 +104,9 @@ def access_of(settings: Settings, local: str = "") -> Access:
     )
 
 
-def _secret(given: SecretStr, name: str, location: str) -> str:
+def _secret(secret: SecretStr, name: str, location: str) -> str:
     """Return a secret of the settings, empty where there is none; raise InvalidInput for one that can be guessed."""
-    text = given.get_secret_value()
+    text = secret.get_secret_value()
     if 0 < len(text) < _SHORTEST_TOKEN:
         raise InvalidInput(
             f"{name} has fewer than {_SHORTEST_TOKEN} characters, so it can be guessed",
@@ -117,8 +118,8 @@ def _secret(given: SecretStr, name: str, location: str) -> str:
 
 def _session_key(settings: Settings, local: str) -> str:
     """Return the key of sessions; the folder of a controller that does not start yet is not written to."""
-    given = _secret(settings.web_session_key, "the key of sessions", "GITSYNC_WEB_SESSION_KEY")
-    return given or (session_key(settings.data) if settings.data.is_dir() else local)
+    key = _secret(settings.web_session_key, "the key of sessions", "GITSYNC_WEB_SESSION_KEY")
+    return key or (session_key(settings.data) if settings.data.is_dir() else local)
 
 
 def _provider(settings: Settings) -> Provider | None:
@@ -187,11 +188,11 @@ class _Server(uvicorn.Server):
 
         uvicorn raises the signal again afterwards, which would end the process before the controller has stopped.
         """
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

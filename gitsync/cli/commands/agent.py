@@ -12,9 +12,9 @@ from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
 from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
-from gitsync.cli.identity import audit_request, user_name
 from gitsync.cli.options import Origin, Output, Place, Target, command, command_group
 from gitsync.cli.output import Exit, Format, say
+from gitsync.cli.requests import audit_request, user_name
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, VERSION

@@ -35,9 +35,9 @@ def agents(
 
     if watch:
         repeat(rows, columns, output, key=_NAME)
-    found = rows()
-    if found or output is not Format.TABLE:
-        show(found, columns, output, key=_NAME)
+    listed = rows()
+    if listed or output is not Format.TABLE:
+        show(listed, columns, output, key=_NAME)
     else:
         say("no agents match")
     return Exit.OK

@@ -1,25 +1,28 @@
-"""``gitsync approve``."""
+"""``gitsync approve`` and its opposite, ``gitsync reject``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.dashboard import DashboardOptions
-from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.held_plan import review_at_dashboard, selected, shown_digest
-from gitsync.cli.identity import user_name
+from gitsync.cli.comparison import Comparison, Evaluator
+from gitsync.cli.dashboard import Dashboard, DashboardOptions
 from gitsync.cli.options import (
     AgeKey,
     GitTarget,
     Origin,
+    Target,
     command,
 )
 from gitsync.cli.output import Exit, say
 from gitsync.cli.plan_output import print_steps
-from gitsync.cli.requests import evaluated_view, review_requests
+from gitsync.cli.requests import evaluated_view, review_requests, user_name
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import at
+from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.services.reviews import Approval
 
@@ -58,3 +61,65 @@ def approve(
 
 def _say_approved(digest: str, application: str, by: str, until: datetime) -> None:
     say(f"plan {digest[:12]} of {application} approved by {by} until {until:%Y-%m-%d %H:%M} UTC", "green")
+
+
+@command
+def reject(
+    target: GitTarget,
+    origin: Origin,
+    dashboard: DashboardOptions,
+    age_key: AgeKey = None,
+) -> Exit:
+    """Reject the held plan; it stays held until it changes."""
+    reviewer = user_name(origin.by, "--by")
+    running = dashboard.find()
+    if running is not None:
+        done = review_at_dashboard(running, target, {"verdict": "reject", "reason": origin.reason, "by": reviewer})
+        _say_rejected(done["digest"], done["application"], done["by"])
+        return Exit.OK
+    evaluator = Evaluator(target, age_key)
+    evaluation = evaluator.evaluate()
+    requests = review_requests(evaluator, target.data)
+    requests.reject(evaluated_view(evaluation), shown_digest(evaluation), User(reviewer), origin.reason)
+    _say_rejected(evaluation.plan.digest, target.key, reviewer)
+    return Exit.OK
+
+
+def _say_rejected(digest: str, application: str, by: str) -> None:
+    say(f"plan {digest[:12]} of {application} rejected by {by}")
+
+
+def review_at_dashboard(
+    dashboard: Dashboard, target: Target, review: dict[str, Any], steps: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Print the plan that the dashboard shows, and send a review of exactly that plan, or of some of its steps."""
+    plan = dashboard.plan(target.namespace, target.name)
+    for step in plan["steps"]:
+        rule = f", rule {step['rule']}" if step["rule"] else ""
+        say(f"{step['action']} {step['object']}  [{step['risk']}{rule}] {step['reason']}")
+    chosen = selected([step["path"] for step in plan["steps"]], steps)
+    return dashboard.review(target.namespace, target.name, {**review, "digest": plan["digest"], "steps": chosen})
+
+
+def selected(paths: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Return the paths of the steps named by ``KIND/NAME`` or by path; raise InvalidInput for an unknown one."""
+    chosen = []
+    for name in names:
+        matching = [path for path in paths if path == name or _short(path) == name]
+        if not matching:
+            known = ", ".join(map(_short, paths[:10]))
+            raise InvalidInput(f"the plan has no step {name!r}", location="--step", hint=f"steps are {known}")
+        chosen += matching
+    return chosen
+
+
+def _short(path: str) -> str:
+    ref = ObjectRef.from_path(path)
+    return f"{ref.kind}/{ref.name}"
+
+
+def shown_digest(evaluation: Comparison) -> str:
+    """Return the digest of the evaluated plan where the status shows that plan, else what the status shows."""
+    shown = str(at(evaluation.manifest, "status", "plan", "id", default="")) or "none"
+    digest = evaluation.plan.digest
+    return digest if digest.startswith(shown) else shown

@@ -13,7 +13,6 @@ from gitsync.applicationsets.changes import Changes, changes
 from gitsync.applicationsets.expand import Expansion, expand
 from gitsync.applicationsets.model import parse_application_set
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.identity import user_name
 from gitsync.cli.options import (
     NAMESPACE,
     AnyNamespace,
@@ -24,7 +23,7 @@ from gitsync.cli.options import (
     command_group,
 )
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.requests import DatabaseRecords
+from gitsync.cli.requests import DatabaseRecords, user_name
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.conditions import find_condition
@@ -55,17 +54,21 @@ def preview(
     output: Output = Format.TABLE,
 ) -> Exit:
     """Print what a set would create, change and delete. Exit code 1: with `--live`, it would change something."""
-    manifest, known = read_set(file, namespace), dict[str, Manifest]()
+    manifest = read_set(file, namespace)
+    known = dict[str, Manifest]()
     if live:
         client = connect(place.cluster)
         declared_in = metadata_of(manifest)["namespace"]
         uid = uid_of(one_set(client, declared_in, str(metadata_of(manifest).get("name"))) or {})
         manifest = {**manifest, "metadata": {**metadata_of(manifest), "uid": uid}}
-        known = {str(at(one, "metadata", "name")): one for one in all_applications(client, declared_in)}
-    given = parse_application_set(manifest)
+        known = {
+            str(at(application, "metadata", "name")): application
+            for application in all_applications(client, declared_in)
+        }
+    application_set = parse_application_set(manifest)
     tree = open_path(repo).tree
-    found = expand(given, lambda git: tree)
-    rows = list(preview_rows(found, changes(given, found, known)))
+    expansion = expand(application_set, lambda git: tree)
+    rows = list(preview_rows(expansion, changes(application_set, expansion, known)))
     show(rows, ("action", "name", "element", "path"), output, key="name")
     return Exit.DIFFERENT if live and any(row["action"] != "keep" for row in rows) else Exit.OK
 
@@ -78,7 +81,7 @@ def list_sets(
     output: Output = Format.TABLE,
 ) -> Exit:
     """List ApplicationSets with their state. Exit code 1: one is not Ready."""
-    rows = [row_of(one) for one in all_sets(connect(place.cluster), namespace)]
+    rows = [row_of(manifest) for manifest in all_sets(connect(place.cluster), namespace)]
     columns = ("namespace", "name", "applications", "ready", "reason", "message")
     show(rows, columns, output, key=("namespace", "name"))
     return Exit.OK if all(row["ready"] == "True" for row in rows) else Exit.DIFFERENT
@@ -108,7 +111,11 @@ def read_set(file: str, namespace: str) -> Manifest:
         documents = read_all(Path(file).read_bytes(), file)
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", location=file) from error
-    sets = [one for one in documents if isinstance(one, dict) and one.get("kind") == APPLICATION_SET.kind]
+    sets = [
+        document
+        for document in documents
+        if isinstance(document, dict) and document.get("kind") == APPLICATION_SET.kind
+    ]
     if len(sets) != 1:
         raise InvalidInput(f"contains {len(sets)} ApplicationSets, not one", location=file)
     return {**sets[0], "metadata": {"namespace": namespace, **metadata_of(sets[0])}}
@@ -124,12 +131,12 @@ def all_sets(client: Client, namespace: str = "") -> list[Manifest]:
 def one_set(client: Client, namespace: str, name: str) -> Manifest | None:
     """Return one ApplicationSet, None when it does not exist."""
     try:
-        found: Manifest = client.get(_path(namespace, name))
+        manifest: Manifest = client.get(_path(namespace, name))
     except Rejected as error:
         if error.code == 404:
             return None
         raise
-    return found
+    return manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +153,13 @@ class SetWriter:
         self.client.apply(_path(namespace, name), body, {"fieldManager": _APPROVE_MANAGER, "force": "true"})
 
 
-def row_of(one: Manifest) -> Row:
+def row_of(manifest: Manifest) -> Row:
     """Return the row of a set in a list."""
-    status = one.get("status") or {}
+    status = manifest.get("status") or {}
     ready = find_condition(status, "Ready")
     return {
-        "namespace": at(one, "metadata", "namespace"),
-        "name": at(one, "metadata", "name"),
+        "namespace": at(manifest, "metadata", "namespace"),
+        "name": at(manifest, "metadata", "name"),
         "applications": at(status, "counts", "desired", default=0),
         "ready": ready.get("status", "Unknown"),
         "reason": ready.get("reason", ""),
@@ -160,11 +167,11 @@ def row_of(one: Manifest) -> Row:
     }
 
 
-def preview_rows(found: Expansion, changes: Changes) -> Iterator[Row]:
+def preview_rows(expansion: Expansion, changes: Changes) -> Iterator[Row]:
     """Yield what happens to each Application: in the order of the elements, then what no element yields."""
-    for name, one in found.applications.items():
-        path = at(one.manifest, "spec", "source", "path", default=".")
-        yield {"action": _action(name, changes), "name": name, "element": one.element, "path": path}
+    for name, application in expansion.applications.items():
+        path = at(application.manifest, "spec", "source", "path", default=".")
+        yield {"action": _action(name, changes), "name": name, "element": application.element, "path": path}
     gone = {
         **dict.fromkeys(changes.deletes, "delete"),
         **dict.fromkeys(changes.held.names if changes.held else (), "delete after approval"),

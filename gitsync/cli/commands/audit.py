@@ -12,10 +12,10 @@ import orjson
 import typer
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.identity import user_name
 from gitsync.cli.options import NAMESPACE, Namespace, Origin, Place, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
+from gitsync.cli.requests import user_name
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
@@ -73,9 +73,9 @@ def _list(records: SqlRecords, application: str, limit: int, output: AuditFormat
         for record in records.export(application):
             sys.stdout.write(dump(asdict(record)) + "\n")
         return Exit.OK
-    found = [orjson.loads(dump(asdict(record))) for record in records.audit_records(application, limit=limit)]
-    if found or output is not AuditFormat.TABLE:
-        show(found, _COLUMNS, Format(output.value), key="id")
+    records_shown = [orjson.loads(dump(asdict(record))) for record in records.audit_records(application, limit=limit)]
+    if records_shown or output is not AuditFormat.TABLE:
+        show(records_shown, _COLUMNS, Format(output.value), key="id")
     else:
         say("no records yet")
     return Exit.OK

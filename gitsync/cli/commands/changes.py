@@ -31,9 +31,9 @@ def changes(
 
     if watch:
         repeat(rows, _COLUMNS, output, key="time")
-    found = rows()
-    if found or output is not Format.TABLE:
-        show(found, _COLUMNS, output, key="time")
+    listed = rows()
+    if listed or output is not Format.TABLE:
+        show(listed, _COLUMNS, output, key="time")
     else:
         say("no changes match" if query else "nothing was synced yet")
     return Exit.OK

@@ -72,7 +72,8 @@ def demo(
     config = _checked(kubeconfig.absolute()) if kubeconfig else data / "kubeconfig"
     listener = listen(host, DEFAULT_PORT if port is None else port, alternatives=_PORTS if port is None else 0)
     data.mkdir(parents=True, exist_ok=True)
-    origin, clone = data / "demo.git", data / "demo"
+    origin = data / "demo.git"
+    clone = data / "demo"
     seed(origin, clone, {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")})
     with listener, _sandbox(data / "sandbox", config) as (url, proxy):
         settings = load_settings(
@@ -86,8 +87,8 @@ def demo(
         )
         apply_applications(settings, [_application(name, f"file://{origin}") for name in (*ENVIRONMENTS, _AGENTS)])
         say(f"sandbox cluster at {url}")
-        found = Demo(clone, data, config, url, proxy)
-        serve(settings, listener, lambda address: _print_steps(address, found))
+        running = Demo(clone, data, config, url, proxy)
+        serve(settings, listener, lambda address: _print_steps(address, running))
     return Exit.OK
 
 
@@ -166,9 +167,9 @@ def _proxy(output: IO[bytes]) -> str:
     return words[words.index("--proxy") + 1] if "--proxy" in words else ""
 
 
-def _print_steps(address: str, found: Demo) -> None:
+def _print_steps(address: str, running: Demo) -> None:
     say(f"dashboard ready at {address}", "bold green")
-    say(steps(found))
+    say(steps(running))
     sys.stdout.flush()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.evaluation import Evaluator, unobserved_notes
+from gitsync.cli.comparison import Evaluator, unobserved_notes
 from gitsync.cli.options import (
     AgeKey,
     GitTarget,
@@ -26,14 +26,14 @@ def diff(
     age_key: AgeKey = None,
 ) -> Exit:
     """Show each field in which the cluster differs from Git. Exit code 1: there are differences; 3: maybe."""
-    found = Evaluator(target, age_key).evaluate(local)
-    steps = found.plan.writes
-    for note in unobserved_notes(found.plan):
+    comparison = Evaluator(target, age_key).evaluate(local)
+    steps = comparison.plan.writes
+    for note in unobserved_notes(comparison.plan):
         say(note, "yellow", is_warning=True)
     if output is not Format.TABLE:
-        show([row for step in steps for row in rows_of(step, found.traces)], COLUMNS, output, key="object")
+        show([row for step in steps for row in rows_of(step, comparison.traces)], COLUMNS, output, key="object")
     elif steps:
-        print_steps(steps, found.traces)
-    elif not found.plan.unobserved:
-        say(f"in sync with {found.revision[:12] or 'the folder'}", "green")
-    return found.exit_code
+        print_steps(steps, comparison.traces)
+    elif not comparison.plan.unobserved:
+        say(f"in sync with {comparison.revision[:12] or 'the folder'}", "green")
+    return comparison.exit_code

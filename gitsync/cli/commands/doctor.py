@@ -57,11 +57,12 @@ def doctor(
 def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespace: str) -> Iterator[Finding]:
     """Yield the findings about the cluster, the controller's rights, and the Applications."""
     yield from cluster_findings(client, settings.namespace, utc_now)
-    rights, watched = Rights(client), tuple(filter(None, map(str.strip, settings.namespaces.split(","))))
+    rights = Rights(client)
+    watched = tuple(filter(None, map(str.strip, settings.namespaces.split(","))))
     for need in controller_needs(watched, settings.install_crds, settings.namespace if settings.replicas else ""):
         yield rights.finding(need, "rights of the controller")
     try:
-        found = [item for place in _places(namespace, watched) for item in all_applications(client, place)]
+        applications = [item for place in _places(namespace, watched) for item in all_applications(client, place)]
     except Rejected as error:
         yield missing("Applications", error.message, error.hint)
         return
@@ -70,7 +71,7 @@ def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespa
     with tempfile.TemporaryDirectory() as mirrors:
         source = Repositories(Path(mirrors), schemes=schemes)
         checks = Checks(KubernetesCluster(client), rights, source, watched)
-        for manifest in found:
+        for manifest in applications:
             yield from application_findings(checks, manifest)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.cli.applications import all_applications, one_application
+from gitsync.cli.comparison import Evaluator
 from gitsync.cli.errors import print_error
-from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.options import (
     NAMESPACE,
     AgeKey,
@@ -73,9 +73,14 @@ def _drift(evaluator: Evaluator, manifest: Manifest) -> list[dict[str, Any]]:
     applied = str(at(manifest, "status", "revision", "applied", default=""))
     if not applied:
         return []
-    found = evaluator.evaluate_commit(manifest, applied)
+    comparison = evaluator.evaluate_commit(manifest, applied)
     return [
-        {"application": found.application.key, "revision": applied, "what": _WHAT.get(step.action, "changed"), **row}
-        for step in found.plan.writes
-        for row in rows_of(step, found.traces)
+        {
+            "application": comparison.application.key,
+            "revision": applied,
+            "what": _WHAT.get(step.action, "changed"),
+            **row,
+        }
+        for step in comparison.plan.writes
+        for row in rows_of(step, comparison.traces)
     ]

@@ -50,10 +50,12 @@ def eval(
         return _import(promptfoo)
     if cases is not None:
         members = {"cases": {"name": "file", "key": cases.name}, **orjson.loads(settings)}
-        found = parse_cases(cases.read_text(encoding="utf-8"), str(cases))
-        verdicts = {agent or url: evaluate(found, Evaluation.model_validate(members), _needed(url), serving)}
+        given_cases = parse_cases(cases.read_text(encoding="utf-8"), str(cases))
+        verdicts = {agent or url: evaluate(given_cases, Evaluation.model_validate(members), _needed(url), serving)}
     else:
-        manifests = [protocol.as_received(one) for one in BuildOptions().render(open_path(_needed(path), "")).manifests]
+        manifests = [
+            protocol.as_received(manifest) for manifest in BuildOptions().render(open_path(_needed(path), "")).manifests
+        ]
         verdicts = _of_folder(manifests, agent, url, images)
     return _report(verdicts, junit, summary)
 
@@ -61,12 +63,12 @@ def eval(
 def _import(file: Path) -> Exit:
     """Print cases to standard output, and what has no counterpart to standard error."""
     document = next(iter(read_all(file.read_text(encoding="utf-8"), str(file))), None)
-    found = imported(document, str(file))
-    for case in found.cases:
+    imported_cases = imported(document, str(file))
+    for case in imported_cases.cases:
         typer.echo(orjson.dumps(case).decode())
-    for line in found.left_out:
+    for line in imported_cases.left_out:
         typer.echo(f"not imported: {line}", err=True)
-    return Exit.DIFFERENT if found.left_out else Exit.OK
+    return Exit.DIFFERENT if imported_cases.left_out else Exit.OK
 
 
 def _needed(value: str) -> str:
@@ -78,24 +80,33 @@ def _needed(value: str) -> str:
 
 
 def _of_folder(manifests: list[Manifest], name: str, url: str, images: Path | None) -> dict[str, Verdict]:
-    agents = [parse_agent(one) for one in manifests if one.get("kind") == "Agent"]
+    agents = [parse_agent(agent) for agent in manifests if agent.get("kind") == "Agent"]
     chosen = [
-        (one, one.spec.evaluation) for one in agents if one.spec.evaluation is not None and name in ("", one.name)
+        (agent, agent.spec.evaluation)
+        for agent in agents
+        if agent.spec.evaluation is not None and name in ("", agent.name)
     ]
     if not chosen:
         raise InvalidInput(f"no Agent{f' {name}' if name else ''} with spec.evaluation", hint="see docs/agents.md")
-    given = {one.name: (cases_of(settings, manifests), settings) for one, settings in chosen}
+    cases_by_agent = {agent.name: (cases_of(settings, manifests), settings) for agent, settings in chosen}
     if url:
-        return {key: evaluate(*cases, url) for key, cases in given.items()}
-    with running_agents(manifests, [one for one, _ in chosen], images) as urls:
-        return {key: evaluate(*cases, urls[key]) for key, cases in given.items()}
+        return {key: evaluate(*cases, url) for key, cases in cases_by_agent.items()}
+    with running_agents(manifests, [agent for agent, _ in chosen], images) as urls:
+        return {key: evaluate(*cases, urls[key]) for key, cases in cases_by_agent.items()}
 
 
 def cases_of(settings: Evaluation, manifests: list[Manifest]) -> tuple[Case, ...]:
     """Return the cases of an evaluation from the ConfigMap beside its Agent."""
     wanted = settings.cases
-    found = next((one for one in manifests if one.get("kind") == "ConfigMap" and ref_of(one).name == wanted.name), None)
-    text = at(found, "data", wanted.key) if found else None
+    config_map = next(
+        (
+            manifest
+            for manifest in manifests
+            if manifest.get("kind") == "ConfigMap" and ref_of(manifest).name == wanted.name
+        ),
+        None,
+    )
+    text = at(config_map, "data", wanted.key) if config_map else None
     if not isinstance(text, str):
         raise InvalidInput(
             f"the folder has no ConfigMap {wanted.name} with member {wanted.key}", location="spec.evaluation"
@@ -106,12 +117,12 @@ def cases_of(settings: Evaluation, manifests: list[Manifest]) -> tuple[Case, ...
 def _report(verdicts: dict[str, Verdict], junit: Path | None, summary: Path | None) -> Exit:
     for name, verdict in verdicts.items():
         say(f"{name}: {verdict.message}", "green" if verdict.is_passed else "red")
-        for one in verdict.results:
-            if not one.is_passed:
-                say(f"  {one.name}: {one.message}")
+        for result in verdict.results:
+            if not result.is_passed:
+                say(f"  {result.name}: {result.message}")
     if junit is not None:
         write_junit(junit, verdicts)
     if summary is not None:
         # in place: the termination log of a Pod is a mounted file, which no rename can replace
         summary.write_bytes(orjson.dumps(next(iter(verdicts.values())).to_status(_SUMMARY_BYTES)))
-    return Exit.OK if all(one.is_passed for one in verdicts.values()) else Exit.DIFFERENT
+    return Exit.OK if all(result.is_passed for result in verdicts.values()) else Exit.DIFFERENT

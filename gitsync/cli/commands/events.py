@@ -30,9 +30,9 @@ def events(
     running = dashboard.require()
     application = f"{namespace}/{name}"
     ref = one_object(running, application, object)
-    found = running.get(f"{application_path(application)}/events?{urlencode({'ref': ref})}")
-    if found or output is not Format.TABLE:
-        show(found, _COLUMNS, output, key="reason")
+    listed = running.get(f"{application_path(application)}/events?{urlencode({'ref': ref})}")
+    if listed or output is not Format.TABLE:
+        show(listed, _COLUMNS, output, key="reason")
     else:
         say("no Events: the API server keeps them for an hour by default")
     return Exit.OK

@@ -74,15 +74,15 @@ def _find(build: Build, wanted: str) -> tuple[Manifest, History]:
         (ref_of(manifest), manifest, history)
         for manifest, history in zip(build.manifests, build.provenance, strict=True)
     ]
-    found = [
+    matching = [
         (ref, manifest, history)
         for ref, manifest, history in known
         if kind.lower() in (ref.kind.lower(), str(ref.of).lower()) and name in (ref.name, f"{ref.namespace}/{ref.name}")
     ]
-    if len(found) == 1:
-        return found[0][1:]
-    if found:
-        names = ", ".join(f"{ref.of}/{ref.namespace}/{ref.name}" for ref, *_ in found)
+    if len(matching) == 1:
+        return matching[0][1:]
+    if matching:
+        names = ", ".join(f"{ref.of}/{ref.namespace}/{ref.name}" for ref, *_ in matching)
         raise InvalidInput(f"{wanted} is ambiguous", hint=f"name one of {names}")
     alike = [ref for ref, *_ in known if ref.kind.lower() == kind.lower()] or [ref for ref, *_ in known]
     names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))

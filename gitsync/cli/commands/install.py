@@ -84,8 +84,8 @@ def _image(text: str) -> dict[str, str]:
         raise InvalidInput(
             f"{text!r} does not name one version", location="--image", hint="add a tag or digest: REPOSITORY:TAG"
         )
-    found = {"newName": f"{head}{slash}{name}", "newTag": tag, "digest": digest}
-    return {key: value for key, value in found.items() if value}
+    members = {"newName": f"{head}{slash}{name}", "newTag": tag, "digest": digest}
+    return {key: value for key, value in members.items() if value}
 
 
 class _Overlay:

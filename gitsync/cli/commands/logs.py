@@ -43,21 +43,21 @@ def logs(
     return Exit.OK
 
 
-def _print_new(dashboard: Dashboard, url: str, before: str) -> str:
+def _print_new(dashboard: Dashboard, url: str, printed: str) -> str:
     time.sleep(_PERIOD)
     text = dashboard.text(f"{url}&lines={_FOLLOWED}")
-    new = new_lines(before.splitlines(), text.splitlines())
+    new = new_lines(printed.splitlines(), text.splitlines())
     if new:
         say("\n".join(new))
     return text
 
 
-def new_lines(before: list[str], now: list[str]) -> list[str]:
+def new_lines(printed: list[str], now: list[str]) -> list[str]:
     """Return the lines that were added to a log whose last lines were read before."""
-    if not before:
+    if not printed:
         return now
     for end in range(len(now), 0, -1):
-        count = min(end, len(before))
-        if now[end - count : end] == before[-count:]:
+        count = min(end, len(printed))
+        if now[end - count : end] == printed[-count:]:
             return now[end:]
     return now

@@ -30,9 +30,9 @@ def objects(
 
     if watch:
         repeat(rows, _COLUMNS, output, key=_NAME)
-    found = rows()
-    if found or output is not Format.TABLE:
-        show(found, _COLUMNS, output, key=_NAME)
+    listed = rows()
+    if listed or output is not Format.TABLE:
+        show(listed, _COLUMNS, output, key=_NAME)
     else:
         say("no objects match")
     return Exit.OK

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import connect, one_application, pinned_from
-from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.identity import user_name
+from gitsync.cli.comparison import Evaluator
 from gitsync.cli.options import (
     NAMESPACE,
     GitTarget,
@@ -17,7 +16,7 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.requests import ClusterWriter, DatabaseRecords
+from gitsync.cli.requests import ClusterWriter, DatabaseRecords, user_name
 from gitsync.cli.revisions import find_commit
 from gitsync.objects.application import parse_application
 from gitsync.objects.user import User

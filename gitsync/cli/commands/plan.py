@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.cli.agent_revisions import verdicts
-from gitsync.cli.evaluation import Evaluation, Evaluator
+from gitsync.cli.comparison import Comparison, Evaluator
 from gitsync.cli.options import (
     AgeKey,
     GitTarget,
@@ -29,62 +29,62 @@ def plan(
 ) -> Exit:
     """Show what a sync would do: each step with its class, rule and reason. Exit code 1: there are steps; 3: maybe."""
     evaluator = Evaluator(target, age_key)
-    found = evaluator.evaluate()
-    evaluations = verdicts(evaluator.client, found.plan.application)
+    comparison = evaluator.evaluate()
+    evaluations = verdicts(evaluator.client, comparison.plan.application)
     if output in (Format.JSON, Format.YAML):
-        show_one(_members(found) | {"evaluations": evaluations}, output)
+        show_one(_members(comparison) | {"evaluations": evaluations}, output)
     elif output is not Format.TABLE:
-        rows = [row for step in found.plan.writes for row in rows_of(step, found.traces)]
+        rows = [row for step in comparison.plan.writes for row in rows_of(step, comparison.traces)]
         show(rows, COLUMNS, output, key="object")
     else:
-        _print(found)
+        _print(comparison)
         for verdict in evaluations:
             say(f"evaluation of {verdict['agent']}: {verdict.get('result')}, {verdict.get('message', '')}")
-    return found.exit_code
+    return comparison.exit_code
 
 
-def _print(found: Evaluation) -> None:
-    plan = found.plan
+def _print(comparison: Comparison) -> None:
+    plan = comparison.plan
     say(f"plan {plan.digest[:12]} of {plan.application} at {plan.revision[:12]}")
     say(plan.explanation)
-    for refusal in _refusals(found):
+    for refusal in _refusals(comparison):
         say(f"refused: {refusal}", "red")
-    for reason in _hold_reasons(found):
+    for reason in _hold_reasons(comparison):
         say(f"held: {reason}", "yellow")
-    for note in found.notes:
+    for note in comparison.notes:
         say(f"note: {note}", "yellow")
-    print_steps(plan.writes, found.traces)
+    print_steps(plan.writes, comparison.traces)
 
 
-def _refusals(found: Evaluation) -> list[str]:
+def _refusals(comparison: Comparison) -> list[str]:
     """Return the reasons for which the controller would refuse the plan."""
-    return list(found.verdict.reasons) if found.verdict.decision is Decision.REFUSED else []
+    return list(comparison.verdict.reasons) if comparison.verdict.decision is Decision.REFUSED else []
 
 
-def _hold_reasons(found: Evaluation) -> list[str]:
+def _hold_reasons(comparison: Comparison) -> list[str]:
     """Return why the plan is held: from the status when the controller holds this very plan, else from the gate."""
-    known = _known(found).get("reasons")
-    return list(known or found.verdict.reasons) if found.verdict.decision is Decision.HELD else []
+    known = _known(comparison).get("reasons")
+    return list(known or comparison.verdict.reasons) if comparison.verdict.decision is Decision.HELD else []
 
 
-def _known(found: Evaluation) -> dict[str, Any]:
+def _known(comparison: Comparison) -> dict[str, Any]:
     """Return the status of this very plan; a reasoner may have raised its class there."""
-    status = at(found.manifest, "status", "plan", default={})
-    return status if status.get("id") == found.plan.digest[:12] else {}
+    status = at(comparison.manifest, "status", "plan", default={})
+    return status if status.get("id") == comparison.plan.digest[:12] else {}
 
 
-def _members(found: Evaluation) -> dict[str, Any]:
-    plan = found.plan
+def _members(comparison: Comparison) -> dict[str, Any]:
+    plan = comparison.plan
     return {
         "application": plan.application,
         "revision": plan.revision,
         "digest": plan.digest,
-        "class": _known(found).get("class", plan.risk.value),
+        "class": _known(comparison).get("class", plan.risk.value),
         "explanation": plan.explanation,
-        "refusals": _refusals(found),
-        "held": _hold_reasons(found),
-        "notes": list(found.notes),
-        "steps": [_step(step, found.traces.get(step.ref, {})) for step in plan.writes],
+        "refusals": _refusals(comparison),
+        "held": _hold_reasons(comparison),
+        "notes": list(comparison.notes),
+        "steps": [_step(step, comparison.traces.get(step.ref, {})) for step in plan.writes],
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gitsync.cli.applications import one_application
+from gitsync.cli.comparison import Evaluator
 from gitsync.cli.dashboard import DashboardOptions, application_path
-from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.options import (
     GitTarget,
     Output,
@@ -38,11 +38,13 @@ def explain(
     running = None if policies else dashboard.find()
     if running is not None:
         answer = running.get(f"{application_path(target.key)}/policy")
-        settings, problem = answer["settings"], answer["problem"]
+        settings = answer["settings"]
+        problem = answer["problem"]
     else:
         evaluator = Evaluator(GitTarget(**asdict(target), policies=policies))
         app = parse_application(one_application(evaluator.client, target.namespace, target.name))
-        settings, problem = [asdict(setting) for setting in evaluator.policies.explain(app)], ""
+        settings = [asdict(setting) for setting in evaluator.policies.explain(app)]
+        problem = ""
     show(settings, ("name", "value", "source"), output, key="name")
     if problem:
         text = f"the newest policy files are not used, the earlier ones stay in use: {problem}"

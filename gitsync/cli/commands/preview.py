@@ -113,7 +113,8 @@ def _report(repository: LocalRepository, merged: MergeResult, policies: Path | N
     policy_set = read_policies(policies)
     urls = repository.urls()
     below = [Path(os.path.abspath(path)).relative_to(repository.top).as_posix() for path in paths]
-    base, result = repository.tree(merged.base), repository.tree(merged.commit)
+    base = repository.tree(merged.base)
+    result = repository.tree(merged.commit)
     try:
         comparison = preview_of(
             Sides(base, result, merged.changed),

@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import one_application
-from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.identity import user_name
+from gitsync.cli.comparison import Evaluator
 from gitsync.cli.options import (
     GitTarget,
     Reason,
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.requests import user_requests, view_of
+from gitsync.cli.requests import user_name, user_requests, view_of
 from gitsync.cli.revisions import commit_of_sync
 from gitsync.objects.user import User
 from gitsync.services.requests import Revert, readable

@@ -74,7 +74,8 @@ def _row(application: Manifest) -> dict[str, Any]:
 
 
 def _print_one(application: Manifest) -> None:
-    row, state = _row(application), application.get("status") or {}
+    row = _row(application)
+    state = application.get("status") or {}
     revision = state.get("revision") or {}
     source = at(application, "spec", "source", default={})
     pinned = pinned_from(application)

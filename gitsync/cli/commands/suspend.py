@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from gitsync.cli.applications import connect
-from gitsync.cli.identity import user_name
 from gitsync.cli.options import (
     Origin,
     Target,
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.requests import read_view, user_requests
+from gitsync.cli.requests import read_view, user_name, user_requests
 from gitsync.objects.user import User
 from gitsync.services.requests import RequestKind
 

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import connect, is_good, one_application
-from gitsync.cli.identity import user_name
 from gitsync.cli.options import (
     Origin,
     Target,
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.requests import read_view, user_requests
+from gitsync.cli.requests import read_view, user_name, user_requests
 from gitsync.cluster.client import Client
 from gitsync.errors import ClusterUnavailable, one_line
 from gitsync.objects.change import HoldReason
@@ -93,7 +92,8 @@ class _Progress:
         now = time.monotonic()
         if text == self._text and now - self._reported_at < _REPORT_PERIOD:
             return
-        self._text, self._reported_at = text, now
+        self._text = text
+        self._reported_at = now
         line = one_line(f"{self._subject}: {text}", 300)
         print(f"{line} ({now - self._start:.0f} s)", file=sys.stderr, flush=True)
 

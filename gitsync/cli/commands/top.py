@@ -22,11 +22,11 @@ def top(
     output: Output = Format.TABLE,
 ) -> Exit:
     """Show which Applications cost the controller most: reconciles, requests, CPU time, slowest stage."""
-    found = items(dashboard.require(), "costs", limit)
-    if not found and output is Format.TABLE:
+    costs = items(dashboard.require(), "costs", limit)
+    if not costs and output is Format.TABLE:
         say("no Applications")
         return Exit.OK
-    rows = map(_row, found) if output in (Format.TABLE, Format.WIDE) else found
+    rows = map(_row, costs) if output in (Format.TABLE, Format.WIDE) else costs
     show(rows, _COLUMNS, output, key=_NAME)
     return Exit.OK
 

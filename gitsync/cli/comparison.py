@@ -1,4 +1,4 @@
-"""Evaluate one Application once, with the controller's own code and without watches."""
+"""Compare one Application with Git once, with the controller's own code and without watches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _DRY_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Comparison:
     """
     An Application, its manifest, the revision that was compared, and the masked plan with the gate's verdict.
 
@@ -95,7 +95,7 @@ class Evaluator:
         self._age_key = age_key
         self._clock = SystemClock()
 
-    def evaluate(self, local: Path | None = None) -> Evaluation:
+    def evaluate(self, local: Path | None = None) -> Comparison:
         """
         Compare what Git, or a local folder, declares now with the cluster; nothing is written.
 
@@ -103,20 +103,21 @@ class Evaluator:
         can compare are sent to it as dry runs.
         """
         manifest = one_application(self.client, self._target.namespace, self._target.name)
-        given, cache = self._input(manifest), ReconcileCache()
+        reconcile = self._input(manifest)
+        cache = ReconcileCache()
         if local is not None:
             place = open_path(str(local))
-            app = replace(given.app, source=given.app.source.model_copy(update={"path": place.path or "."}))
+            app = replace(reconcile.app, source=reconcile.app.source.model_copy(update={"path": place.path or "."}))
             source = FolderSource(self._target.data / "mirrors", place.tree)
-            return self._evaluate(manifest, replace(given, app=app), source, Commit(""), cache)
-        given, commit, notes = self._fetched(given, cache)
-        found = self._evaluate(manifest, given, self.source, commit, cache)
-        rollback = given.state.rollback
+            return self._evaluate(manifest, replace(reconcile, app=app), source, Commit(""), cache)
+        reconcile, commit, notes = self._fetched(reconcile, cache)
+        comparison = self._evaluate(manifest, reconcile, self.source, commit, cache)
+        rollback = reconcile.state.rollback
         if rollback is not None and rollback.bad_commit == commit.id:
             notes += (rollback.message,)
-        return replace(found, notes=(*notes, *found.notes))
+        return replace(comparison, notes=(*notes, *comparison.notes))
 
-    def evaluate_commit(self, manifest: Manifest, commit: str) -> Evaluation:
+    def evaluate_commit(self, manifest: Manifest, commit: str) -> Comparison:
         """Compare what a commit declares with the cluster."""
         return self._evaluate(manifest, self._input(manifest), self.source, Commit(commit), ReconcileCache())
 
@@ -142,21 +143,24 @@ class Evaluator:
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("cannot read the age key file", location="--age-key") from error
 
-    def _fetched(self, given: ReconcileInput, cache: ReconcileCache) -> tuple[ReconcileInput, Commit, tuple[str, ...]]:
+    def _fetched(
+        self, reconcile: ReconcileInput, cache: ReconcileCache
+    ) -> tuple[ReconcileInput, Commit, tuple[str, ...]]:
         """Fetch the revision that the Application follows; return it with notes about the fetch."""
         fetcher = self._fetcher(self.source)
-        polled = fetcher.poll(given, cache.git)
+        polled = fetcher.poll(reconcile, cache.git)
         try:
-            commit = fetcher.checkout(given, cache.git)
+            commit = fetcher.checkout(reconcile, cache.git)
         except Refused as refusal:  # of a rewritten revision, which a requested sync plans
-            given = replace(given, requested_by="a user")
-            return given, fetcher.checkout(given, cache.git), (str(refusal),)
-        return given, commit, (f"compared with the last known commit: {polled.error}",) if polled.error else ()
+            reconcile = replace(reconcile, requested_by="a user")
+            return reconcile, fetcher.checkout(reconcile, cache.git), (str(refusal),)
+        return reconcile, commit, (f"compared with the last known commit: {polled.error}",) if polled.error else ()
 
     def _evaluate(
-        self, manifest: Manifest, given: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
-    ) -> Evaluation:
-        report, declarations = Report(manifest, given), Declarations()
+        self, manifest: Manifest, reconcile: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
+    ) -> Comparison:
+        report = Report(manifest, reconcile)
+        declarations = Declarations()
         target = self._desired(source).load_for(report, cache, commit).target(commit)
         gate = SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.cluster, self.live), self.policies)
         view = ClusterView(self.cluster, self.live, TrackedObjects(), declarations)
@@ -164,11 +168,11 @@ class Evaluator:
             planner = Planner(self.cluster, declarations, pool, policy_of=self.policies.of)
             evaluator = SyncEvaluator(view, planner)
             observation = evaluator.observe(report, cache, target)
-            notes = self._load_claims(given, observation, declarations)
+            notes = self._load_claims(reconcile, observation, declarations)
             planned = evaluator.plan(report, cache, target, observation)
         planned, verdict = gate.judge(planned, cache)
-        return Evaluation(
-            given.app,
+        return Comparison(
+            reconcile.app,
             manifest,
             commit.id,
             replace(planned.plan, changes=tuple(map(mask_change, planned.plan.changes))),
@@ -177,15 +181,17 @@ class Evaluator:
             (*notes, *unobserved_notes(planned.plan), *self._blocking_notes(planned)),
         )
 
-    def _load_claims(self, given: ReconcileInput, seen: Observation, declarations: Declarations) -> tuple[str, ...]:
+    def _load_claims(
+        self, reconcile: ReconcileInput, observation: Observation, declarations: Declarations
+    ) -> tuple[str, ...]:
         """
         Load the objects that other Applications declare in Git into the state, where this one's plan depends on them.
 
         It does for a declared object with the label of another Application, and for an object that would be pruned.
         """
-        own = given.app.key
-        owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", own}
-        leaves = any(ref in seen.live and ref not in seen.desired for ref in given.state.inventory)
+        own = reconcile.app.key
+        owners = {owner_of(observation.live[ref]) for ref in observation.desired if ref in observation.live} - {"", own}
+        leaves = any(ref in observation.live and ref not in observation.desired for ref in reconcile.state.inventory)
         if not owners and not leaves:
             return ()
         try:
@@ -201,12 +207,14 @@ class Evaluator:
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:
         """Return the objects that another Application declares in Git; its inventory where Git cannot be read."""
         try:
-            given, cache, fetcher = self._input(manifest), ReconcileCache(), self._fetcher(self.source)
-            fetcher.poll(given, cache.git)
-            desired = self._desired(self.source).load(given, cache, fetcher.checkout(given, cache.git)).objects
+            reconcile = self._input(manifest)
+            cache = ReconcileCache()
+            fetcher = self._fetcher(self.source)
+            fetcher.poll(reconcile, cache.git)
+            desired = self._desired(self.source).load(reconcile, cache, fetcher.checkout(reconcile, cache.git)).objects
         except GitsyncError:
             return frozenset(Inventory.from_status(at(manifest, "status", default={})))
-        created = created_namespace(given.app)
+        created = created_namespace(reconcile.app)
         return frozenset(ref for ref in desired if created.get(ref) != desired[ref])
 
     def _traced(self, planned: Planned, source: Source) -> Traces:
