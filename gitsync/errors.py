@@ -17,6 +17,7 @@ The errors that cross a package's boundary.
     └── TerminalError           the same input fails again: wait for another input
         ├── InvalidInput          what Git or the Application says cannot be used
         │   ├── EmptyRender         the path declares nothing at all: it is gone, or was emptied
+        │   ├── MissingRevision       no branch or tag has the name of the revision, until one is pushed
         │   └── RemoteNeeded        a kustomization names files of another repository, which are not here
         ├── Refused               a policy says no
         │   └── AuditMismatch         the audit chain does not confirm a review
@@ -151,6 +152,10 @@ class InvalidInput(TerminalError):
 
 class EmptyRender(InvalidInput):
     """The path of an application declares nothing at all; for one that holds objects it would mean deleting them."""
+
+
+class MissingRevision(InvalidInput):
+    """No branch or tag has the name of a revision: a push may create it, so it is polled again soon."""
 
 
 class RemoteNeeded(InvalidInput):

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from gitsync.objects.patterns import matches
 
-SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?!//)(?P<path>.+)")
+SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*):(?!//)(?P<path>.+)")
 """The short form of an ssh URL: ``user@host:path``."""
 _PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 _IGNORE_SUFFIX = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})

@@ -38,6 +38,10 @@ from gitsync.render.resources.field_spec import KIND_ORDER, gvk_order
 from gitsync.render.resources.resource import Gvk
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
+_NO_FOLDER: Final = {
+    None: (EmptyRender, "does not exist"),
+    Entry.SUBMODULE: (InvalidInput, "is a Git submodule, whose files are in another repository"),
+}
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"
 _ABSENT: Final = object()
 _SETTLED: Final = frozenset({str, Quoted})
@@ -85,7 +89,7 @@ def build(
     recorder = _recorder() if provenance else None
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
-        kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
+        kind, what = _NO_FOLDER.get(entry, (InvalidInput, "is not a folder"))
         raise kind(f"the path {path or '.'} {what}", hint="correct the path of the application")
     is_observed = recorder is not None or faults is not None  # then each step has to run
     steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not is_observed else None)

@@ -23,12 +23,14 @@ from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.left_out import left_out, list_left_out, record_fetched
 from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, changed_paths, mark_corrupt
 from gitsync.source.quarantine import NEW, remove_leftovers
-from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, missing_revision
+from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, hidden_range, missing_revision
 from gitsync.source.remote import Remote, Transport
 from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")
 _NEVER = float("-inf")
+# seconds for which a name counts as missing without another request, for Applications that follow it together
+_MISSING_AGE = 10.0
 # seconds between attempts to lock a mirror that another thread or process holds
 _LOCK_POLL = 0.01
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
@@ -67,6 +69,8 @@ class Mirror:
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
+        # when an answer that was requested for a name lacked it
+        self._missing_at: dict[tuple[str, Credentials], float] = {}
         self._failures = RecentFailures(clock)
         self.objects = ObjectReader(self.path, on_read)
         self._changes: dict[tuple[str, str], frozenset[str]] = {}
@@ -79,14 +83,40 @@ class Mirror:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
         if is_commit(revision):
             return revision
-        if self._clock() - self._asked_at.get(credentials, _NEVER) < max_age:
+        if self._is_answered(revision, credentials, max_age):
             return self._commit_of(revision)  # without the lock, which a slow transfer may hold
         with self._locked():
             # another thread may have asked while this one waited for the lock
-            if self._clock() - self._asked_at.get(credentials, _NEVER) >= max_age:
+            if not self._is_answered(revision, credentials, max_age):
                 with self._failures.shared(credentials, max_age):
                     self._ask(credentials)
+                if not self._has_name(revision):
+                    self._note_missing(revision, credentials)
             return self._commit_of(revision)
+
+    def _is_answered(self, revision: str, credentials: Credentials, max_age: float) -> bool:
+        """
+        Return whether the last answer of the server is new enough for a revision.
+
+        A name that it lacks may have been pushed since, so that it counts only if it was requested for that name.
+        """
+        if self._has_name(revision):
+            asked_at = self._asked_at.get(credentials, _NEVER)
+        else:
+            asked_at = self._missing_at.get((revision, credentials), _NEVER)
+            max_age = min(max_age, _MISSING_AGE)
+        return self._clock() - asked_at < max_age
+
+    def _has_name(self, revision: str) -> bool:
+        try:
+            return find_ref(revision, self._refs) is not None
+        except InvalidInput:  # it names a branch and a tag, which ``_commit_of`` reports
+            return True
+
+    def _note_missing(self, revision: str, credentials: Credentials) -> None:
+        now = self._clock()
+        self._missing_at = {name: time for name, time in self._missing_at.items() if now - time < _MISSING_AGE}
+        self._missing_at[revision, credentials] = now
 
     def _commit_of(self, revision: str) -> str:
         """Return the commit of a revision by the last answer of the server."""
@@ -98,6 +128,10 @@ class Mirror:
 
     def _full_name(self, revision: str) -> str | None:
         return find_ref(revision, self._refs)
+
+    def hidden_range(self, revision: str) -> str:
+        """Return a warning where a revision names a branch or tag, and could be a range; see ``refs.hidden_range``."""
+        return hidden_range(revision, self._refs)
 
     def branch(self, revision: str) -> str:
         """

@@ -6,13 +6,14 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from gitsync.errors import InvalidInput
-from gitsync.source.semver import parse_range
+from gitsync.errors import InvalidInput, MissingRevision
+from gitsync.source.semver import Range, parse_range
 from gitsync.source.validation import is_commit
 
 HEADS = "refs/heads/"
 TAGS = "refs/tags/"
 _COMMIT_LIKE = re.compile(r"[0-9A-Fa-f]{7,64}")
+_BRANCH_LIKE = re.compile(r"v?\d+(?:\.\d+)?\.[xX]", re.ASCII)
 
 
 def find_ref(revision: str, refs: Collection[str]) -> str | None:
@@ -20,16 +21,17 @@ def find_ref(revision: str, refs: Collection[str]) -> str | None:
     Return the full name of the ref that a revision names, None for a commit id and when no ref matches.
 
     ``refs`` are full names. A version range matches tags only, and a full name only itself: a user who may push
-    branches cannot redirect an Application that follows a tag. Raise InvalidInput when a branch and a tag both match.
+    branches cannot redirect an Application that follows a tag. Of the ranges, ``1.x`` and the like are also what
+    projects call their branches: an existing branch or tag of exactly that name is taken. Raise InvalidInput when a
+    branch and a tag both match.
     """
     if is_commit(revision):
         return None
     if revision.startswith("refs/"):
         return revision if revision in refs else None
-    wanted = parse_range(revision)
-    if wanted is not None:
-        tag = wanted.highest(name.removeprefix(TAGS) for name in refs if name.startswith(TAGS))
-        return f"{TAGS}{tag}" if tag else None
+    versions = parse_range(revision)
+    if versions is not None and not is_branch_like(revision):
+        return _highest_tag(versions, refs)
     names = [name for name in (f"{HEADS}{revision}", f"{TAGS}{revision}") if name in refs]
     if len(names) > 1:
         raise InvalidInput(
@@ -37,32 +39,60 @@ def find_ref(revision: str, refs: Collection[str]) -> str | None:
             location="spec.source.revision",
             hint=f"set it to {' or '.join(names)}",
         )
-    return names[0] if names else None
+    if names:
+        return names[0]
+    return _highest_tag(versions, refs) if versions is not None else None
+
+
+def is_branch_like(revision: str) -> bool:
+    """Return whether a range of versions is also what projects call branches: ``1.x``, ``v2.3.x``."""
+    return _BRANCH_LIKE.fullmatch(revision) is not None
+
+
+def hidden_range(revision: str, refs: Collection[str]) -> str:
+    """Return a warning where a revision names a branch or tag, and would as a range name another tag."""
+    versions = parse_range(revision) if is_branch_like(revision) else None
+    name = find_ref(revision, refs) if versions is not None else None
+    if versions is None or name is None or _highest_tag(versions, refs) in (None, name):
+        return ""
+    return f"the revision {revision} is {name}, not a range of versions; write ~{revision[:-2]} for the highest tag"
+
+
+def _highest_tag(versions: Range, refs: Collection[str]) -> str | None:
+    tag = versions.highest(name.removeprefix(TAGS) for name in refs if name.startswith(TAGS))
+    return f"{TAGS}{tag}" if tag else None
 
 
 def branch_name(revision: str) -> str | None:
     """Return the full name of the branch that a revision may name, None for a commit id, a range and a tag."""
-    if is_commit(revision) or parse_range(revision) is not None:
+    if is_commit(revision) or (parse_range(revision) is not None and not is_branch_like(revision)):
         return None
     name = revision if revision.startswith("refs/") else f"{HEADS}{revision}"
     return name if name.startswith(HEADS) else None
 
 
-def missing_revision(revision: str, refs: Collection[str], url: str) -> InvalidInput:
+def missing_revision(revision: str, refs: Collection[str], url: str) -> MissingRevision:
     """Return the error for a revision that no ref matches, with similar names."""
     where = "spec.source.revision"
     if not refs:
-        return InvalidInput(
+        return MissingRevision(
             f"the repository {url} is empty, so {revision!r} does not exist in it",
             location=where,
             hint="push a first commit; it is applied with the next poll",
         )
     what = f"the revision {revision!r} does not exist in {url}"
     if _COMMIT_LIKE.fullmatch(revision):
-        return InvalidInput(what, location=where, hint="write a commit id in full (40 or 64 digits), in small letters")
+        hint = "write a commit id in full (40 or 64 digits), in small letters"
+        return MissingRevision(what, location=where, hint=hint)
+    if revision == "HEAD":
+        hint = "HEAD may move to another branch at the server; name the branch, such as main"
+        return MissingRevision("HEAD is not followed", location=where, hint=hint)
+    if revision.startswith("refs/") and not revision.startswith((HEADS, TAGS)):
+        hint = "set it to the full id of the commit, or push the commit to a branch"
+        return MissingRevision(f"{revision} is neither a branch nor a tag", location=where, hint=hint)
     # ^{}: the commit of an annotated tag, which ls-remote lists beside the tag itself
     names = {name.removeprefix(HEADS).removeprefix(TAGS): name for name in refs if not name.endswith("^{}")}
-    similar = get_close_matches(revision, names, 5, 0.5)
+    similar = get_close_matches(revision.removeprefix(HEADS).removeprefix(TAGS), names, 5, 0.5)
     listed = "similar names" if similar else "it has, among others"
     examples = ", ".join(similar or sorted(names)[:5])
-    return InvalidInput(what, location=where, hint=f"{listed}: {examples}")
+    return MissingRevision(what, location=where, hint=f"{listed}: {examples}")

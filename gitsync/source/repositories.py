@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
+from gitsync.objects.tree import Entry
 from gitsync.objects.urls import repository_key
 from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
@@ -79,11 +80,14 @@ class Repositories:
         fetch_file = partial(fetch_requested, mirror, source, credentials, commit)
         tree = GitTree(mirror.path, commit, self._transport.limits, mirror.objects, fetch_file)
         path = clean_path(source.path)
+        _reject_submodule(tree, path)
         tree.check_size(path)
         fetch_manifests(mirror, source, credentials, commit, max_age)
-        warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
+        warnings = [f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path)]
+        if warning := mirror.hidden_range(source.revision):
+            warnings.append(warning)
         metered = MeteredTree(tree, self._transport.limits.read_bytes)
-        return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings, fetch_file=fetch_file)
+        return Snapshot(mirror.commit(commit), metered, str(mirror.path), tuple(warnings), fetch_file=fetch_file)
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
         """Fetch a commit into the mirror unless it is there; see the port."""
@@ -222,6 +226,20 @@ class Repositories:
             oldest = self._readers.pop(0) if len(self._readers) > _READERS else None
         if oldest is not None:
             oldest.close(wait=False)  # one that is being read has to finish first
+
+
+def _reject_submodule(tree: GitTree, path: str) -> None:
+    """Raise InvalidInput for a path that is a submodule or below one: another repository has its files."""
+    parts = path.split("/")
+    for count in range(1, len(parts) + 1):
+        place = "/".join(parts[:count])
+        if tree.entry(place) is Entry.SUBMODULE:
+            raise InvalidInput(
+                f"the path {path} is {'in ' if place != path else ''}the Git submodule {place}, whose files are in "
+                "another repository",
+                location="spec.source.path",
+                hint="set spec.source.repoURL to that repository; its URL is in .gitmodules",
+            )
 
 
 def _push_reason(text: str) -> str:

@@ -14,7 +14,8 @@ from gitsync.source.semver import parse_range
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
 
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
+# with _, which no host name has by RFC 952, but names of services in Docker Compose and old intranets do
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
 _CONTROL_PATH = re.compile(r"[\x00-\x1f\x7f]")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -38,11 +39,12 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         )
     if "::" in url.partition("//")[0]:  # a transport helper, which is a program
         _check_scheme(url.partition("::")[0], (), allowed)
-    if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
+    if _has_control(url):
         raise InvalidInput(
-            "the repository URL holds a control character or a space, raw or percent-encoded (a newline sends "
+            "the repository URL holds a control character, raw or percent-encoded, or a space (a newline sends "
             "credentials to another host)",
             location=where,
+            hint="write a space in the path as %20",
         )
     if _is_local(url):
         if "file" not in schemes:
@@ -68,6 +70,12 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         raise InvalidInput(
             "the repository URL holds a password", location=where, hint="put it in a Secret: spec.source.credentials"
         )
+
+
+def _has_control(url: str) -> bool:
+    """Return whether a URL has a control character or a space, other than %20 in the path, as at Azure DevOps."""
+    place, _, path = url.partition("://")[2].partition("/") if "://" in url else url.partition(":")
+    return any(map(_CONTROL.search, (url, unquote(place), unquote(path.replace("%20", "")))))
 
 
 def _check_normal(url: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from gitsync.apply.hooks import HookRuns
 from gitsync.apply.types import StepResult
@@ -82,6 +82,18 @@ class RenderResult:
     decryption_keys: tuple[str, ...] = ()
 
 
+class Answer(NamedTuple):
+    """What a Git server answered for a revision: its commit, or why there is none."""
+
+    url: str
+    revision: str
+    result: str | GitsyncError
+
+    def is_of(self, source: GitSource) -> bool:
+        """Whether it is one for the revision of a source; an Application may name another since the query."""
+        return (self.url, self.revision) == (source.repo_url, source.revision)
+
+
 @dataclass(slots=True)
 class GitCache:
     """The commit that the Application follows, and how and when it was fetched. Times are monotonic."""
@@ -97,7 +109,7 @@ class GitCache:
     polled_request: str = ""
     notified_at: float | None = None
     """Time of the last unprocessed push notification, or None."""
-    answer: str | GitsyncError | None = None
+    answer: Answer | None = None
     """The answer of the Git server to the query of the last reconcile, not processed yet."""
     max_age: float = 0.0
     """Seconds that an answer or failure of the Git server may be old to be used by the last poll and its fetch."""

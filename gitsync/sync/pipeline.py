@@ -41,6 +41,7 @@ from gitsync.sync.incremental.settled import Settled, SettledReconciler
 from gitsync.sync.input import ReconcileInput, Rollback
 from gitsync.sync.polling.fetch import Fetcher, Polled
 from gitsync.sync.polling.git_watcher import GitWatcher
+from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.status.build import build_status, failed_status
 from gitsync.sync.status.defects import unexpected_error
@@ -60,10 +61,6 @@ _RESYNC_PERIOD = 600.0
 """Seconds after which an Application is reconciled although nothing is known to have changed."""
 _WRITING_PERIOD = 10.0
 """Seconds until changed objects of a batch are reconciled with running writes; most are echoes of the writes."""
-
-
-class QueryDue(Exception):
-    """The reconcile needs an answer of the Git server, which enqueues the Application again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class Pipeline:
     def __init__(
         self, stages: Stages, ports: Ports, writes: WritesByOwner, statuses: StatusWriter, state: State
     ) -> None:
-        self._fetcher = stages.fetcher
+        self._revision = RevisionFollower(stages.fetcher, stages.watcher)
         self._watcher = stages.watcher
         self._desired = stages.desired
         self._reconciler = stages.reconciler
@@ -268,36 +265,20 @@ class Pipeline:
     def _fetch(self, report: Report, cache: ReconcileCache) -> tuple[Polled, Commit]:
         """Return the last poll, and the commit that the Application follows; raise QueryDue to reconcile later."""
         report.stage = FailureReason.SOURCE
-        polled_at = self._watcher.catch_up(report.app.key)
-        if polled_at is not None:
-            cache.git.last_poll, cache.git.next_poll = polled_at, polled_at + report.app.sync.interval
-        polled = self._fetcher.poll(report.given, cache.git)
-        if polled.is_due:
-            self._watcher.ask(report.app.key, polled.query)
-            if report.given.is_requested or not polled.commit:
-                raise QueryDue
-        elif polled.error is None and cache.git.notified_at is None:
-            self._watcher.attempt(report.app.key, polled.query, polled.commit)
+        polled = self._revision.poll(report.given, cache.git)
         report.source_error = polled.error
         report.poll_after = None if polled.is_due else polled.requeue_after
-        try:
-            report.commit = commit = self._fetcher.checkout(report.given, cache.git)
-        except SourceUnavailable:
-            self._watcher.leave(report.app.key)  # it polls again itself, with a growing delay
-            raise
+        report.commit = commit = self._revision.checkout(report.given, cache.git)
         report.newest = commit.id
         return polled, commit
 
     def _watch(self, report: Report, cache: ReconcileCache, polled: Polled) -> None:
         """Have the branch watched from the commit that the Application declared; other commits enqueue it."""
-        if polled.error is not None or cache.git.notified_at is not None:  # it polls by itself, soon
-            self._watcher.leave(report.app.key)
-            return
         rendered = cache.render.commits.get(report.commit.id) if report.commit else None
         is_reported = bool(cache.git.trusted) or self._is_dependency(report.app)
         read = rendered.build.files_read if rendered is not None and not is_reported else None
-        self._watcher.follow(report.app.key, polled.query, report.newest, read)
-        report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)
+        if self._revision.watch(cache.git, polled, report.newest, read):
+            report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)
 
     def _last_change(self, report: Report, cache: ReconcileCache, newest: Commit) -> Commit:
         """Return the newest commit that affects the Application."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
@@ -244,12 +244,12 @@ def test_a_range_of_versions_names_the_highest_tag(repo: GitRepo, repositories: 
         repositories.revert(source, NOBODY, [commits[1]], author="Ada <ada@example.test>")
 
 
-def test_a_version_range_never_matches_a_branch(repo: GitRepo, repositories: Repositories) -> None:
+def test_a_range_with_an_operator_never_matches_a_branch(repo: GitRepo, repositories: Repositories) -> None:
     tagged = repo.commit({"app/a": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.2.0")
     branched = repo.commit({"app/a": "2"})
-    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x", "HEAD:refs/heads/v1.x")
-    for revision in ("1.x", "v1.x"):
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x", "HEAD:refs/heads/>=1", "HEAD:refs/heads/=1.2.0")
+    for revision in (">=1", "=1.2.0", "~1", "v1.x"):
         assert repositories.resolve(source_of(repo, revision), NOBODY) == tagged
     assert repositories.resolve(source_of(repo, "refs/heads/1.x"), NOBODY) == branched
 
@@ -364,3 +364,71 @@ def test_submodules_outside_the_path_are_not_reported(repo: GitRepo, repositorie
     commit = repo.commit({"app/a": "1"}, gitlinks={"lib": "1" * 40, "app/inside": "1" * 40, "application": "1" * 40})
     warnings = repositories.snapshot(source_of(repo), NOBODY, commit).warnings
     assert warnings == ("app/inside: the files of this Git submodule are not read",)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("vendor/base", "the path vendor/base is the Git submodule vendor/base, whose files are in another repository"),
+        ("vendor/base/overlays/prod", "the path vendor/base/overlays/prod is in the Git submodule vendor/base"),
+    ],
+)
+def test_a_path_in_a_submodule_is_named_as_one(
+    repo: GitRepo, repositories: Repositories, path: str, message: str
+) -> None:
+    commit = repo.commit({"app/a.yaml": "a: 1"}, gitlinks={"vendor/base": "1" * 40})
+    source = GitSource(repo_url=repo.url, revision="main", path=path)
+    with pytest.raises(InvalidInput, match=message):
+        repositories.snapshot(source, Credentials(), commit)
+
+
+def test_a_branch_that_hides_a_range_is_a_warning(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a.yaml": "a: 1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.4.0")
+    branch = repo.commit({"app/a.yaml": "a: 2"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x")
+    source = GitSource(repo_url=repo.url, revision="1.x", path="app")
+    assert repositories.resolve(source, Credentials()) == branch
+    (warning,) = repositories.snapshot(source, Credentials(), branch).warnings
+    assert warning.startswith("the revision 1.x is refs/heads/1.x, not a range of versions")
+
+
+class TestNamesThatAppear:
+    """A list of refs from before a push does not decide that a name is missing."""
+
+    @pytest.fixture
+    def site(self, tmp_path: Path) -> Iterator[tuple[GitServer, GitRepo, Repositories, list[float]]]:
+        now = [1000.0]
+        with GitServer(tmp_path / "git") as server:
+            repositories = Repositories(tmp_path / "mirrors", schemes=("http",), clock=lambda: now[0])
+            yield server, GitRepo(tmp_path / "git"), repositories, now
+
+    def test_a_new_name_is_asked_for_at_once(self, site: tuple[GitServer, GitRepo, Repositories, list[float]]) -> None:
+        server, repo, repositories, now = site
+        commit = repo.commit({"a.yaml": "a: 1"})
+        main = GitSource(repo_url=server.url("origin.git"), revision="main")
+        feature = GitSource(repo_url=server.url("origin.git"), revision="feature")
+        assert repositories.resolve(main, Credentials(), max_age=90) == commit
+        git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/feature")
+        now[0] += 1
+        assert repositories.resolve(feature, Credentials(), max_age=90) == commit
+        assert repositories.resolve(main, Credentials(), max_age=90) == commit
+        assert server.listings == 2
+
+    def test_applications_share_that_a_name_is_missing_for_a_moment(
+        self, site: tuple[GitServer, GitRepo, Repositories, list[float]]
+    ) -> None:
+        server, repo, repositories, now = site
+        repo.commit({"a.yaml": "a: 1"})
+        feature = GitSource(repo_url=server.url("origin.git"), revision="feature")
+        for _ in range(20):
+            with pytest.raises(MissingRevision):
+                repositories.resolve(feature, Credentials(), max_age=90)
+        assert server.listings == 1
+        now[0] += 10
+        with pytest.raises(MissingRevision):
+            repositories.resolve(feature, Credentials(), max_age=90)
+        assert server.listings == 2
+        with pytest.raises(MissingRevision):  # a requested sync asks whatever was answered
+            repositories.resolve(feature, Credentials())
+        assert server.listings == 3

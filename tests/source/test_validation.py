@@ -15,6 +15,10 @@ from gitsync.source.validation import check_revision, check_url, clean_path, sho
         "ssh://git@git.example.test:2222/agents.git",
         "git@git.example.test:team/agents.git",
         "https://[2001:db8::1]/agents.git",
+        "https://dev.azure.com/acme/My%20Project/_git/agents",
+        "git@ssh.dev.azure.com:v3/acme/My%20Project/agents",
+        "https://git_server.lan/agents.git",
+        "git@git_server:team/agents.git",
     ],
 )
 def test_accepts_https_and_ssh(url: str) -> None:
@@ -40,6 +44,10 @@ def test_accepts_https_and_ssh(url: str) -> None:
         ("../x.git", "local path"),
         ("https://git.example.test/%0ahost=evil.test/x.git", "control character"),
         ("https://git.example.test/x\ny", "control character"),
+        ("https://git.example.test/x y", "control character.*write a space in the path as %20"),
+        ("https://git.example%20.test/x", "control character"),
+        ("https://git.example.test/x%20%0ay", "control character"),
+        ("git@git.example.test:x%00y", "control character"),
         ("https://git.example.test:port/x", "invalid URL"),
         ("https://git.example.test/team-a/../team-b", "dot segments"),
         ("https://git.example.test/team-a/%2e%2e/team-b", "dot segments"),

@@ -64,7 +64,7 @@ def answers(watcher: GitWatcher, revision: str = "main") -> list[object]:
         watcher.ask(key, Query(parse_application(manifest), Credentials(), since, cache))
     watcher.start(enqueued.append)
     until(lambda: sorted(enqueued) == sorted(APPS))
-    return [cache.answer for cache in caches]
+    return [cache.answer.result for cache in caches if cache.answer is not None]
 
 
 def test_queries_of_one_branch_share_the_newest_answer(watcher: GitWatcher, server: Server) -> None:
@@ -98,4 +98,4 @@ def test_a_poll_that_meets_a_defect_enqueues_those_who_follow(watcher: GitWatche
     watcher.poll_now(["gitsync/a"])
     until(lambda: enqueued == ["gitsync/a"])
     assert cache.notified_at is not None
-    assert watcher.catch_up("gitsync/a") is None, "it follows again after its own query"
+    assert watcher.catch_up(query.app) is None, "it follows again after its own query"

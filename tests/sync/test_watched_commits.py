@@ -14,7 +14,7 @@ from gitsync.objects.application import Application, GitSource, parse_applicatio
 from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
 from gitsync.state.declarations import Declarations, DeclaredAt
-from gitsync.sync.cache import GitCache
+from gitsync.sync.cache import Answer, GitCache
 from gitsync.sync.polling.git_watcher import GitWatcher, Query
 
 URL = "https://git.example/r.git"
@@ -131,14 +131,14 @@ def test_a_commit_moves_those_that_it_does_not_affect(
         behind |= changed | {ANY}
         declared |= dict.fromkeys(set(range(COUNT)) - behind, newest)
         for number in behind & reconciled:
-            assert world.caches[number].answer == newest
+            assert world.caches[number].answer == Answer(URL, "main", newest)
             world.declare(number, newest)
             declared[number] = newest
         behind -= reconciled
         found = world.declarations.applications_behind("gitsync/another", BRANCH, newest)
         assert set(found) == {key_of(number) for number in behind}
         for number, commit in declared.items():
-            world.watcher.catch_up(key_of(number))
+            world.watcher.catch_up(application(number))
             assert world.caches[number].commit == commit
 
 
@@ -156,7 +156,7 @@ def test_one_that_left_keeps_its_commit(worlds: list[World]) -> None:
     worlds.append(world)
     world.watcher.leave(key_of(0))
     world.commit(frozenset({2}))
-    assert world.watcher.catch_up(key_of(0)) is None
+    assert world.watcher.catch_up(application(0)) is None
     assert world.caches[0].commit == "0"
     assert world.declarations.applications_behind("gitsync/another", BRANCH, "1") == (key_of(0), key_of(2))
 

@@ -120,7 +120,7 @@ class SetSources:
 
     def _poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
         key = given.app.key
-        polled_at = self._watcher.catch_up(key)
+        polled_at = self._watcher.catch_up(given.app)
         if polled_at is not None:
             cache.last_poll = polled_at
             cache.next_poll = polled_at + given.app.sync.interval

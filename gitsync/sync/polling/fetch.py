@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random
 
-from gitsync.errors import GitsyncError, InvalidInput, Refused, SourceThrottled, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, MissingRevision, Refused, SourceThrottled, SourceUnavailable
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
@@ -81,13 +81,19 @@ class Fetcher:
         source, requested = given.app.source, given.app.requested_sync
         self._source.check(source)
         if cache.source != source:
-            cache.source, cache.commit, cache.fetched, cache.next_poll = source, "", None, _NOW
+            cache.source = source
+            cache.commit = ""
+            cache.fetched = None
+            cache.next_poll = _NOW
+            cache.retry_delay = 0.0
         now = self._clock.monotonic()
         if requested != cache.polled_request:
             cache.notified_at, cache.polled_request = now, requested
         credentials = self._credentials(given.app)
         if credentials != cache.credentials:
             cache.credentials, cache.next_poll = credentials, _NOW
+        if cache.answer is not None and not cache.answer.is_of(source):
+            cache.answer = None  # to a query from before the Application named another branch
         wait = _seconds_to_poll(given, cache, now) if cache.answer is None else 0.0
         is_due = wait <= 0 and cache.answer is None and not self._waits
         if wait <= 0 and not is_due:
@@ -170,6 +176,9 @@ class Fetcher:
         try:
             cache.commit = self._answer(source, cache)
             cache.poll_error = None
+        except MissingRevision as error:  # a push may create it at any moment
+            self._poll_sooner(cache, given.app)
+            cache.poll_error = error
         except InvalidInput as error:
             cache.poll_error = error
         except SourceUnavailable as error:
@@ -181,21 +190,29 @@ class Fetcher:
 
     def _answer(self, source: GitSource, cache: GitCache) -> str:
         """Return the commit by the answer that is in the cache, else by a query."""
-        answer, cache.answer = cache.answer, None
-        if isinstance(answer, GitsyncError):
-            raise answer
-        return answer or self._source.resolve(source, cache.credentials, max_age=cache.max_age)
+        answer = cache.answer
+        cache.answer = None
+        # once more: the answer to an earlier query may have arrived since
+        if answer is not None and answer.is_of(source):
+            if isinstance(answer.result, GitsyncError):
+                raise answer.result
+            return answer.result
+        return self._source.resolve(source, cache.credentials, max_age=cache.max_age)
 
     def _back_off(self, error: SourceUnavailable, cache: GitCache, app: Application) -> None:
         cache.poll_error = error
-        cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), app.sync.interval)
-        cache.next_poll = self._clock.monotonic() + cache.retry_delay
+        self._poll_sooner(cache, app)
         if app.source.credentials_secret:
             error.hint = error.hint.replace(
                 CREDENTIALS_SECRET, f"Secret {app.namespace}/{app.source.credentials_secret}"
             )
         if isinstance(error, SourceThrottled):
             error.hint += f"; the next attempt follows in {cache.retry_delay:.0f} s"
+
+    def _poll_sooner(self, cache: GitCache, app: Application) -> None:
+        """Set the time of the next poll after a failed one, with a delay that grows up to the interval."""
+        cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), app.sync.interval)
+        cache.next_poll = self._clock.monotonic() + cache.retry_delay
 
     def _until_next_poll(self, error: GitsyncError, cache: GitCache) -> GitsyncError:
         """Return the error of a poll to raise it again, with the seconds until the next poll."""

@@ -14,7 +14,7 @@ from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.declarations import Declarations, DeclaredAt, branch_of
-from gitsync.sync.cache import GitCache
+from gitsync.sync.cache import Answer, GitCache
 from gitsync.sync.polling.branches import Branches, BranchKey, Follower, WatchedBranch
 from gitsync.sync.polling.hosts import GitHosts
 from gitsync.sync.status.defects import unexpected_error
@@ -57,7 +57,7 @@ class GitWatcher:
         self._random = random
         self._enqueue_application: Callable[[str], None] = lambda key: None
         self._routes: list[Callable[[str], bool]] = []
-        self._queue: WorkQueue[str] = WorkQueue()
+        self._queue: WorkQueue[str] = WorkQueue(monotonic=clock.monotonic)
         self._controller = Controller("git", self._queue, self._work, workers=_THREADS)
         self._lock = threading.RLock()
         self._queries: defaultdict[str, dict[str, Query]] = defaultdict(dict)
@@ -143,15 +143,21 @@ class GitWatcher:
         with self._lock:
             return self._branches.branch_of(key) is not None
 
-    def catch_up(self, key: str) -> float | None:
+    def catch_up(self, app: Application) -> float | None:
         """
         Set the commit of an Application's cache to the newest one that the watch saw, where none since affected it.
 
-        Return the monotonic time of the last poll, None when it is not watched.
+        Return the monotonic time of the last poll, None when it is not watched. One that names another branch by now
+        is not watched any more: polls of the former one answer nothing for it.
         """
+        key = app.key
         with self._lock:
             branch = self._branches.branch_of(key)
             if branch is None:
+                return None
+            url, _, revision = branch.key
+            if (url, revision) != (app.source.repo_url, app.source.revision):
+                self.leave(key)
                 return None
             branch.catch_up(key)
             return self._polled_at.get(branch.key[0])
@@ -177,7 +183,8 @@ class GitWatcher:
         known: dict[BranchKey, str] = {}
         # the newest demand first: its answer is new enough for the others
         for key, query in sorted(queries.items(), key=lambda item: item[1].since, reverse=True):
-            query.cache.answer = self._answer(query, known)
+            source = query.app.source
+            query.cache.answer = Answer(source.repo_url, source.revision, self._answer(query, known))
             self._remove_query(url, key, query)
             self._enqueue(key)
 
@@ -267,7 +274,8 @@ class GitWatcher:
             self._enqueue_application(key)
 
     def _wake(self, follower: Follower, commit: str) -> None:
-        follower.cache.answer = commit
+        source = follower.app.source
+        follower.cache.answer = Answer(source.repo_url, source.revision, commit)
         self._enqueue(follower.key)
 
     def _skip(self, branch: WatchedBranch, follower: Follower, commit: str) -> None:
