@@ -80,6 +80,7 @@ class CallerCluster(KubernetesCluster):
         try:
             return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)
         except Rejected as error:
+            # only the impersonation was refused: a write, or what the account itself may not do, is an error
             if not (user and dry_run and error.code == 403 and "impersonate" in error.message):
                 raise
         return super().apply(manifest, manager=manager, force=force, dry_run=dry_run)
@@ -92,6 +93,7 @@ class InProcessRenderer:
         """Return the manifests and the files read."""
         rendered = build(snapshot.tree, path, renderer=renderer)
         reject_ambiguous_bools(rendered.manifests)
+        # through the messages of the render processes: JSON turns some keys and numbers into others
         return protocol.to_build(protocol.as_received(protocol.of_build(rendered)))
 
     def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:

@@ -125,7 +125,7 @@ def running_agents(
         kubeconfig = sandbox.kubeconfig(Path(folder) / "kubeconfig")
         client = Client(Connection(str(kubeconfig)))
         cluster = KubernetesCluster(client)
-        CrdInstaller(cluster, install=True).start()
+        CrdInstaller(cluster, install=True).start()  # waits until the API server serves the kinds
         _create_namespace(cluster, "gitsync")  # for the Lease of the controller
         controller = build_controller(load_settings(kubeconfig=str(kubeconfig), data=Path(folder) / "data"))
         controller.start()

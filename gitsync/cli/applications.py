@@ -73,6 +73,7 @@ def change_application(
         **({"spec": dict(spec)} if spec else {}),
     }
     path = f"{_ROOT}/namespaces/{segment(target.namespace)}/applications/{segment(target.name)}"
+    # forced: an Application that is declared in Git has another manager of the same field
     client.apply(path, body, {"fieldManager": manager, "force": "true"})
 
 

@@ -32,7 +32,7 @@ def print_builds(paths: Sequence[str], options: BuildOptions, output: BuildForma
         texts.append(text)
     if failed:
         return Exit.INVALID
-    if not check:
+    if not check:  # all or nothing: a pipe to kubectl must not get the manifests of some paths
         sys.stdout.write(_joined([text for text in texts if text], output))
     return Exit.OK
 

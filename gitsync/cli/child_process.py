@@ -71,7 +71,9 @@ class ChildProcess:
             self._thread.join()
 
     def _begin(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )  # Ctrl-C is for this one
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended already
             process.stdin.write(self._message + b"\n")

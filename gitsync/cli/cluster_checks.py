@@ -55,6 +55,7 @@ def namespace_finding(cluster: KubernetesCluster, name: str, check: str) -> Find
 def _version(client: Client) -> Finding:
     answer = client.get("/version")
     text = str(answer.get("gitVersion", ""))
+    # minor may end in "+" at a managed cluster, as in "28+"
     major, minor = (int("".join(filter(str.isdigit, str(answer.get(key, "0")))) or 0) for key in ("major", "minor"))
     if (major, minor) < _OLDEST:
         return warning("Kubernetes", f"{text} is older than what is tested", "upgrade to Kubernetes 1.28 or newer")
@@ -63,6 +64,7 @@ def _version(client: Client) -> Finding:
 
 def _clock(client: Client, now: Callable[[], datetime]) -> Finding:
     """Compare the clock with the API server's, by the time of creation of a review."""
+    # a review is stored nowhere and needs no right, and its metadata has the time of the API server
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = client.send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
@@ -151,7 +153,7 @@ class Rights:
 
     def denied(self, need: Need, user: str = "") -> tuple[str, ...]:
         """Return the verbs that are not allowed."""
-        if (need, user) not in self._known:
+        if (need, user) not in self._known:  # Applications share most needs, and each verb is a request
             self._known[need, user] = tuple(verb for verb in need.verbs if not self._may(verb, need, user))
         return self._known[need, user]
 
@@ -193,7 +195,7 @@ def application_findings(checks: Checks, manifest: Manifest) -> Iterator[Finding
         return
     check = f"Application {app.key}"
     yield _git_server(checks, app, f"{check}: Git")
-    if not app.destination.create_namespace:
+    if not app.destination.create_namespace:  # else a sync creates it
         yield namespace_finding(checks.cluster, app.destination.namespace, f"{check}: namespace")
     for need, user in _needs(checks, app, Inventory.from_status(manifest.get("status") or {})):
         yield checks.rights.finding(need, f"{check}: rights", user=user)
@@ -227,6 +229,6 @@ def _needs(checks: Checks, app: Application, inventory: Inventory) -> Iterator[t
     ):
         resource = checks.cluster.resource(group, version, kind)
         if resource is not None:
-            watched = namespace if checks.namespaces else ""
+            watched = namespace if checks.namespaces else ""  # a controller of the whole cluster watches all namespaces
             yield Need(group, resource.plural, READ, watched), ""
             yield Need(group, resource.plural, WRITE, namespace), user

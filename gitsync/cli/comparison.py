@@ -136,6 +136,7 @@ class Evaluator:
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
         """Return the age keys of the given file, else of the Application's Secret."""
+        # without a Secret in its spec the controller decrypts nothing, so neither does a comparison
         if self._age_key is None or not app.source.decryption_secret:
             return decryption_keys(app, cluster, live)
         try:
@@ -213,6 +214,7 @@ class Evaluator:
             fetcher.poll(reconcile, cache.git)
             desired = self._desired(self.source).load(reconcile, cache, fetcher.checkout(reconcile, cache.git)).objects
         except GitsyncError:
+            # what it held last: an Application that cannot be read must not lose its objects to this one
             return frozenset(Inventory.from_status(at(manifest, "status", default={})))
         created = created_namespace(reconcile.app)
         return frozenset(ref for ref in desired if created.get(ref) != desired[ref])

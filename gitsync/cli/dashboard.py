@@ -63,13 +63,14 @@ class DashboardOptions:
                     f"{self.server!r} is not a valid URL", location="--server", hint="write https://gitsync.example"
                 )
             return Dashboard(self.server.rstrip("/"), token)
+        # a generated token exists only where the dashboard runs on loopback without users of its own
         local = self.data / _LOCAL_TOKEN
         token = token or (_token(local) if local.exists() else "")
         try:
             running = Dashboard(address_file(self.data).read_text(encoding="utf-8").strip(), token)
         except OSError:
             return None
-        return running if running.is_alive() else None
+        return running if running.is_alive() else None  # a killed controller leaves the file behind
 
     def require(self) -> Dashboard:
         """Return the dashboard, else that of the cluster; raise InvalidInput where there is none."""
@@ -139,7 +140,7 @@ def _application(namespace: str, name: str) -> str:
 
 def _fail(url: str, status: int, text: str) -> NoReturn:
     message = one_line(text, 500) or f"the dashboard answered {status}"
-    if status == 401:
+    if status == 401:  # no token, or one that is not valid any more
         raise Refused("the dashboard requires you to sign in", location=url, hint="give your token with --token-file")
     if status == 503:
         raise ClusterUnavailable(message, location=url)
@@ -176,7 +177,7 @@ def items(dashboard: Dashboard, path: str, limit: int, **query: str) -> list[dic
 
 def one_object(dashboard: Dashboard, application: str, text: str) -> str:
     """Return the ref of an object that is written as ``kind/name`` or ``group/kind/namespace/name``."""
-    if text.count("/") >= 3:
+    if text.count("/") >= 3:  # a full ref, which also names what the Application only owns
         return text
     kind, _, name = text.partition("/")
     if not (kind and name):
@@ -184,6 +185,7 @@ def one_object(dashboard: Dashboard, application: str, text: str) -> str:
     matching = items(dashboard, "objects", 2, q=f'app:{application} kind:{kind} name:"{name}"')
     if len(matching) == 1:
         return "/".join(matching[0][part] for part in ("group", "kind", "namespace", "name"))
+    # kinds that controllers create: they are in the tree, not among the declared objects
     if kind.lower() in ("pod", "replicaset", "job") and not matching:
         return _part(dashboard, application, kind.lower(), name)
     problem = "is not part of" if not matching else "is in several namespaces or groups of"
@@ -217,13 +219,23 @@ def can_forward() -> bool:
 def forward() -> str:
     """Return the URL of the dashboard in the cluster, which is reached until this process ends."""
     place = [f"--kubeconfig={_given()}"] if _given() else []
-    command = ["kubectl", *place, "--namespace", NAMESPACE, "port-forward", "--address", "127.0.0.1", _SERVICE, ":80"]
+    command = [
+        "kubectl",
+        *place,
+        "--namespace",
+        NAMESPACE,
+        "port-forward",
+        "--address",
+        "127.0.0.1",
+        _SERVICE,
+        ":80",
+    ]  # any local port
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    atexit.register(process.kill)
+    atexit.register(process.kill)  # kubectl would forward for ever
     assert process.stdout is not None
-    limit = threading.Timer(_SECONDS, process.kill)
+    limit = threading.Timer(_SECONDS, process.kill)  # ends the read below, which has no timeout of its own
     limit.start()
     line = process.stdout.readline()
     ready = _READY.match(line)

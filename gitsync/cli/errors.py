@@ -31,7 +31,7 @@ def exit_on_error(command: Callable[P, Exit]) -> Callable[P, NoReturn]:
 def _code(command: Callable[[], Exit]) -> Exit:
     try:
         code = command()
-        sys.stdout.flush()
+        sys.stdout.flush()  # a full disk or a closed pipe shows only here, and must become an exit code
     except GitsyncError as error:
         return print_error(error)
     except KeyboardInterrupt:

@@ -82,7 +82,7 @@ def main() -> Exit:
 def _own_output() -> IO[bytes]:
     """Return the standard output for answers alone: whatever else is printed goes to the log."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a print of a library would be taken for an answer
     return answers
 
 

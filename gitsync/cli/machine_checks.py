@@ -77,7 +77,7 @@ def _data(data: Path) -> Iterator[Finding]:
     fix = "name a folder that this user may write with --data or GITSYNC_DATA; in a pod, mount a volume on /data"
     try:
         data.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=data):
+        with tempfile.NamedTemporaryFile(dir=data):  # the mode alone does not show a read-only file system
             pass
         free = shutil.disk_usage(data).free
     except OSError as error:

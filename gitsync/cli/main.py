@@ -69,13 +69,14 @@ def _build() -> typer.Typer:
         name="gitsync",
         cls=LazyGroup,
         no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
+        add_completion=False,  # `gitsync completion` prints the script, for any shell and without writing to a profile
+        pretty_exceptions_enable=False,  # errors are one line, see exit_on_error; Rich would load for a box around them
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     group.callback()(_root)
     for name, summary in SUMMARIES.items():
+        # a stand-in: the function that runs is in a module that is imported when it does
         group.command(name, help=summary)(lambda: None)
     return group
 

@@ -185,6 +185,7 @@ def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
     parameters: dict[str, Parameter] = {}
     for parameter in signature(function).parameters.values():
         group = groups.get(parameter.name)
+        # the first of two options of one name stays: help has it once
         for option in _members(group) if group else [parameter.replace(annotation=hints[parameter.name])]:
             parameters.setdefault(option.name, option)
 
@@ -194,7 +195,7 @@ def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
             arguments[name] = group(**{member.name: values[member.name] for member in fields(group)})
         return function(**arguments)
 
-    wrapped = exit_on_error(functools.wraps(function)(run))
+    wrapped = exit_on_error(functools.wraps(function)(run))  # Typer reads name and docstring of the function itself
     # what Typer reads: keyword-only, because a member without a default may follow one with a default
     ordered = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in parameters.values()]
     wrapped.__signature__ = Signature(ordered)  # type: ignore[attr-defined]

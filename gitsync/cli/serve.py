@@ -73,11 +73,11 @@ def _configuration(app: Callable[..., Any], most: int, *, is_proxied: bool) -> u
     """Return how the dashboard is served; of ``most`` connections, a client that is not proxied gets a quarter."""
     return uvicorn.Config(
         app,
-        log_level=logging.WARNING,
+        log_level=logging.WARNING,  # at INFO uvicorn reports its start and stop, as this program does
         access_log=False,
         server_header=False,
         proxy_headers=False,  # they would hide the address of the connection, which identifies a proxy
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=2,  # pages that stream keep their connection open, and would block the stop
         http=limited_protocol(most, most if is_proxied else most // 4),
         ws="none",
         h11_max_incomplete_event_size=HEADER_BYTES,

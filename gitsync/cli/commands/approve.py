@@ -42,7 +42,7 @@ def approve(
     """Approve the held plan for one sync, exactly as it is, or some steps of it with all that they need."""
     approver = user_name(origin.by, "--by")
     running = dashboard.find()
-    if running is not None:
+    if running is not None:  # it knows who signs in; the database could not prove who approves
         review = {"verdict": "approve", "reason": origin.reason, "by": approver, "overrule": overrule}
         done = review_at_dashboard(running, target, review, step or ())
         _say_approved(done["digest"], done["application"], done["by"], datetime.fromisoformat(done["until"]))

@@ -78,9 +78,9 @@ def demo(
     with listener, _sandbox(data / "sandbox", config) as (url, proxy):
         settings = load_settings(
             kubeconfig=str(config),
-            context="",
+            context="",  # GITSYNC_CONTEXT is of another cluster
             data=data,
-            allow_file_urls=True,
+            allow_file_urls=True,  # the repository of the demo is a folder
             policies=_policies(data),
             web_host=host,
             web_port=port or 0,
@@ -145,14 +145,14 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[tuple[str, str]]:
     )
     assert process.stdout is not None
     try:
-        line = process.stdout.readline().decode()
+        line = process.stdout.readline().decode()  # empty where the process has ended
         if "ready at" not in line:
             raise ClusterUnavailable("the sandbox did not start", hint="see its error output above")
         proxy = _proxy(process.stdout) if images else ""
         yield line.rpartition(" ")[2].strip(), proxy
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=10)  # closes its pipes too
 
 
 def _images() -> Path | None:

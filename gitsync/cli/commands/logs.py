@@ -56,6 +56,7 @@ def new_lines(printed: list[str], now: list[str]) -> list[str]:
     """Return the lines that were added to a log whose last lines were read before."""
     if not printed:
         return now
+    # from the end: repeated lines, such as those of probes, match the newest place
     for end in range(len(now), 0, -1):
         count = min(end, len(printed))
         if now[end - count : end] == printed[-count:]:

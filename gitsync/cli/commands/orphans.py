@@ -59,7 +59,7 @@ def _labelled(client: Client, namespace: str, hidden: list[str]) -> Iterator[Man
         except Rejected as error:
             if error.code == 403:
                 hidden.append(str(resource))
-            elif error.code not in (404, 405):
+            elif error.code not in (404, 405):  # a kind that was just deleted, or that cannot be listed
                 raise
 
 

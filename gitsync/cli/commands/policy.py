@@ -35,6 +35,7 @@ def explain(
     policies: Policies = None,
 ) -> Exit:
     """Show what the policies allow and require of an Application, and what decided each setting."""
+    # the dashboard has the policies of the controller; files that are named may be a draft
     running = None if policies else dashboard.find()
     if running is not None:
         answer = running.get(f"{application_path(target.key)}/policy")

@@ -69,7 +69,7 @@ def run(
         users=users,
     )
     applications = [manifest for file in application or () for manifest in read_applications(file)]
-    listener = listen(settings.web_host, settings.web_port)
+    listener = listen(settings.web_host, settings.web_port)  # before a write: a used port must change nothing
     if applications:
         apply_applications(settings, applications)
     serve(settings, listener, lambda url: say(f"dashboard ready at {url}", "bold"))

@@ -104,6 +104,7 @@ def _is_settled(application: Manifest, request: str) -> bool:
     phase = Phase.of(state)
     if phase.is_held or phase is Phase.SUSPENDED:
         return True
+    # a closed window is not a phase of its own: the plan waits as Pending
     if find_condition(state, READY).get("reason") == HoldReason.WINDOW.value:
         return True
     if state.get("requestedSync") != request:
