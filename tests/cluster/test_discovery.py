@@ -122,6 +122,47 @@ def test_a_document_that_changed_since_the_index_is_read(client: Client, cluster
     assert all(known.for_kind(GROUP, "v1", kind) is not None for kind in ("First", "Second"))
 
 
+class PublishingClient:
+    """A client of a server that publishes the document of a group version on demand."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, dict[str, str]] = {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=1"}}
+        self.requests = 0
+
+    def publish(self) -> None:
+        self.paths[f"apis/{GROUP}/v1"] = {"serverRelativeURL": f"/openapi/v3/apis/{GROUP}/v1?hash=2"}
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.requests += 1
+        if path == "/openapi/v3":
+            return {"paths": dict(self.paths)}
+        kind = [{"group": GROUP, "version": "v1", "kind": "Widget"}]
+        schema = {"type": "object", "x-kubernetes-group-version-kind": kind}
+        return {"components": {"schemas": {"Widget": schema} if GROUP in path else {}}}
+
+
+def test_a_document_that_is_published_late_is_found() -> None:
+    client, time = PublishingClient(), Time()
+    schemas = ClusterSchemas(client, monotonic=time)  # type: ignore[arg-type]
+    assert schemas.of([(GROUP, "v1")]).for_kind(GROUP, "v1", "Widget") is None
+    client.publish()
+    time.now = 1.5
+    assert schemas.of([(GROUP, "v1")]).for_kind(GROUP, "v1", "Widget") is not None
+    requests = client.requests
+    time.now = 100.0
+    schemas.of([(GROUP, "v1")])
+    assert client.requests == requests
+
+
+def test_a_document_that_is_never_published_costs_ever_fewer_requests() -> None:
+    client, time = PublishingClient(), Time()
+    schemas = ClusterSchemas(client, monotonic=time)  # type: ignore[arg-type]
+    for second in range(600):
+        time.now = float(second)
+        assert schemas.of([(GROUP, "v1")]).for_kind(GROUP, "v1", "Widget") is None
+    assert client.requests < 20
+
+
 def _define(client: Client, cluster: KubernetesCluster, kind: str) -> None:
     cluster.apply(definition(GROUP, kind), manager="test", force=True)
     path = f"/openapi/v3/apis/{GROUP}/v1"

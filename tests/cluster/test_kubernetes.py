@@ -15,6 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.factories import config_map
+from tests.waiting import until
 
 A = ObjectRef("", "ConfigMap", "default", "a")
 
@@ -93,8 +94,8 @@ def test_a_kind_that_is_not_served_is_found_once_its_definition_is_there(cluster
         cluster.definitions_changed()
     stored = cluster.apply(manifest, manager="gitsync")
     assert stored["spec"]["sync" if "sync" in stored["spec"] else "source"]
-    schema = cluster.schemas([("gitsync.dev", "v1alpha1")]).for_kind("gitsync.dev", "v1alpha1", "Application")
-    assert schema is not None
+    of = ("gitsync.dev", "v1alpha1", "Application")
+    until(lambda: cluster.schemas([of[:2]]).for_kind(*of) is not None)  # published a moment after the kind is served
 
 
 def test_schemas_are_read_once(cluster: KubernetesCluster, client: Client) -> None:
