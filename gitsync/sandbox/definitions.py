@@ -6,7 +6,7 @@ The API server does this itself, with or without a controller manager.
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from typing import Any
 
 from gitsync.kube.openapi import Subresource
@@ -14,12 +14,14 @@ from gitsync.merge.schema import DEDUCED, schema_from_crd
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import crd
 from gitsync.sandbox.cluster import SandboxCluster
+from gitsync.sandbox.crd.conversion import HasService, webhook_conversion
 from gitsync.sandbox.crd.naming import is_established
 from gitsync.sandbox.crd.resource_strategy import version_of
 from gitsync.sandbox.printers.table import Column
 from gitsync.sandbox.registry.contract import RequestContext
+from gitsync.sandbox.registry.conversion import Conversion
 from gitsync.sandbox.registry.delete import CRD_CLEANUP, DeleteOptions
-from gitsync.sandbox.registry.resources import Address, ServedResource
+from gitsync.sandbox.registry.resources import Address, ServedResource, version_preference
 from gitsync.sandbox.registry.scale import declared_paths
 from gitsync.sandbox.users import ADMIN
 
@@ -27,6 +29,8 @@ GROUP = "apiextensions.k8s.io"
 KIND = "CustomResourceDefinition"
 MANAGER = "kube-apiserver"
 ESTABLISH_SECONDS = 0.02
+PUBLISH_SECONDS = 0.4
+"""The OpenAPI documents of a 1.36.2 server had a new group version 0.3 to 0.8 s after its creation."""
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 Served = tuple[Manifest, str]
@@ -38,14 +42,17 @@ class Definitions:
     Follow the definitions in a cluster and keep its registry equal to them.
 
     ``establish_seconds`` is how long a new definition waits before it is established, ``cleanup_seconds`` how
-    long a deleted one stays before its objects are deleted.
+    long a deleted one stays before its objects are deleted. ``publish_seconds`` is how much later than its resource
+    the schema of a new version appears in the OpenAPI documents.
     """
 
     def __init__(self, cluster: SandboxCluster) -> None:
         self.establish_seconds = ESTABLISH_SECONDS
         self.cleanup_seconds = 0.5
+        self.publish_seconds = PUBLISH_SECONDS
         self._cluster = cluster
         self._served: dict[tuple[str, str], Served] = {}
+        self._published: set[tuple[str, str]] = set()
         cluster.subscribe(self._happened)
 
     def start(self) -> None:
@@ -56,6 +63,10 @@ class Definitions:
     def definition_of(self, resource: ServedResource) -> Served | None:
         """Return the definition behind a resource, None for a built-in one."""
         return self._served.get((f"{resource.plural}.{resource.group}", resource.version))
+
+    def is_published(self, resource: ServedResource) -> bool:
+        """Return whether the OpenAPI documents have a resource."""
+        return not resource.custom or (f"{resource.plural}.{resource.group}", resource.version) in self._published
 
     def schema_of(self, resource: ServedResource) -> dict[str, Any]:
         """Return the OpenAPI schema of a custom resource."""
@@ -86,6 +97,7 @@ class Definitions:
         name = obj["metadata"]["name"]
         if event == "DELETED":
             self._withdraw(name, obj)
+            self._published = {key for key in self._published if key[0] != name}
         elif obj["metadata"].get("deletionTimestamp"):
             self._cluster.clock.call_later(self.cleanup_seconds, lambda: self._clean_up(name))
         elif old is None or old["spec"] != obj["spec"]:
@@ -112,16 +124,28 @@ class Definitions:
         if any(served[0]["spec"] == spec for key, served in self._served.items() if key[0] == name):
             return
         self._withdraw(name, definition)
-        for version in sorted(spec["versions"], key=_preference):
+        for version in sorted(spec["versions"], key=lambda item: version_preference(item["name"])):
             if not version.get("served"):
                 continue
             self._served[name, version["name"]] = (definition, version["name"])
             schema = _schema(definition, version["name"])
             self._cluster.registry.add(
-                _resource(spec, version),
+                _resource(spec, version, self._has_service),
                 crd.strategy(definition, version["name"]),
                 schema_from_crd(schema) if schema else DEDUCED,
             )
+            # The aggregator reads the documents of a group version that it does not know in a queue of its own. One
+            # that it knows is read again at once, so a changed schema appears with the resource.
+            if (name, version["name"]) not in self._published:
+                self._cluster.clock.call_later(self.publish_seconds, partial(self._publish, name, version["name"]))
+
+    def _has_service(self, namespace: str, name: str) -> bool:
+        return self._cluster.get("", "Service", namespace, name) is not None
+
+    def _publish(self, name: str, version: str) -> None:
+        if (name, version) in self._served:
+            self._published.add((name, version))
+            self._cluster.registry.mark_changed()
 
     def _withdraw(self, name: str, definition: Manifest) -> None:
         for key in [key for key in self._served if key[0] == name]:
@@ -152,7 +176,7 @@ class Definitions:
         for (name, _), (definition, _) in list(self._served.items()):
             spec = definition["spec"]
             if spec["group"] == group and spec["names"]["kind"] == gone["kind"]:
-                self._cluster.clock.call_later(0, functools.partial(self._clean_up_if_terminating, name))
+                self._cluster.clock.call_later(0, partial(self._clean_up_if_terminating, name))
                 return
 
     def _clean_up_if_terminating(self, name: str) -> None:
@@ -173,7 +197,7 @@ def _schema(definition: Manifest, version: str) -> dict[str, Any]:
     return at(version_of(definition, version), "schema", "openAPIV3Schema") or {}
 
 
-def _resource(spec: Manifest, version: Manifest) -> ServedResource:
+def _resource(spec: Manifest, version: Manifest, has_service: HasService) -> ServedResource:
     names = spec["names"]
     group = spec["group"]
     subresources = version.get("subresources") or {}
@@ -203,19 +227,14 @@ def _resource(spec: Manifest, version: Manifest) -> ServedResource:
         storage_version=f"{group}/{storage}",
         custom=True,
         deprecation=warning,
-        from_storage=crd.strategy({"spec": spec}, version["name"]).prune,
-        to_storage=crd.strategy({"spec": spec}, storage).pruned_with_defaults,
+        from_storage=_conversion(spec, version["name"], has_service),
+        to_storage=_conversion(spec, storage, has_service, with_defaults=True),
     )
 
 
-def _preference(version: Manifest) -> tuple[int, int, int, str]:
-    """Order versions as Kubernetes prefers them: stable ones, then beta, then alpha, the newest first."""
-    name = version["name"]
-    major, _, rest = name.removeprefix("v").partition("beta")
-    rank = 1
-    if not rest:
-        major, _, rest = name.removeprefix("v").partition("alpha")
-        rank = 2 if rest else 0
-    if not name.startswith("v") or not major.isdecimal() or (rest and not rest.isdecimal()):
-        return (3, 0, 0, name)
-    return (rank, -int(major), -int(rest or 0), name)
+def _conversion(spec: Manifest, version: str, has_service: HasService, *, with_defaults: bool = False) -> Conversion:
+    """Return what makes objects of another version ones of this: by the webhook, if any, and then by the schema."""
+    strategy = crd.strategy({"spec": spec}, version)
+    fit = strategy.pruned_with_defaults if with_defaults else strategy.prune
+    call = webhook_conversion(spec, version, has_service)
+    return fit if call is None else lambda obj: fit(call(obj))

@@ -244,7 +244,8 @@ class Sandbox:
             return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())
 
         endpoints = ResourceEndpoints(self.cluster, tokens, printer, self.definitions.selectable, runtime)
-        documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
+        openapi = OpenApi(self.cluster.registry, self.definitions.schema_of, self.definitions.is_published)
+        documents = Documents(self.cluster.registry, openapi)
         self._documents = documents
         self._admin = Admin(clock, endpoints, self.controllers, self.definitions)
         return ApiServerApp(self.cluster, tokens, documents, endpoints, self._admin)

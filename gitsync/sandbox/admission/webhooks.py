@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import http.client
-import ssl
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -17,18 +14,15 @@ from gitsync.merge.json_patch import json_patch
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import AdmissionAttributes
 from gitsync.sandbox.admission.matching import ConditionError, hold, namespace_of, request_of, rule_matches, selected
-from gitsync.sandbox.connections import client_context, go_text
+from gitsync.sandbox.connections import Review, WebhookError, post_review, webhook_url
 from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.registry.contract import ControllerClient
 
 GROUP = "admissionregistration.k8s.io"
 # A webhook that refuses everything could otherwise not be removed any more.
 _NEVER_ASKED = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
-# Bytes of an answer, far above any object with its patch.
-_LIMIT = 16 * 1024 * 1024
 
 Hook = Mapping[str, Any]
-Review = dict[str, Any]
 Caller = Callable[[Hook, str, Review], Review]
 """Send a review to a webhook at a URL and return the answer; raise CallError."""
 
@@ -143,50 +137,18 @@ def _response(review: Review, uid: str) -> Review:
 
 
 def _url(api: ControllerClient, hook: Hook) -> str:
-    """Return the URL of a webhook; the name of a service is looked up for its address."""
-    client = hook["clientConfig"]
-    timeout = f"timeout={hook.get('timeoutSeconds', 10)}s"
-    if client.get("url"):
-        url = str(client["url"])
-        return f"{url}{'&' if '?' in url else '?'}{timeout}"
-    service = client["service"]
-    path = str(service.get("path") or "/").lstrip("/")
-    host = f"{service['name']}.{service['namespace']}.svc"
-    url = f"https://{host}:{service.get('port', 443)}/{path}?{timeout}"
-    if api.get("", "Service", service["namespace"], service["name"]) is None:
-        raise CallError(f'failed to call webhook: Post "{url}": service "{service["name"]}" not found')
-    # Simulated pods answer nothing, so a Service is never reached.
-    raise CallError(f'failed to call webhook: Post "{url}": no endpoints available for service "{service["name"]}"')
+    def has_service(namespace: str, name: str) -> bool:
+        return api.get("", "Service", namespace, name) is not None
+
+    try:
+        return webhook_url(hook["clientConfig"], hook.get("timeoutSeconds", 10), has_service)
+    except WebhookError as error:
+        raise CallError(f"failed to call webhook: {error}") from error
 
 
 def call_over_https(hook: Hook, url: str, review: Review) -> Review:
     """Send a review by POST; the certificate must be signed by the hook's ``caBundle``."""
-    parts = urlsplit(url)
-    port = parts.port or 443
-    client = hook["clientConfig"]
     try:
-        context = client_context(client.get("caBundle") or "")
-    except ssl.SSLError as error:
-        raise CallError("failed to call webhook: unable to load root certificates") from error
-    connection = http.client.HTTPSConnection(
-        parts.hostname or "", port, timeout=hook.get("timeoutSeconds", 10), context=context
-    )
-    try:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        connection.request("POST", f"{parts.path or '/'}?{parts.query}", orjson.dumps(review), headers)
-        answer = connection.getresponse()
-        body = answer.read(_LIMIT)
-    except (OSError, http.client.HTTPException) as error:
-        raise CallError(f'failed to call webhook: Post "{url}": {go_text(error, parts.hostname, port)}') from error
-    finally:
-        connection.close()
-    if answer.status >= 400:
-        text = body.decode("utf-8", "replace").strip()
-        raise CallError(f"failed to call webhook: the server rejected our request for an unknown reason: {text[:200]}")
-    try:
-        decoded = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise CallError("failed to call webhook: invalid character in the answer") from error
-    if not isinstance(decoded, dict):
-        raise CallError("failed to call webhook: the answer is not an AdmissionReview")
-    return decoded
+        return post_review(hook["clientConfig"], url, review, hook.get("timeoutSeconds", 10))
+    except WebhookError as error:
+        raise CallError(f"failed to call webhook: {error}") from error

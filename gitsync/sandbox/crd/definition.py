@@ -5,12 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.crd.columns import PathError, parse_path
 from gitsync.sandbox.crd.schemas import validate_schema
 from gitsync.sandbox.errors import StatusCause
-from gitsync.sandbox.validation.causes import duplicate, forbidden, immutable, invalid, one_of, required, too_many
+from gitsync.sandbox.validation.causes import (
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    malformed,
+    one_of,
+    required,
+    service_path,
+    too_many,
+)
 from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain
 
 # apiextensions/validation: MaxSelectableFields.
@@ -90,7 +101,7 @@ def validate_definition(new: Manifest, old: Manifest | None) -> list[StatusCause
     causes += _versions(spec)
     causes += _names(spec.get("names") or {})
     causes += _schemas(spec)
-    causes += _conversion(spec.get("conversion") or {}, "spec.conversion")
+    causes += _conversion(spec["conversion"], "spec.conversion") if "conversion" in spec else []
     if not any(version.get("storage") for version in spec.get("versions") or ()):
         # The real server fills the status from the spec before it validates, so this follows from the missing storage
         # version.
@@ -179,10 +190,69 @@ def _names(names: Mapping[str, Any]) -> list[StatusCause]:
 
 
 def _conversion(conversion: Mapping[str, Any], field: str) -> list[StatusCause]:
-    causes = one_of(f"{field}.strategy", conversion.get("strategy"), _STRATEGIES)
-    if conversion.get("strategy") != "Webhook" and (conversion.get("webhook") or {}).get("clientConfig"):
+    """Check how objects are converted (apiextensions/validation: ValidateCustomResourceConversion)."""
+    strategy = conversion.get("strategy", "")
+    webhook = conversion.get("webhook") or {}
+    # The internal type has no member ``webhook``: causes name the members as they were in v1beta1.
+    client_path = f"{field}.webhookClientConfig"
+    versions_path = f"{field}.conversionReviewVersions"
+    if not strategy:
+        return [required(f"{field}.strategy")]
+    if strategy != "Webhook":
         text = "should not be set when strategy is not set to Webhook"
-        causes.append(forbidden(f"{field}.webhookClientConfig", text))
+        causes = one_of(f"{field}.strategy", strategy, _STRATEGIES)
+        causes += [forbidden(client_path, text)] if webhook.get("clientConfig") else []
+        return causes + ([forbidden(versions_path, text)] if webhook.get("conversionReviewVersions") else [])
+    client = webhook.get("clientConfig")
+    if client is None:
+        causes = [required(client_path, "required when strategy is set to Webhook")]
+    elif ("url" in client) == ("service" in client):
+        causes = [required(client_path, "exactly one of url or service is required")]
+    elif "url" in client:
+        causes = _url(client["url"], f"{client_path}.url")
+    else:
+        causes = _service(client["service"], f"{client_path}.service")
+    return causes + _review_versions(webhook.get("conversionReviewVersions") or [], versions_path)
+
+
+def _url(url: str, field: str) -> list[StatusCause]:
+    """Check the URL of a webhook (apiserver/pkg/util/webhook: ValidateWebhookURL)."""
+    form = "; desired format: https://host[/path]"
+    parts = urlsplit(url)
+    user, at_sign, _ = parts.netloc.rpartition("@")
+    causes = []
+    if parts.scheme != "https":
+        causes.append(invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{form}"))
+    if not parts.netloc:
+        causes.append(invalid(field, "", f"host must be specified{form}"))
+    if at_sign:
+        causes.append(invalid(field, user, "user information is not permitted in the URL"))
+    if parts.fragment:
+        causes.append(invalid(field, parts.fragment, "fragments are not permitted in the URL"))
+    if parts.query:
+        causes.append(invalid(field, parts.query, "query parameters are not permitted in the URL"))
+    return causes
+
+
+def _service(service: Mapping[str, Any], field: str) -> list[StatusCause]:
+    causes = [required(f"{field}.{member}") for member in ("name", "namespace") if not service.get(member)]
+    port = service.get("port", 443)
+    if not 1 <= port <= 65535:
+        text = "port is not valid: must be between 1 and 65535, inclusive"
+        causes.append(invalid(f"{field}.port", port, text))
+    return causes + service_path(f"{field}.path", service.get("path") or "/")
+
+
+def _review_versions(versions: Sequence[str], field: str) -> list[StatusCause]:
+    if not versions:
+        return [required(field)]
+    causes = []
+    for index, version in enumerate(versions):
+        path = f"{field}[{index}]"
+        again = version in versions[:index]
+        causes += [invalid(path, version, "duplicate version")] if again else malformed(path, version, dns_1035_label)
+    if not {"v1", "v1beta1"} & set(versions):
+        causes.append(invalid(field, versions, "must include at least one of v1, v1beta1"))
     return causes
 
 

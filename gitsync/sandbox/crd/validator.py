@@ -33,6 +33,10 @@ _KINDS: Mapping[type, str] = {
     dict: "object",
     type(None): "null",
 }
+_FORMATS: Mapping[type, str] = {int: "int64", float: "float64"}
+_INT64 = 1 << 63
+_MOST_EXACT = (1 << 53) - 1
+_MOST_FLOAT32 = 3.4028234663852886e38
 
 
 def validate_value(node: SchemaNode, value: Any, path: str) -> list[StatusCause]:
@@ -43,6 +47,8 @@ def validate_value(node: SchemaNode, value: Any, path: str) -> list[StatusCause]
 
 
 def _value(node: SchemaNode, value: Any, path: str, causes: list[StatusCause]) -> None:
+    if type(value) is int and not -_INT64 <= value < _INT64:
+        value = float(value)  # as Go's decoder reads a number beyond its integers
     if value is None and node.nullable:
         return
     _type(node, value, path, causes)
@@ -72,6 +78,7 @@ def _is_int_or_string(raw: Mapping[str, Any]) -> bool:
 
 
 def _type(node: SchemaNode, value: Any, path: str, causes: list[StatusCause]) -> None:
+    """Check the type of a value (kube-openapi/pkg/validation/validate: typeValidator)."""
     kind = _KINDS[type(value)]
     wanted: tuple[str, ...]
     if node.int_or_string:
@@ -82,8 +89,16 @@ def _type(node: SchemaNode, value: Any, path: str, causes: list[StatusCause]) ->
         return
     if kind in wanted or (kind == "integer" and node.type == "number"):
         return
-    if kind == "number" and node.type == "integer" and float(value).is_integer():
+    # A number with a fraction of zero counts as an integer while all integers of its size are exact in a float.
+    if kind == "number" and node.type == "integer" and value.is_integer() and abs(value) <= _MOST_EXACT:
         return
+    size = node.raw.get("format")
+    if size and value is not None and not isinstance(value, (str, list)):
+        # Formats are compared instead of types, and of all values only numbers have one.
+        kind = _FORMATS.get(type(value), "")
+        wanted = (size,)
+    elif size and isinstance(value, list) and node.type not in ("integer", "number"):
+        return  # the library leaves lists to the check of the format, which knows only texts
     causes.append(type_invalid(path, kind, f"{_in_body(path)} must be of type {','.join(wanted)}: {_quoted(kind)}"))
 
 
@@ -118,30 +133,52 @@ def _regex(pattern: str) -> Any:
 
 
 def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[StatusCause]) -> None:
-    least = raw.get("minimum")
-    most = raw.get("maximum")
-    if most is not None:
-        exclusive = raw.get("exclusiveMaximum", False)
-        if value > most or (exclusive and value == most):
-            text = f"should be less than {most}" if exclusive else f"should be less than or equal to {most}"
+    """Check a number (numberValidator): bounds that the type cannot hold are causes of every value."""
+    causes += _representable(value, raw, "Checked", path)
+    factor = raw.get("multipleOf")
+    if factor:
+        unusable = _representable(factor, raw, "MultipleOf", path)
+        causes += unusable + _multiple(value, factor, path, is_cut=not unusable)
+    for bound, exclusive, sign, words, name in (
+        ("minimum", "exclusiveMinimum", -1, "greater than", "Minimum boundary"),
+        ("maximum", "exclusiveMaximum", 1, "less than", "Maximum boundary"),
+    ):
+        limit = raw.get(bound)
+        if limit is None:
+            continue
+        causes += _representable(limit, raw, name, path)
+        is_exclusive = raw.get(exclusive, False)
+        if (value - limit) * sign > 0 or (is_exclusive and value == limit):
+            text = f"should be {words} {limit}" if is_exclusive else f"should be {words} or equal to {limit}"
             causes.append(invalid(path, value, f"{_in_body(path)} {text}"))
-    if least is not None:
-        exclusive = raw.get("exclusiveMinimum", False)
-        if value < least or (exclusive and value == least):
-            text = f"should be greater than {least}" if exclusive else f"should be greater than or equal to {least}"
-            causes.append(invalid(path, value, f"{_in_body(path)} {text}"))
-    if raw.get("multipleOf"):
-        causes += _multiple(value, raw["multipleOf"], path)
-    size = raw.get("format")
-    if size in ("int32", "int64") and isinstance(value, int):
-        bits = 31 if size == "int32" else 63
-        if not -(1 << bits) <= value < 1 << bits:
-            causes.append(invalid(path, value, f"Checked value must be of type integer with format {size} in body"))
 
 
-def _multiple(value: Any, factor: Any, path: str) -> list[StatusCause]:
-    """Check a multiple; the factor of an integer is cut to one, and 0.5 is reported (validate: MultipleOfInt)."""
-    used = int(factor) if isinstance(value, int) else factor
+def _representable(number: float, raw: Mapping[str, Any], what: str, path: str) -> list[StatusCause]:
+    """
+    Check that a value or a bound fits into the type and format of its schema (validate: IsValueValidAgainstRange).
+
+    Bounds are floats in Go, so that the greatest int64, rounded up by one, is out of the range of integers.
+    """
+    kind = raw.get("type", "")
+    size = raw.get("format", "")
+    if kind == "integer":
+        limit = 1 << (31 if size == "int32" else 63)
+        is_float = what != "Checked" or isinstance(number, float)
+        # Go prints the float with as few digits as tell it apart, and parses that: -2**63 is then below the range.
+        exact = Decimal(repr(float(number))) if is_float else Decimal(number)
+        fits_type = exact == exact.to_integral_value() and -limit <= exact < limit
+    else:
+        fits_type = size not in ("float", "float32") or abs(number) <= _MOST_FLOAT32
+    if fits_type:
+        return []
+    form = f"with format {size}" if size else "(default format)"
+    # The library makes a plain error of it, without a path of its own.
+    return [invalid("<nil>", "", f"{what} value must be of type {kind} {form} in {path}")]
+
+
+def _multiple(value: Any, factor: Any, path: str, *, is_cut: bool) -> list[StatusCause]:
+    """Check a multiple; ``is_cut``: the factor of an integer is cut to one, and 0.5 is reported (MultipleOfInt)."""
+    used = int(factor) if is_cut and isinstance(value, int) else factor
     if used <= 0:
         return [invalid(path, used, f"factor MultipleOf declared for {path} must be positive: {used}")]
     if Decimal(str(value)) % Decimal(str(used)):

@@ -90,7 +90,7 @@ Document = dict[str, Any]
 def aggregated(registry: Registry, version: str, *, core: bool) -> Document:
     """Return the APIGroupDiscoveryList of ``/api`` (``core``) or ``/apis``."""
     items = []
-    for group, versions in registry.group_versions().items():
+    for group, versions in registry.group_versions(by_name=True).items():
         if bool(group) is core:
             continue
         entries = [

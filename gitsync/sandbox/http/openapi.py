@@ -27,9 +27,15 @@ _FORCE = {"name": "force", "in": "query", "schema": {"type": "boolean", "uniqueI
 class OpenApi:
     """The documents of ``/openapi/v3``, kept until the registry changes."""
 
-    def __init__(self, registry: Registry, custom_schema: Callable[[ServedResource], Document]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        custom_schema: Callable[[ServedResource], Document],
+        is_published: Callable[[ServedResource], bool],
+    ) -> None:
         self._registry = registry
         self._custom_schema = custom_schema
+        self._is_published = is_published
         self._documents: dict[str, bytes] = {}
         self._generation = -1
 
@@ -37,9 +43,10 @@ class OpenApi:
         """Return the index: each path with the URL, and the hash, of its document."""
         paths = [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"]
         for group, versions in self._registry.group_versions().items():
-            if group:
+            published = [_path(group, version) for version in versions if self._resources(group, version)]
+            if group and published:
                 paths.append(f"apis/{group}")
-            paths.extend(_path(group, version) for version in versions)
+            paths.extend(published)
         return {"paths": {path: {"serverRelativeURL": self.url(path)} for path in sorted(paths)}}
 
     def url(self, path: str) -> str:
@@ -52,7 +59,7 @@ class OpenApi:
         if version is None:
             return hashlib.sha256(path.encode()).hexdigest().upper()
         resources = "|".join(
-            f"{resource.plural}:{self._fingerprint(resource)}" for resource in self._registry.in_version(*version)
+            f"{resource.plural}:{self._fingerprint(resource)}" for resource in self._resources(*version)
         )
         return hashlib.sha256(f"{path}|{kubernetes_version()}|{resources}".encode()).hexdigest().upper()
 
@@ -68,6 +75,9 @@ class OpenApi:
                 return None
             self._documents[path] = orjson.dumps(built)
         return self._documents[path]
+
+    def _resources(self, group: str, version: str) -> list[ServedResource]:
+        return [resource for resource in self._registry.in_version(group, version) if self._is_published(resource)]
 
     def _fingerprint(self, resource: ServedResource) -> str:
         # Built-in schemas change with the version of Kubernetes alone, which is in the hash.
@@ -87,7 +97,7 @@ class OpenApi:
         version = self._version_of(path)
         if version is None:
             return _document({}, {}) if path in self.index()["paths"] else None
-        resources = list(self._registry.in_version(*version))
+        resources = self._resources(*version)
         if not resources:
             return None
         schemas: Document = {}

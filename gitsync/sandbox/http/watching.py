@@ -160,7 +160,15 @@ class OpenWatch:
             self._send_object("DELETED", event.last if event.new is None else _left(old.obj, event.revision))
 
     def _send_object(self, kind: str, stored: Stored) -> None:
-        self._send(kind, self._encode(stored, self._first))
+        try:
+            body = self._encode(stored, self._first)
+        except errors.ApiError as error:
+            # An object that cannot be converted ends its watches. The write that committed it must not fail by them.
+            self._send("ERROR", orjson.dumps(error.to_status()))
+            self._muted = True  # nothing follows an error
+            asyncio.get_running_loop().call_soon(self.end)
+            return
+        self._send(kind, body)
         self._first = False
 
     def _send(self, kind: str, body: bytes) -> None:

@@ -17,6 +17,7 @@ from gitsync.sandbox.validation.causes import (
     not_supported,
     one_of,
     required,
+    service_path,
     too_many,
 )
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
@@ -173,19 +174,7 @@ def _service(service: Mapping[str, Any], field: str) -> list[StatusCause]:
     swapped = {"name": "namespace", "namespace": "name"}
     causes = [required(f"{field}.{member}") for member, other in swapped.items() if not service.get(other)]
     causes += between(f"{field}.port", service.get("port"), 1, 65535)
-    path = f"{field}.path"
-    text = service.get("path") or "/"
-    # The common case, and the default.
-    if text == "/":
-        return causes
-    if text == "//":
-        return [*causes, invalid(path, text, "segment[0] may not be empty")]
-    if not text.startswith("/"):
-        causes.append(invalid(path, text, "must start with a '/'"))
-    for index, segment in enumerate(text[1:].removesuffix("/").split("/")):
-        problems = dns_subdomain(segment) if segment else ["may not be empty"]
-        causes += [invalid(path, text, f"segment[{index}]{':' if segment else ''} {problem}") for problem in problems]
-    return causes
+    return causes + service_path(f"{field}.path", service.get("path") or "/")
 
 
 VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables")

@@ -125,14 +125,28 @@ class Registry:
             schema = self._schemas[key] = builtin().for_kind(*key) or DEDUCED
         return schema
 
-    def group_versions(self) -> dict[str, list[str]]:
-        """Return the versions of each group in order of preference, the core group first."""
-        versions_by_group: dict[str, list[str]] = {}
-        for group, version, _ in self._by_path:
-            versions = versions_by_group.setdefault(group, [])
+    def group_versions(self, *, by_name: bool = False) -> dict[str, list[str]]:
+        """
+        Return the versions of each group in order of preference, the core group first.
+
+        Groups of custom resources come last: by their least ``VERSION.GROUP``, as kube-aggregator sorts the APIServices
+        of one priority, or by their names (``by_name``), as aggregated discovery has them.
+        """
+        built_in: dict[str, list[str]] = {}
+        custom: dict[str, list[str]] = {}
+        for (group, version, _), resource in self._by_path.items():
+            groups = custom if resource.custom and group not in built_in else built_in
+            versions = groups.setdefault(group, [])
             if version not in versions:
                 versions.append(version)
-        return versions_by_group
+        for versions in custom.values():
+            versions.sort(key=version_preference)  # several definitions may share a group
+        ordered = sorted(custom) if by_name else sorted(custom, key=lambda group: _first_name(group, custom[group]))
+        return built_in | {group: custom[group] for group in ordered}
+
+    def mark_changed(self) -> None:
+        """Invalidate the documents that were made from the registry."""
+        self.generation += 1
 
     def in_version(self, group: str, version: str) -> Iterator[ServedResource]:
         """Yield the resources of a group version by plural name."""
@@ -174,3 +188,19 @@ def builtin_resource(resource_type: ResourceType) -> ServedResource:
         storage_version=version,
         deprecation=_DEPRECATIONS.get((resource_type.group, resource_type.plural), ""),
     )
+
+
+def version_preference(name: str) -> tuple[int, int, int, str]:
+    """Order versions as Kubernetes prefers them: stable ones, then beta, then alpha, the newest first."""
+    major, _, rest = name.removeprefix("v").partition("beta")
+    rank = 1
+    if not rest:
+        major, _, rest = name.removeprefix("v").partition("alpha")
+        rank = 2 if rest else 0
+    if not name.startswith("v") or not major.isdecimal() or (rest and not rest.isdecimal()):
+        return (3, 0, 0, name)
+    return (rank, -int(major), -int(rest or 0), name)
+
+
+def _first_name(group: str, versions: list[str]) -> str:
+    return min(f"{version}.{group}" for version in versions)

@@ -59,6 +59,19 @@ def driver_name(field: str, value: str) -> list[StatusCause]:
     return causes + [invalid(field, value, text) for text in dns_subdomain(value.lower())]
 
 
+def service_path(field: str, text: str) -> list[StatusCause]:
+    """Check the path of a webhook's Service (apiserver/pkg/util/webhook: ValidateWebhookService)."""
+    if text == "/":  # the common case, and the default
+        return []
+    if text == "//":
+        return [invalid(field, text, "segment[0] may not be empty")]
+    causes = [] if text.startswith("/") else [invalid(field, text, "must start with a '/'")]
+    for index, segment in enumerate(text[1:].removesuffix("/").split("/")):
+        problems = dns_subdomain(segment) if segment else ["may not be empty"]
+        causes += [invalid(field, text, f"segment[{index}]{':' if segment else ''} {problem}") for problem in problems]
+    return causes
+
+
 def required(field: str, detail: str = "") -> StatusCause:
     """Return FieldValueRequired."""
     return StatusCause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)

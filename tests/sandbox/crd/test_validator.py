@@ -166,3 +166,85 @@ def test_an_embedded_resource_needs_its_type() -> None:
         ("Required", "spec.v.apiVersion", "Required value: must not be empty")
     ]
     assert causes_of(spec_schema(v=inner), {"v": {"apiVersion": "v1", "kind": "Pod", "any": 1}}) == []
+
+
+NOT_INTEGER = '"number": spec.v in body must be of type integer: "number"'
+NOT_INT32 = '"float64": spec.v in body must be of type int32: "float64"'
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "messages"),
+    [
+        pytest.param({"type": "integer"}, 2**63 - 1, [], id="greatest integer"),
+        pytest.param({"type": "integer"}, 1e3, [], id="fraction of zero"),
+        pytest.param({"type": "integer"}, float(2**53), [NOT_INTEGER], id="float that may be rounded"),
+        pytest.param(
+            {"type": "integer"},
+            2**63,
+            [NOT_INTEGER, '"": Checked value must be of type integer (default format) in spec.v'],
+            id="above all integers",
+        ),
+        pytest.param(
+            {"type": "integer"},
+            -(2**63) - 1,
+            [NOT_INTEGER, '"": Checked value must be of type integer (default format) in spec.v'],
+            id="below all integers",
+        ),
+        pytest.param(
+            {"type": "integer", "format": "int32"},
+            2**31,
+            ['"": Checked value must be of type integer with format int32 in spec.v'],
+            id="above int32",
+        ),
+        pytest.param(
+            {"type": "integer", "format": "int32"},
+            1.5,
+            [NOT_INT32, '"": Checked value must be of type integer with format int32 in spec.v'],
+            id="fraction with a format",
+        ),
+        pytest.param(
+            {"type": "integer", "format": "int32"},
+            True,
+            ['"": spec.v in body must be of type int32: ""'],
+            id="boolean with a format",
+        ),
+        pytest.param(
+            {"type": "integer", "maximum": 2**63 - 1},
+            1,
+            ['"": Maximum boundary value must be of type integer (default format) in spec.v'],
+            id="maximum that a float rounds up",
+        ),
+        pytest.param(
+            {"type": "integer", "minimum": -(2**64)},
+            1,
+            ['"": Minimum boundary value must be of type integer (default format) in spec.v'],
+            id="minimum below all integers",
+        ),
+        pytest.param(
+            {"type": "integer", "maximum": 1.5},
+            2,
+            [
+                '"": Maximum boundary value must be of type integer (default format) in spec.v',
+                "2: spec.v in body should be less than or equal to 1.5",
+            ],
+            id="maximum with a fraction",
+        ),
+        pytest.param(
+            {"type": "integer", "multipleOf": 0.5},
+            1,
+            ['"": MultipleOf value must be of type integer (default format) in spec.v'],
+            id="factor with a fraction",
+        ),
+        pytest.param({"type": "number", "maximum": 1e30}, 2**63, [], id="numbers have no bounds"),
+        pytest.param(
+            {"type": "number", "format": "float"},
+            1e300,
+            ['"": Checked value must be of type number with format float in spec.v'],
+            id="above float",
+        ),
+        pytest.param({"type": "string", "format": "date"}, [1], [], id="list for a text with a format"),
+    ],
+)
+def test_numbers_are_held_to_the_types_of_go(schema: dict[str, Any], value: Any, messages: list[str]) -> None:
+    causes = causes_of(spec_schema(v=schema), {"v": value})
+    assert [message.removeprefix("Invalid value: ") for _, _, message in causes] == messages

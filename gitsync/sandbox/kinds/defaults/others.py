@@ -295,9 +295,8 @@ def default_definition(obj: Manifest) -> None:
         # apiextensions/v1: SetDefaults_CustomResourceDefinitionSpec and …Names.
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
-    conversion = spec.setdefault("conversion", {})
-    if not conversion.get("strategy"):
-        conversion["strategy"] = "None"
+    # Only as a whole: a conversion without strategy is refused.
+    conversion = spec.setdefault("conversion", {"strategy": "None"})
     client = conversion.get("webhook", {}).get("clientConfig") or {}
     if "service" in client:
         client["service"].setdefault("port", 443)
