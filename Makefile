@@ -52,7 +52,7 @@ $(AGENTS): requirements-agents.txt $(RUNTIME)
 run: $(if $(APP),$(RUNTIME),$(AGENTS)) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
 ifdef APP
 	@echo "Applying $(APP), then starting the controller and the dashboard"
-	@$(BIN)/gitsync run --application $(APP)
+	@$(BIN)/gitsync run --application $(APP) --controller-rights
 else
 	@echo "Starting the sandbox cluster, the demo repository, the controller and the dashboard"
 	@$(BIN)/gitsync demo

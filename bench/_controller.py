@@ -63,7 +63,7 @@ def _is_synced(status: dict[str, Any], commit: str) -> bool:
 
 def main(kubeconfig: str, data: str) -> None:
     """Serve until the standard input ends."""
-    settings = Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True)
+    settings = Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True, controller_rights=True)
     engine = build_controller(settings)
     engine.start()
     with further_processes(settings) as children:

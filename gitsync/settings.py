@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     file_mib: int = Field(FILE_MIB, ge=1, le=MAX_FILE_MIB, description="largest file of an Application in MiB")
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
     policies: AbsolutePath | None = Field(None, description="folder with the operator's Policy files")
+    controller_rights: bool = Field(
+        False, description="let Applications that name no ServiceAccount write with the controller's own rights"
+    )
     reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")
     prometheus: str = Field("", description="URL of the Prometheus server for the analysis after a sync")
     prometheus_token_file: AbsolutePath | None = Field(None, description="file with the bearer token for Prometheus")

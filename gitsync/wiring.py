@@ -195,7 +195,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     builds.clean()
     traces = TraceExporter(settings.traces) if settings.traces else None
     adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds, traces)
-    given = PolicySet((policy,)) if policy else read_policies(settings.policies, settings.prometheus)
+    given = PolicySet((policy,)) if policy else _read_policies(settings)
     policies = Policies(cluster, live, source, given)
     bases = _remote_bases(adapters, policies)
     applications, state = build_engine(
@@ -250,7 +250,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         agents,
         sets,
         MirrorCleanup(source, lambda: applications.repositories() | sets.repositories() | bases.repositories),
-        *([PolicyReloader(settings.policies, policies, audit(POLICY), enqueue_all)] if settings.policies else []),
+        *_policy_reloader(settings, policies, audit(POLICY), enqueue_all),
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(view, clock, channels, share.owns)] if channels else []),
     ]
@@ -291,6 +291,20 @@ def _leases(
     inside, outside = (GroupLeases(store, name, is_inside=is_inside) for is_inside in (True, False))
     members = Membership(inside, holder_in(name, uuid.uuid4().hex[:8]), duration=settings.lease_seconds)
     return members, ExclusiveLease(outside, name, duration=settings.lease_seconds) if group is None else None
+
+
+def _read_policies(settings: Settings) -> PolicySet:
+    return read_policies(settings.policies, settings.prometheus, controller_rights=settings.controller_rights)
+
+
+def _policy_reloader(
+    settings: Settings, policies: Policies, audit: ConfigurationAudit, on_change: Callable[[], None]
+) -> tuple[PolicyReloader, ...]:
+    """Return the component that follows the policy files, where there are any."""
+    if settings.policies is None:
+        return ()
+    rights = settings.controller_rights
+    return (PolicyReloader(settings.policies, policies, audit, on_change, controller_rights=rights),)
 
 
 def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:

@@ -14,6 +14,7 @@ from gitsync.cli.applications import all_applications, connect, one_application
 from gitsync.cli.options import GitTarget, load_settings
 from gitsync.cli.output import Exit
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
+from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Change, Plan, Review, Verdict
 from gitsync.objects.inventory import Inventory
@@ -78,6 +79,11 @@ class Comparison:
         return Exit.UNAVAILABLE if self.plan.unobserved else Exit.OK
 
 
+def _policies(target: GitTarget) -> PolicySet:
+    """Return the given policies; what those of the controller allow is not known here, and not guessed."""
+    return read_policies(target.policies) if target.policies else PolicySet()
+
+
 class Evaluator:
     """Compare Git with the cluster, by a client of the cluster and the mirrors in the data folder."""
 
@@ -89,7 +95,7 @@ class Evaluator:
         settings = load_settings()
         limits = Limits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
         self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
-        self.policies = Policies(self.cluster, self.live, self.source, read_policies(target.policies))
+        self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
         self._target = target
         self._age_key = age_key

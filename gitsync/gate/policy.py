@@ -27,7 +27,8 @@ class Policy:
     kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None. Fields that
     ``expected_managers`` add to objects are neither reported nor removed. ``servers`` are the URLs of Prometheus and
     reasoners, None for all that the operator configured. ``require`` are the requirements of this policy, and of
-    those of the Applications that manage the Application.
+    those of the Applications that manage the Application. ``controller_rights``: an Application that names no
+    ServiceAccount may write with the controller's own rights, which in a cluster are those on every tenant's objects.
     """
 
     name: str = "default"
@@ -43,6 +44,7 @@ class Policy:
     max_prune_share: float = 0.5
     max_objects: int = 10_000
     require: tuple[Require, ...] = ()
+    controller_rights: bool = True
 
     @property
     def read_only(self) -> bool:
@@ -84,6 +86,12 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     if not _matches(_namespaces(policy, app), namespace):
         messages.append(f"spec.destination.namespace: {namespace} is not allowed by policy {policy.name}")
     account = app.destination.service_account
+    if not account and not policy.controller_rights:
+        messages.append(
+            f"spec.destination.serviceAccountName: none is named, and policy {policy.name} does not let the"
+            f" controller's own rights be used; name a ServiceAccount of namespace {app.namespace}, or for one team"
+            " alone set GITSYNC_CONTROLLER_RIGHTS=true"
+        )
     if account and not _SERVICE_ACCOUNT.fullmatch(account):
         messages.append(
             f"spec.destination.serviceAccountName: {account!r} is invalid; write the name of a ServiceAccount in"

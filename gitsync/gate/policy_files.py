@@ -38,6 +38,10 @@ class Allow(Spec):
         None,
         description="Cluster-scoped kinds, where the Application sets `destination.allowClusterScoped`; absent: all.",
     )
+    controller_rights: bool = Field(
+        False,
+        description="Whether Applications that name no ServiceAccount may write with the controller's own rights.",
+    )
     servers: Strings | None = Field(
         None,
         description="URLs of the Prometheus and the reasoners that these Applications may use; absent: all that the"
@@ -108,6 +112,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         max_prune_share=spec.limits.prune_share,
         max_objects=spec.limits.max_objects,
         require=(spec.require,) if "require" in spec.model_fields_set else (),
+        controller_rights=spec.allow.controller_rights,
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.cel_rules import parse_rules
+from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet, parse_policy
 from gitsync.objects.manifest import at, content_hash
 from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
@@ -26,22 +28,24 @@ _EVERY = 2.0
 _log = logging.getLogger(__name__)
 
 
-def read_policies(folder: Path | None, prometheus: str = "") -> PolicySet:
+def read_policies(folder: Path | None, prometheus: str = "", *, controller_rights: bool = False) -> PolicySet:
     """
     Return the operator's policies in a folder, and the rules that manifests must meet.
 
-    ``prometheus`` is the URL of the operator's server, which they allow or not.
+    ``prometheus`` is the URL of the operator's server, which they allow or not. With ``controller_rights``, each policy
+    lets Applications without a ServiceAccount write with the controller's own rights; else only those that say so, and
+    without any policy none.
 
     Raise InvalidInput when the folder does not exist, or a file is invalid: without policies nearly everything is
     allowed.
     """
-    return _parsed(_files(folder) if folder is not None else {}, prometheus)
+    return _parsed(_files(folder) if folder is not None else {}, prometheus, controller_rights)
 
 
 def read_files(folder: Path) -> Files:
     """Return the Policy files of a folder; raise InvalidInput when one is not valid."""
     found = _files(folder)
-    _parsed(found, "")
+    _parsed(found, "", controller_rights=False)
     return found
 
 
@@ -57,11 +61,14 @@ def _files(folder: Path) -> Files:
         raise InvalidInput(f"folder {folder} cannot be read: {error.strerror}", location="policies") from error
 
 
-def _parsed(files: Files, prometheus: str) -> PolicySet:
+def _parsed(files: Files, prometheus: str, controller_rights: bool) -> PolicySet:
     documents = [(document, name) for name, text in files.items() for document in read_all(text, name)]
-    policies = (parse_policy(document, name) for document, name in documents)
+    parsed = (parse_policy(document, name) for document, name in documents)
+    policies = [policy for policy in parsed if policy is not None] or [Policy(controller_rights=False)]
+    if controller_rights:
+        policies = [replace(policy, controller_rights=True) for policy in policies]
     rules = (rule for document, name in documents for rule in parse_rules(document, name))
-    return PolicySet(tuple(policy for policy in policies if policy is not None), tuple(rules), prometheus)
+    return PolicySet(tuple(policies), tuple(rules), prometheus)
 
 
 def entries_of(files: Files) -> dict[str, str]:
@@ -79,13 +86,20 @@ class PolicyReloader(Periodic):
     """
 
     def __init__(
-        self, folder: Path, policies: Policies, audit: ConfigurationAudit, on_change: Callable[[], None]
+        self,
+        folder: Path,
+        policies: Policies,
+        audit: ConfigurationAudit,
+        on_change: Callable[[], None],
+        *,
+        controller_rights: bool = False,
     ) -> None:
         super().__init__("policies", self.reload, _EVERY)
         self._folder = folder
         self._policies = policies
         self._audit = audit
         self._on_change = on_change
+        self._controller_rights = controller_rights
         self._unrecorded: Files | None = None
         self._read: Files | str | None = None
 
@@ -105,7 +119,7 @@ class PolicyReloader(Periodic):
         is_first, self._read = self._read is None, found
         try:
             prometheus = self._policies.current.prometheus
-            current = _parsed(found, prometheus) if isinstance(found, dict) else None
+            current = _parsed(found, prometheus, self._controller_rights) if isinstance(found, dict) else None
             problem = found if isinstance(found, str) else ""
         except GitsyncError as error:
             current, problem = None, str(error)

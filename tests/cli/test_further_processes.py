@@ -45,7 +45,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def controller(world: World) -> Iterator[subprocess.Popen[bytes]]:
     """Run the command with two processes; both end with the test."""
-    command = (sys.executable, "-m", "gitsync", "run", "--processes", "2", "--port", "0")
+    command = (sys.executable, "-m", "gitsync", "run", "--processes", "2", "--port", "0", "--controller-rights")
     options = ("--kubeconfig", str(world.kubeconfig), "--data", str(world.folder / "data"))
     settings = {"GITSYNC_ALLOW_FILE_URLS": "true", "GITSYNC_LEASE_SECONDS": _LEASE_SECONDS}
     running = subprocess.Popen([*command, *options], env={**os.environ, **settings})

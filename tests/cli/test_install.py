@@ -119,7 +119,12 @@ def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
         ("ConfigMap", "gitsync-dashboard-grafana"),
         *((kind, "gitsync-webhook") for kind in WEBHOOK),
     }
-    assert {key: more[key] for key in base} == base
+    deployment = ("Deployment", "gitsync")
+    assert {key: more[key] for key in base if key != deployment} == {k: v for k, v in base.items() if k != deployment}
+    env = more[deployment]["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert [
+        item for item in env if item not in base[deployment]["spec"]["template"]["spec"]["containers"][0]["env"]
+    ] == [{"name": "GITSYNC_CONTROLLER_RIGHTS", "value": "true"}]
     assert sorted(names) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())
 
 

@@ -35,7 +35,10 @@ def test_a_relative_data_folder_renders(gitsync: Gitsync, tmp_path: Path, applic
     with Sandbox() as server:
         config = server.kubeconfig(tmp_path / "config")
         settings = {"KUBECONFIG": "config", "GITSYNC_ALLOW_FILE_URLS": "true", "GITSYNC_WEB_PORT": 0}
-        with running("run", "--application", application.name, cwd=tmp_path, **settings) as (_, log):
+        with running("run", "--controller-rights", "--application", application.name, cwd=tmp_path, **settings) as (
+            _,
+            log,
+        ):
             line(log, "dashboard ready at ")
             until(lambda: gitsync("status", "--kubeconfig", config).code == 0, 20, log.read_text)
     assert (tmp_path / ".gitsync" / "mirrors").is_dir()

@@ -132,7 +132,7 @@ def test_run_applies_the_applications_of_a_file(gitsync: Gitsync, tmp_path: Path
     with Sandbox() as server:
         config = server.kubeconfig(tmp_path / "config")
         arguments = ("run", "--application", file, "--kubeconfig", config, "--port", "0", "--data", data)
-        with running(*arguments, GITSYNC_ALLOW_FILE_URLS="true") as (_, log):
+        with running(*arguments, "--controller-rights", GITSYNC_ALLOW_FILE_URLS="true") as (_, log):
             line(log, "dashboard ready at ")
             until(lambda: gitsync("status", "--kubeconfig", config).code == 0, 20, log.read_text)
             assert "Synced" in gitsync("status", "shop", "--kubeconfig", config).out

@@ -11,7 +11,9 @@ from gitsync.wiring import build_controller
 
 
 def main(kubeconfig: str, data: str) -> None:
-    build_controller(Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True, render_workers=1)).start()
+    build_controller(
+        Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True, controller_rights=True, render_workers=1)
+    ).start()
     threading.Event().wait()
 
 

@@ -93,7 +93,8 @@ class World:
         self.client = Client(Connection(str(self.kubeconfig)))
         self.cluster = KubernetesCluster(self.client)
         self._policy: Policy | None = settings.pop("policy", None)
-        self._settings = {"allow_file_urls": True, **settings}
+        # most tests write with the rights of the kubeconfig, as an administrator who starts the controller lets them
+        self._settings = {"allow_file_urls": True, "controller_rights": True, **settings}
         self._controller: Engine | None = None
         self.namespace(NAMESPACE)
         CrdInstaller(self.cluster, install=True).start()
@@ -108,8 +109,7 @@ class World:
             kubeconfig=str(self.kubeconfig),
             data=self.folder / "data",
             render_workers=1,
-            **self._settings,
-            **settings_now,
+            **{**self._settings, **settings_now},
         )
         self._controller = build_controller(settings, self._policy)
         self._controller.start()

@@ -29,7 +29,12 @@ POLICY = parse_policy(
         "metadata": {"name": "team"},
         "spec": {
             # every kind is granted: without its risk rule no default asks for it
-            "allow": {"namespaces": ["shop", "gitsync"], "repositories": ["https://git.example/*"], "kinds": ["*"]}
+            "allow": {
+                "namespaces": ["shop", "gitsync"],
+                "repositories": ["https://git.example/*"],
+                "kinds": ["*"],
+                "controllerRights": True,
+            }
         },
     },
     "p.yaml",

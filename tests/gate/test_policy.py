@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gitsync.gate.policy import Policy, violations
+from gitsync.gate.policy import Policy, application_violations, violations
 from gitsync.objects.ref import ObjectRef
 from tests.gate.factories import application, is_namespaced
 
@@ -107,3 +109,14 @@ def test_an_identity_outside_the_namespace_is_refused(account):
 
 def test_a_plain_service_account_is_accepted():
     assert violations(TEAM, application(account="deployer"), [], is_namespaced) == ()
+
+
+@pytest.mark.parametrize(("account", "is_rejected"), [("", True), ("deployer", False)])
+def test_the_controllers_own_rights_have_to_be_allowed(account: str, is_rejected: bool) -> None:
+    app = application()
+    app = replace(app, destination=app.destination.model_copy(update={"service_account": account}))
+    lines = application_violations(Policy(name="shop", controller_rights=False), app)
+
+    assert bool(lines) is is_rejected
+    assert all("name a ServiceAccount of namespace gitsync" in line for line in lines)
+    assert application_violations(Policy(controller_rights=True), app) == ()

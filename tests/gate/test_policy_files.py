@@ -36,6 +36,7 @@ def test_a_document_says_what_is_allowed():
         cluster_kinds=(),
         max_prune_share=0.2,
         max_objects=50,
+        controller_rights=False,
     )
 
 

@@ -82,6 +82,7 @@ def demo(
             data=data,
             allow_file_urls=True,  # the repository of the demo is a folder
             policies=_policies(data),
+            controller_rights=True,  # the sandbox has one user
             web_host=host,
             web_port=port or 0,
         )

@@ -14,6 +14,7 @@ from gitsync.cli.ci import CiJob, detect
 from gitsync.cli.options import Policies, command
 from gitsync.cli.output import Exit, say, to_json
 from gitsync.errors import InvalidInput
+from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.change import Risk
 from gitsync.objects.urls import matches_url
 from gitsync.preview.annotations import annotate
@@ -110,7 +111,7 @@ def _merged(repository: LocalRepository, span: str, job: CiJob | None) -> MergeR
 
 
 def _report(repository: LocalRepository, merged: MergeResult, policies: Path | None, paths: list[str]) -> PreviewReport:
-    policy_set = read_policies(policies)
+    policy_set = read_policies(policies) if policies else PolicySet()
     urls = repository.urls()
     below = [Path(os.path.abspath(path)).relative_to(repository.top).as_posix() for path in paths]
     base = repository.tree(merged.base)

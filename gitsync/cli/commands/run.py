@@ -53,6 +53,13 @@ def run(
         ),
     ] = 1,
     policies: Policies = None,
+    controller_rights: Annotated[
+        bool,
+        typer.Option(
+            envvar="GITSYNC_CONTROLLER_RIGHTS",
+            help="Let Applications that name no ServiceAccount write with the rights of this kubeconfig.",
+        ),
+    ] = False,
     users: UsersFile = None,
 ) -> Exit:
     """Run the controller and the dashboard against a cluster."""
@@ -66,6 +73,7 @@ def run(
         prometheus=prometheus,
         processes=processes,
         policies=policies,
+        controller_rights=controller_rights,
         users=users,
     )
     applications = [manifest for file in application or () for manifest in read_applications(file)]
