@@ -22,6 +22,7 @@ from gitsync.cluster.object_details import ApiObjectDetails
 from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.applicationsets import ApplicationSetController
+from gitsync.controllers.base import Workers
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy
@@ -365,7 +366,8 @@ def build_engine(
     settled = SettledReconciler(cluster, live, planner, state.views)
     stages = Stages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
     pipeline = Pipeline(stages, ports, writes, statuses, state)
-    applications = ApplicationController(pipeline, watcher, queue, state, ports, writes, share=share, workers=workers)
+    own = Workers(ports, writes, share, workers)
+    applications = ApplicationController(pipeline, watcher, state, queue, own)
     return applications, state
 
 
@@ -392,7 +394,7 @@ def build_operator(
     agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
     systems = SystemReconciler(ports, child_reconciler, writes, statuses)
     reported, reported_systems = (ReportingReconciler(one, statuses, adapters.clock) for one in (agents, systems))
-    controller = AgentController(reported, reported_systems, writes, ports, share=share, workers=workers)
+    controller = AgentController(reported, reported_systems, Workers(ports, writes, share, workers))
     return controller
 
 
@@ -413,7 +415,7 @@ def build_sets(
         SetWriter(Applier(ports, writes), writes),
         StatusWriter(cluster, live),
     )
-    controller = ApplicationSetController(reconciler, ports, writes, share=share, workers=_SET_WORKERS)
+    controller = ApplicationSetController(reconciler, Workers(ports, writes, share, _SET_WORKERS))
     watcher.route(lambda key: controller.enqueue(key))
     return controller
 

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gitsync.agents.keys import AGENT_LABEL, BACKUP_LABEL
 from gitsync.agents.references import named_objects
-from gitsync.apply.owner_writes import WritesByOwner
+from gitsync.controllers.base import DEBOUNCE, BaseController, Workers
 from gitsync.controllers.leases import is_renewal
-from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.child_reconciler import ChildrenCache, Owner
-from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
+from gitsync.operator.child_reconciler import ChildrenCache
+from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.operator.reporting import OwnerReconciler
-from gitsync.ports import Cluster, LiveCache, Ports
-from gitsync.runtime.controller import Controller
-from gitsync.runtime.membership import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
 
-_DEBOUNCE = 0.03
-"""Debounce window in seconds: events within it cause one reconcile."""
-_FIRST_LIST = 30.0
 _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
 _KINDS = (AGENT, SYSTEM)
 _UNRESOLVED = ObjectRef(AGENT.group, "", "", "")
-"""The key of which the reconcile enqueues the owners of unresolved writes; the queue repeats it after an error."""
+"""The key that is not of an Agent or system, see ``BaseController``."""
 _BACKUPS = frozenset({"VolumeSnapshot"})
 
 
-class AgentController:
+class AgentController(BaseController[ObjectRef]):
     """
     Reconcile Agents and systems, level-based: a key is the ref of one.
 
@@ -37,60 +29,29 @@ class AgentController:
     a member changes, and when the next step of its rollout is due.
     """
 
-    def __init__(
-        self,
-        agents: OwnerReconciler,
-        systems: OwnerReconciler,
-        writes: WritesByOwner,
-        ports: Ports,
-        *,
-        share: Shard | None = None,
-        workers: int = 4,
-    ) -> None:
-        self._agents, self._systems, self._writes = agents, systems, writes
-        self._cluster: Cluster = ports.cluster
-        self._live: LiveCache = ports.live
-        self._share = share or SingleReplica()
-        self._queue: WorkQueue[ObjectRef] = WorkQueue()
-        self._controller = Controller("agent", self._queue, self.reconcile, workers=workers)
+    def __init__(self, agents: OwnerReconciler, systems: OwnerReconciler, workers: Workers) -> None:
+        super().__init__(_KINDS, _UNRESOLVED, WorkQueue(), workers)
+        self._agents = agents
+        self._systems = systems
         self._caches: dict[ObjectRef, ChildrenCache] = {}
         self._named: dict[str, tuple[object, frozenset[str]]] = {}
 
-    def start(self) -> None:
-        """Watch the kinds and start the workers."""
-        resources = [own_resource(self._cluster, of) for of in _KINDS]
-        if None in resources:
-            raise ClusterUnavailable(
-                "the cluster does not serve Agent", hint="install the CRDs (gitsync run does when allowed)"
-            )
-        self._live.follow([(resource, "") for resource in resources if resource is not None], _FIRST_LIST)
-        self._queue.add(_UNRESOLVED)
-        self._controller.start()
-
-    def stop(self) -> None:
-        """Stop after running reconciles have ended."""
-        self._controller.stop()
-
-    def reconcile(self, key: ObjectRef) -> float | None:
-        """Reconcile one Agent or system; return the seconds until the next reconcile."""
-        if key == _UNRESOLVED:
-            self._enqueue_unresolved()
-            return None
-        with self._share.claim(Owner.key_of(key)) as is_ours:
+    def _reconcile(self, key: ObjectRef) -> float | None:
+        owner = OwnerKey.of_ref(key)
+        with self._share.claim(str(owner)) as is_ours:
             if not is_ours:
-                self._forget(key)
+                self._caches.pop(key, None)
+                self._writes.forget(str(owner))
                 return None
-            manifest, cache = self._get(key), self._caches.setdefault(key, ChildrenCache())
+            manifest = self._get(owner)
             if manifest is None:
-                self._writes.of(Owner.key_of(key)).conclude()
-                self._forget(key)
-                return None
+                self._caches.pop(key, None)
+                return self._conclude_writes(str(owner))
             reconciler = self._agents if key.of == AGENT else self._systems
-            return reconciler.reconcile(manifest, cache)
+            return reconciler.reconcile(manifest, self._caches.setdefault(key, ChildrenCache()))
 
-    def _forget(self, key: ObjectRef) -> None:
-        self._caches.pop(key, None)
-        self._writes.forget(Owner.key_of(key))
+    def _key_of(self, owner: OwnerKey) -> ObjectRef | None:
+        return owner.ref if owner.of in _KINDS else None
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the Agents and systems of a changed object."""
@@ -103,33 +64,23 @@ class AgentController:
             return
         for owner in self._live.owners(manifest):
             if ref_of(owner).of in _KINDS:
-                self._queue.add_after(ref_of(owner), _DEBOUNCE)
+                self._queue.add_after(ref_of(owner), DEBOUNCE)
         if ref.kind in _BACKUPS and BACKUP_LABEL in labels_of(manifest):  # outlives its Agent, so it has no owner
             agent = ObjectRef(AGENT.group, AGENT.kind, ref.namespace, labels_of(manifest).get(AGENT_LABEL, ""))
-            self._queue.add_after(agent, _DEBOUNCE)
+            self._queue.add_after(agent, DEBOUNCE)
         if (ref.group, ref.kind) in _REFERENCED and AGENT_LABEL not in labels_of(manifest):
             self._enqueue_users(ref)
 
     def enqueue_all(self) -> None:
         """Enqueue all: a watch failed or recovered, or this replica owns others now."""
-        self._queue.add_after(_UNRESOLVED, _DEBOUNCE)
+        self._queue.add_after(_UNRESOLVED, DEBOUNCE)
         for of in _KINDS:
             for manifest in self._all(of):
-                self._queue.add_after(ref_of(manifest), _DEBOUNCE)
+                self._queue.add_after(ref_of(manifest), DEBOUNCE)
 
     def enqueue_owner(self, application: str) -> None:
         """Enqueue the Agent or system of which the API server has answered a write."""
-        self._queue.add(Owner.ref_of(application))
-
-    def queue_length(self) -> int:
-        """Return how many wait for a worker."""
-        return len(self._queue)
-
-    def _enqueue_unresolved(self) -> None:
-        """Enqueue the owners of unresolved writes: no event follows for one that was deleted meanwhile."""
-        for owner in self._writes.unresolved_owners():
-            if Owner.is_key(owner):
-                self._queue.add(Owner.ref_of(owner))
+        self._queue.add(OwnerKey.parse(application).ref)
 
     def _on_own_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue one whose input changed, and those of its namespace that depend on it."""
@@ -149,14 +100,14 @@ class AgentController:
             if other == ref or other.namespace != ref.namespace:
                 continue
             if other.name in names or self._names(manifest) & {ref.name, *_parts(ref.name)}:
-                self._queue.add_after(other, _DEBOUNCE)
+                self._queue.add_after(other, DEBOUNCE)
 
     def _enqueue_users(self, ref: ObjectRef) -> None:
         """Enqueue the Agents that name an object, and for a Service all that may call it."""
         for manifest in self._all(AGENT):
             is_near = metadata_of(manifest).get("namespace") == ref.namespace and ref.name in self._names(manifest)
             if ref.kind == "Service" or is_near:
-                self._queue.add_after(ref_of(manifest), _DEBOUNCE)
+                self._queue.add_after(ref_of(manifest), DEBOUNCE)
 
     def _names(self, manifest: Manifest) -> frozenset[str]:
         """Return the names in a spec, cached by its generation."""
@@ -165,14 +116,6 @@ class AgentController:
         if known is None or known[0] != generation:
             known = self._named[uid] = (generation, named_objects(manifest))
         return known[1]
-
-    def _all(self, of: GroupKind) -> Iterable[Manifest]:
-        resource = own_resource(self._cluster, of)
-        return self._live.all(resource) if resource is not None else ()
-
-    def _get(self, key: ObjectRef) -> Manifest | None:
-        resource = own_resource(self._cluster, key.of)
-        return self._live.get(resource, key.namespace, key.name) if resource is not None else None
 
 
 def _parts(name: str) -> tuple[str, ...]:

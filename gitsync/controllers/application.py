@@ -6,52 +6,42 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from gitsync.apply.owner_writes import WritesByOwner
+from gitsync.controllers.base import DEBOUNCE, BaseController, Workers
 from gitsync.controllers.changed_objects import ChangedObjects
 from gitsync.controllers.leases import is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.controllers.repositories import RepositoryIndex
-from gitsync.errors import ClusterUnavailable
 from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
     API_VERSION,
+    APPLICATION,
     GIT_CHANGED,
     GIT_PUSHED,
-    GROUP,
     HINT_MANAGER,
     PUSH_MANAGER,
     REQUEST_MANAGER,
     REQUESTED_SYNC,
     SUSPEND_MANAGER,
-    VERSION,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.phase import Phase
-from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import Ports, Resource
-from gitsync.runtime.controller import Controller
-from gitsync.runtime.membership import Shard, SingleReplica
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.state import State
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.polling.git_watcher import GitWatcher
 
-APPLICATION = GroupKind(GROUP, "Application")
 _log = logging.getLogger(__name__)
-_DEBOUNCE = 0.03
-"""Debounce window in seconds: events within it cause one reconcile."""
 _FORWARD_DELAY = 0.5
 """Minimum seconds between push notifications to another replica."""
-_FIRST_LIST = 30.0
-_ANSWER_POLL = 1.0
-"""Seconds until it is checked again whether the last writes of a deleted Application were answered."""
 _UNRESOLVED = ""
-"""The key whose reconcile enqueues the Applications of unresolved writes; the queue repeats it after an error."""
+"""The key that is not of an Application, see ``BaseController``."""
 
 
-class ApplicationController:
+class ApplicationController(BaseController[str]):
     """
     Reconcile Applications, level-based: a key says which one, never what happened.
 
@@ -62,40 +52,26 @@ class ApplicationController:
     """
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        watcher: GitWatcher,
-        queue: WorkQueue[str],
-        state: State,
-        ports: Ports,
-        writes: WritesByOwner,
-        *,
-        share: Shard | None = None,
-        workers: int = 4,
+        self, pipeline: Pipeline, watcher: GitWatcher, state: State, queue: WorkQueue[str], workers: Workers
     ) -> None:
+        super().__init__((APPLICATION,), _UNRESOLVED, queue, workers)
         self._pipeline = pipeline
         self._watcher = watcher
         self._state = state
-        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
-        self._writes = writes
-        self._share = share or SingleReplica()
-        self._queue = queue
-        self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._changed = ChangedObjects()
         self._repositories = RepositoryIndex()
-        self._resource: Resource | None = None
         self._pending_notifications: dict[str, str] = {}
         """Applications of other replicas that have to be notified of a push, by which annotation."""
         self._notified_at: dict[str, float] = {}
         self._is_ours: dict[str, bool | None] = {}
         """Whether an Application was ours at its last reconcile, None while that is being decided."""
 
-    def start(self) -> None:
-        """Watch the Applications and start the workers."""
-        self._follow()
+    def _on_first_list(self) -> None:
+        applications = self._all(APPLICATION)
+        self._state.declarations.register(map(_key, applications))
+        for manifest in applications:
+            self._repositories.set(_key(manifest), _repository(manifest))
         self._watcher.start(partial(self._queue.add, urgent=True))
-        self._queue.add(_UNRESOLVED)
-        self._controller.start()
 
     def stop(self) -> None:
         """Stop after running reconciles have ended."""
@@ -106,13 +82,9 @@ class ApplicationController:
         """Stop reconciling after running reconciles have ended; Git queries are still answered."""
         self._controller.stop()
 
-    def reconcile(self, key: str) -> float | None:
-        """Reconcile one Application; return the seconds until the next reconcile."""
-        if key == _UNRESOLVED:
-            self._enqueue_unresolved()
-            return None
+    def _reconcile(self, key: str) -> float | None:
         changed = self._changed.take(key)
-        manifest = self._get(key)
+        manifest = self._application(key)
         if manifest is None:
             return self._remove(key)
         self._is_ours[key] = None
@@ -136,20 +108,10 @@ class ApplicationController:
         self._is_ours.pop(key, None)
         self._notified_at.pop(key, None)
         with self._share.claim(key) as is_ours:
-            return _ANSWER_POLL if is_ours and not self._conclude(key) else None
+            return self._conclude_writes(key) if is_ours else None
 
-    def _conclude(self, key: str) -> bool:
-        """Return whether each write of an Application that is gone has an outcome in the audit."""
-        if not self._writes.of(key).conclude():
-            return False
-        self._writes.forget(key)
-        return True
-
-    def _enqueue_unresolved(self) -> None:
-        """Enqueue the Applications of unresolved writes: no event follows for one that was deleted meanwhile."""
-        for owner in self._writes.unresolved_owners():
-            if ":" not in owner:  # otherwise it is an Agent, a system or a set
-                self._queue.add(owner)
+    def _key_of(self, owner: OwnerKey) -> str | None:
+        return str(owner) if owner.of == APPLICATION else None
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
         """Sync the changed objects of an Application, or all of it where they are None."""
@@ -197,7 +159,7 @@ class ApplicationController:
         for owner in owners[:1] if is_renewal(before, after) else owners:
             for key in self._state.tracked.applications_for(ref_of(owner)):
                 self._changed.add(key, ref_of(owner))
-                self._queue.add_part_after(key, _DEBOUNCE)
+                self._queue.add_part_after(key, DEBOUNCE)
 
     def enqueue_all(self) -> None:
         """Enqueue every Application: a watch failed or recovered."""
@@ -208,14 +170,13 @@ class ApplicationController:
         self._enqueue_those(lambda key: self._is_ours.get(key) is not self._share.owns(key))
 
     def _enqueue_those(self, is_due: Callable[[str], bool]) -> None:
-        if self._resource is not None:
-            self._queue.add_after(_UNRESOLVED, _DEBOUNCE)
-            for key in filter(is_due, map(_key, self._live.all(self._resource))):
-                self._queue.add_after(key, _DEBOUNCE)
+        self._queue.add_after(_UNRESOLVED, DEBOUNCE)
+        for key in filter(is_due, map(_key, self._all(APPLICATION))):
+            self._queue.add_after(key, DEBOUNCE)
 
     def request_sync(self, key: str, by: str) -> bool:
         """Poll Git and sync now, on behalf of a user; return whether the Application exists."""
-        manifest = self._get(key)
+        manifest = self._application(key)
         if manifest is None:
             return False
         if self._share.owns(key):
@@ -233,7 +194,7 @@ class ApplicationController:
         the number of its Applications.
         """
         keys = self._repositories.find(is_it)
-        unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._get(key))]
+        unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._application(key))]
         ours = [key for key, _ in unwatched if self._share.owns(key)]
         others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
         self.poll_now(ours)
@@ -244,7 +205,7 @@ class ApplicationController:
     def poll_now(self, keys: Iterable[str]) -> None:
         """Reconcile these Applications now and poll Git: a push was received."""
         for key in keys:
-            manifest = self._get(key)
+            manifest = self._application(key)
             if manifest is not None and self._share.owns(key):
                 self._pipeline.poll_now(uid_of(manifest))
                 self._queue.add(key)
@@ -260,7 +221,7 @@ class ApplicationController:
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; the watch event triggers the reconcile."""
-        manifest = self._get(key)
+        manifest = self._application(key)
         if manifest is None:
             return False
         self._cluster.apply(_only(manifest, spec={"suspend": suspended}), manager=SUSPEND_MANAGER)
@@ -279,32 +240,13 @@ class ApplicationController:
         """Return how many Applications have a cache."""
         return self._pipeline.cached()
 
-    def queue_length(self) -> int:
-        """Return how many applications wait for a worker."""
-        return len(self._queue)
-
     def _annotate(self, manifest: Manifest, manager: str, annotation: str) -> None:
         """Notify the replica that reconciles an Application, by an annotation with a new value."""
         text = self._clock.now().isoformat()
         self._cluster.apply(_only(manifest, metadata={"annotations": {annotation: text}}), manager=manager)
 
-    def _follow(self) -> None:
-        self._resource = self._cluster.resource(GROUP, VERSION, APPLICATION.kind)
-        if self._resource is None:
-            raise ClusterUnavailable(
-                "the cluster does not serve Application", hint="install the CRDs (gitsync run does when allowed)"
-            )
-        self._live.follow([(self._resource, "")], _FIRST_LIST)
-        found = self._live.all(self._resource)
-        self._state.declarations.register(map(_key, found))
-        for manifest in found:
-            self._repositories.set(_key(manifest), _repository(manifest))
-
-    def _get(self, key: str) -> Manifest | None:
-        if self._resource is None:
-            raise ClusterUnavailable("Application is not watched yet", hint="wait until the controller has started")
-        namespace, _, name = key.partition("/")
-        return self._live.get(self._resource, namespace, name)
+    def _application(self, key: str) -> Manifest | None:
+        return self._get(OwnerKey.parse(key))
 
     def _on_application_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue an Application whose input changed; status writes are not input."""

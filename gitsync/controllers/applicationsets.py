@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gitsync.apply.owner_writes import WritesByOwner
+from gitsync.controllers.base import DEBOUNCE, BaseController, Workers
 from gitsync.controllers.push_forwarding import SetPushes, one_set_of_each
-from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import APPLICATION, APPLICATION_SET, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.applicationsets.keys import key_of, set_of
 from gitsync.operator.applicationsets.reconciler import SetCache, SetReconciler
-from gitsync.operator.kinds import own_resource
+from gitsync.operator.applicationsets.sources import set_of
 from gitsync.plan.risk.application_sets import git_generators
 from gitsync.plan.tracking import controller_of
-from gitsync.ports import Ports
-from gitsync.runtime.controller import Controller
-from gitsync.runtime.membership import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
 
-_DEBOUNCE = 0.03
-"""Debounce window in seconds: events within it cause one reconcile."""
-_FIRST_LIST = 30.0
-_ANSWER_POLL = 1.0
-"""Seconds until it is checked again whether the last writes of a deleted set were answered."""
 _SECRET = GroupKind("", "Secret")
 _UNRESOLVED = ObjectRef(APPLICATION_SET.group, "", "", "")
-"""The key of which the reconcile enqueues the sets of unresolved writes; the queue repeats it after an error."""
+"""The key that is not of a set, see ``BaseController``."""
 
 
-class ApplicationSetController:
+class ApplicationSetController(BaseController[ObjectRef]):
     """
     Reconcile ApplicationSets, level-based: a key is the ref of one.
 
@@ -39,68 +30,38 @@ class ApplicationSetController:
     changes nothing. Pushes for sets of another replica are forwarded by annotations.
     """
 
-    def __init__(
-        self,
-        reconciler: SetReconciler,
-        ports: Ports,
-        writes: WritesByOwner,
-        *,
-        share: Shard | None = None,
-        workers: int = 4,
-    ) -> None:
+    def __init__(self, reconciler: SetReconciler, workers: Workers) -> None:
+        super().__init__((APPLICATION_SET,), _UNRESOLVED, WorkQueue(), workers)
         self._reconciler = reconciler
-        self._writes = writes
-        self._cluster, self._live = ports.cluster, ports.live
-        self._share = share or SingleReplica()
-        self._queue: WorkQueue[ObjectRef] = WorkQueue()
-        self._controller = Controller("applicationset", self._queue, self.reconcile, workers=workers)
         self._caches: dict[ObjectRef, SetCache] = {}
-        self._pushes = SetPushes(ports.cluster, ports.clock)
+        self._pushes = SetPushes(workers.ports.cluster, workers.ports.clock)
 
-    def start(self) -> None:
-        """Watch the sets and start the workers."""
-        resource = own_resource(self._cluster, APPLICATION_SET)
-        if resource is None:
-            raise ClusterUnavailable(
-                "the cluster does not serve ApplicationSet", hint="install the CRDs (gitsync run does when allowed)"
-            )
-        self._live.follow([(resource, "")], _FIRST_LIST)
-        self._queue.add(_UNRESOLVED)
-        self._controller.start()
-
-    def stop(self) -> None:
-        """Stop after running reconciles have ended."""
-        self._controller.stop()
-
-    def reconcile(self, key: ObjectRef) -> float | None:
-        """Reconcile one set; return the seconds until the next reconcile."""
-        if key == _UNRESOLVED:
-            for owner in self._writes.unresolved_owners():
-                self.enqueue(owner)  # an Application or Agent is not one of ours
-            return None
+    def _reconcile(self, key: ObjectRef) -> float | None:
+        owner = str(OwnerKey.of_ref(key))
         cache = self._caches.setdefault(key, SetCache())
-        with self._share.claim(key_of(key)) as is_ours:
+        with self._share.claim(owner) as is_ours:
             if is_ours:
                 if self._pushes.take(key):  # it became ours meanwhile
-                    self._reconciler.poll_now(key_of(key), cache)
-                return self._reconcile(key, cache)
-        self._reconciler.leave(key_of(key), self._caches.pop(key))
-        self._writes.forget(key_of(key))
-        if self._pushes.take(key) and self._get(key) is not None:
+                    self._reconciler.poll_now(owner, cache)
+                return self._reconcile_ours(key, cache)
+        self._reconciler.leave(owner, self._caches.pop(key))
+        self._writes.forget(owner)
+        if self._pushes.take(key) and self._get(OwnerKey.of_ref(key)) is not None:
             self._pushes.send(key)
         return None
 
-    def _reconcile(self, key: ObjectRef, cache: SetCache) -> float | None:
-        manifest = self._get(key)
+    def _reconcile_ours(self, key: ObjectRef, cache: SetCache) -> float | None:
+        owner = OwnerKey.of_ref(key)
+        manifest = self._get(owner)
         if manifest is not None:
             return self._reconciler.reconcile(manifest, cache)
-        self._reconciler.leave(key_of(key), cache)
+        self._reconciler.leave(str(owner), cache)
         self._caches.pop(key)
         self._pushes.forget(key)
-        if not self._writes.of(key_of(key)).conclude():
-            return _ANSWER_POLL
-        self._writes.forget(key_of(key))
-        return None
+        return self._conclude_writes(str(owner))
+
+    def _key_of(self, owner: OwnerKey) -> ObjectRef | None:
+        return owner.ref if owner.of == APPLICATION_SET else None
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the sets of a changed object."""
@@ -113,7 +74,7 @@ class ApplicationSetController:
         elif ref.of == _SECRET:
             for one in self.sets():
                 if metadata_of(one).get("namespace") == ref.namespace and ref.name in _secrets(one):
-                    self._queue.add_after(ref_of(one), _DEBOUNCE)
+                    self._queue.add_after(ref_of(one), DEBOUNCE)
 
     def _on_set_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
         if _input(before) != _input(after):
@@ -124,22 +85,18 @@ class ApplicationSetController:
     def enqueue_all(self) -> None:
         """Enqueue all: a watch failed or recovered, or this replica owns others now."""
         for one in self.sets():
-            self._queue.add_after(ref_of(one), _DEBOUNCE)
+            self._queue.add_after(ref_of(one), DEBOUNCE)
 
     def enqueue(self, key: str) -> bool:
         """Enqueue the set of a key; return whether it is one of a set."""
-        ref = set_of(key)
-        if ref is not None:
-            self._queue.add(ref)
-        return ref is not None
+        owner = set_of(key)
+        if owner is not None:
+            self._queue.add(owner.ref)
+        return owner is not None
 
     def enqueue_answered(self, key: str) -> None:
         """Enqueue the set of which the API server has answered the last write."""
         self.enqueue(key)
-
-    def queue_length(self) -> int:
-        """Return how many wait for a worker."""
-        return len(self._queue)
 
     def cached(self) -> int:
         """Return how many sets have a cache."""
@@ -147,8 +104,7 @@ class ApplicationSetController:
 
     def sets(self) -> tuple[Manifest, ...]:
         """Return all sets, as they were last seen; none before the start."""
-        resource = own_resource(self._cluster, APPLICATION_SET)
-        return self._live.all(resource) if resource is not None else ()
+        return self._all(APPLICATION_SET)
 
     def repositories(self) -> frozenset[str]:
         """Return the URLs of the repositories that generators name."""
@@ -161,18 +117,18 @@ class ApplicationSetController:
         Another replica is notified once for each combination of branches, whatever the number of its sets.
         """
         found = [one for one in self.sets() if any(map(is_it, _of_git(one, "repoURL")))]
-        ours = {ref for one in found if self._share.owns(key_of(ref := ref_of(one)))}
+        ours = {ref for one in found if self._share.owns(str(OwnerKey.of_ref(ref := ref_of(one))))}
         for ref in ours:
             self._poll_now(ref)
         others = (one for one in found if ref_of(one) not in ours)
-        for ref in one_set_of_each(others, lambda ref: self._share.owner_of(key_of(ref))):
+        for ref in one_set_of_each(others, lambda ref: self._share.owner_of(str(OwnerKey.of_ref(ref)))):
             self._queue.add_after(ref, self._pushes.add(ref))
         return len(found)
 
     def _poll_now(self, ref: ObjectRef) -> None:
         """Poll what a set of ours reads; one that was not reconciled yet polls by itself."""
         cache = self._caches.get(ref)
-        if cache is not None and self._reconciler.poll_now(key_of(ref), cache):
+        if cache is not None and self._reconciler.poll_now(str(OwnerKey.of_ref(ref)), cache):
             self._queue.add(ref)
 
     def _enqueue_related(self, application: Manifest) -> None:
@@ -181,11 +137,7 @@ class ApplicationSetController:
         for one in self.sets():
             is_near = metadata_of(one).get("namespace") == metadata_of(application).get("namespace")
             if owner == uid_of(one) or (is_near and not owner):
-                self._queue.add_after(ref_of(one), _DEBOUNCE)
-
-    def _get(self, key: ObjectRef) -> Manifest | None:
-        resource = own_resource(self._cluster, APPLICATION_SET)
-        return self._live.get(resource, key.namespace, key.name) if resource is not None else None
+                self._queue.add_after(ref_of(one), DEBOUNCE)
 
 
 def _input(manifest: Manifest | None) -> tuple[object, ...]:

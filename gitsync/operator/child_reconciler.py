@@ -23,7 +23,7 @@ from gitsync.objects.manifest import Manifest, labels_of, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.kinds import AGENT, SYSTEM, child_resources
+from gitsync.operator.kinds import child_resources
 from gitsync.plan.parts import part_of
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
@@ -58,25 +58,6 @@ class Owner:
     uid: str
     generation: int
     is_managed: bool = False
-
-    @staticmethod
-    def ref_of(application: str) -> ObjectRef:
-        """Return the owner of the key of its Application."""
-        namespace, _, kind_and_name = application.partition("/")
-        kind, _, name = kind_and_name.partition(":")
-        of = AGENT if kind == AGENT.kind.lower() else SYSTEM
-        return ObjectRef(of.group, of.kind, namespace, name)
-
-    @staticmethod
-    def is_key(application: str) -> bool:
-        """Whether a key is of an owner: a name of an Application contains no colon."""
-        kind, colon, _ = application.partition("/")[2].partition(":")
-        return bool(colon) and kind in (AGENT.kind.lower(), SYSTEM.kind.lower())
-
-    @staticmethod
-    def key_of(owner: ObjectRef) -> str:
-        """Return the key of the Application of an owner."""
-        return f"{owner.namespace}/{owner.kind.lower()}:{owner.name}"
 
     @property
     def application(self) -> Application:

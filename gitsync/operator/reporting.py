@@ -12,8 +12,9 @@ from gitsync.kube.times import timestamp
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
-from gitsync.operator.child_reconciler import ChildrenCache, Owner
+from gitsync.operator.child_reconciler import ChildrenCache
 from gitsync.ports import Clock, Cluster
 from gitsync.sync.status.defects import unexpected_error
 from gitsync.sync.status.writer import StatusWriter
@@ -99,7 +100,7 @@ class ReportingReconciler:
         except GitsyncError:
             raise
         except Exception as fault:
-            defect = unexpected_error(fault, Owner.key_of(ref_of(manifest)))
+            defect = unexpected_error(fault, str(OwnerKey.of_ref(ref_of(manifest))))
             self._report(manifest, str(defect))
             raise defect from fault
 

@@ -18,6 +18,7 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
 from gitsync.operator.child_reconciler import (
     ChildrenCache,
@@ -157,7 +158,7 @@ class SystemReconciler:
         last = next((index for index in range(len(order) - 1, -1, -1) if owned.keys() & set(order[index])), None)
         owner = Owner(system.ref, system.uid, system.generation)
         if last is None:
-            self._writes.of(Owner.key_of(system.ref)).conclude()
+            self._writes.of(str(OwnerKey.of_ref(system.ref))).conclude()
             self._set_finalizer(system, wanted=False)
             return None
         kept = {name for wave in order[:last] for name in wave}

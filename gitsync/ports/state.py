@@ -12,6 +12,7 @@ from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.sync_status import SyncStatus
 from gitsync.runtime.work_costs import Interval
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -103,13 +104,13 @@ class ResourceView:
     """
     One object of an application as it was last observed, without secret values.
 
-    ``sync`` is Synced, OutOfSync, Missing, ToPrune, or Unknown while its API group is unavailable; ``change`` is
+    ``sync`` is Unknown while its API group is unavailable; ``change`` is
     the plan's step for it, masked. ``foreign`` are fields that other managers added and Git does not declare: no drift.
     """
 
     ref: ObjectRef
     version: str
-    sync: str
+    sync: SyncStatus
     health: HealthStatus
     change: Change
     problem: str = ""

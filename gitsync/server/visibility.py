@@ -13,10 +13,10 @@ from typing import TypeVar, Unpack
 
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditFilter, AuditRecord, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
-from gitsync.operator.applicationsets.keys import key_of as set_key
 from gitsync.ports import (
     ApplicationSets,
     ApplicationView,
@@ -88,7 +88,7 @@ class VisibleSets:
 
     def sets(self) -> tuple[Manifest, ...]:
         """Return the sets that are shown."""
-        return tuple(one for one in self._sets.sets() if self._shows(set_key(ref_of(one))))
+        return tuple(one for one in self._sets.sets() if self._shows(str(OwnerKey.of_ref(ref_of(one)))))
 
 
 class VisibleState:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.controllers.application import ApplicationController
+from gitsync.controllers.base import Workers
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED, HINT_MANAGER, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Ports, Resource
@@ -107,11 +108,9 @@ class World:
         self.controller = ApplicationController(
             engine,  # type: ignore[arg-type]
             engine,  # type: ignore[arg-type]
-            queue,
             State.empty(queue.add),
-            ports,
-            cluster,  # type: ignore[arg-type]
-            share=self.share,
+            queue,
+            Workers(ports, cluster, self.share),  # type: ignore[arg-type]
         )
         self.controller.start()
         self.controller.enqueue_all()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.controllers.applicationsets import ApplicationSetController
+from gitsync.controllers.base import Workers
 from gitsync.objects.keys import API_VERSION, GIT_PUSHED, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.operator.applicationsets.reconciler import SetCache
@@ -100,7 +101,7 @@ class World:
         self.share, self.cluster, self.reconciler = Share(), Cluster(), Reconciler()
         self.share.ours = set(NAMES[:5])
         ports: Any = Ports(self.cluster, self.cluster, self.cluster, SystemClock())  # type: ignore[arg-type]
-        self.controller = ApplicationSetController(self.reconciler, ports, self.cluster, share=self.share)  # type: ignore[arg-type]
+        self.controller = ApplicationSetController(self.reconciler, Workers(ports, self.cluster, self.share))  # type: ignore[arg-type]
         self.controller.start()
         self.controller.enqueue_all()
         until(lambda: sorted(self.reconciler.reconciled) == sorted(NAMES[:5]))

@@ -13,8 +13,8 @@ from gitsync.errors import ClusterUnavailable, GitsyncError, TransientError
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
-from gitsync.operator.applicationsets.keys import key_of
 from gitsync.operator.applicationsets.sources import Files, SetSources, SourcesCache, poll_interval
 from gitsync.operator.applicationsets.writer import SetWriter, failures, retry_delay
 from gitsync.operator.kinds import own_resource
@@ -93,7 +93,7 @@ class SetReconciler:
         """Return the live Applications of the namespace by name."""
         resource = own_resource(self._cluster, APPLICATION)
         if resource is None:
-            raise ClusterUnavailable("the cluster does not serve Application", object=key_of(given.ref))
+            raise ClusterUnavailable("the cluster does not serve Application", object=str(OwnerKey.of_ref(given.ref)))
         found = self._live.all(resource)
         return {
             str(metadata_of(one)["name"]): one

@@ -11,9 +11,10 @@ from gitsync.applicationsets.model import ApplicationSet, GitGenerator
 from gitsync.errors import GitsyncError, Refused
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Credentials, Destination, GitSource, SyncPolicy, Verification
+from gitsync.objects.keys import APPLICATION_SET
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.tree import Tree
 from gitsync.objects.urls import matches_url
-from gitsync.operator.applicationsets.keys import key_of, source_key
 from gitsync.sync.cache import GitCache
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.polling.fetch import Fetcher, Polled
@@ -94,7 +95,7 @@ class SetSources:
 
         Return whether some are not watched, such as after a failed poll: these are polled by the next reconcile.
         """
-        by_key = {source_key(key, index): one for index, one in tuple(cache.git.items())}
+        by_key = {_source_key(key, index): one for index, one in tuple(cache.git.items())}
         unwatched = self._watcher.poll_now(by_key)
         for one in unwatched:
             by_key[one].notified_at = now
@@ -103,12 +104,12 @@ class SetSources:
     def leave(self, key: str, cache: SourcesCache) -> None:
         """Stop watching the branches of a set, by its key."""
         for index in cache.git:
-            self._watcher.leave(source_key(key, index))
+            self._watcher.leave(_source_key(key, index))
         cache.git.clear()
 
     def _leave_others(self, given: ApplicationSet, cache: SourcesCache, count: int) -> None:
         for index in [index for index in cache.git if index >= count]:
-            self._watcher.leave(source_key(key_of(given.ref), index))
+            self._watcher.leave(_source_key(str(OwnerKey.of_ref(given.ref)), index))
             del cache.git[index]
 
     def _check(self, app: Application) -> None:
@@ -181,7 +182,7 @@ def _as_application(given: ApplicationSet, index: int, group: Sequence[GitGenera
     generator = group[0]
     folders = {path.rpartition("/")[0] for one in group for path in paths_read(one)}
     return Application(
-        name=source_key(key_of(given.ref), index).partition("/")[2],
+        name=_source_key(str(OwnerKey.of_ref(given.ref)), index).partition("/")[2],
         namespace=given.ref.namespace,
         uid=f"{given.uid}/{index}",
         generation=given.generation,
@@ -196,3 +197,16 @@ def _as_application(given: ApplicationSet, index: int, group: Sequence[GitGenera
         sync=SyncPolicy.model_construct(interval=float(min(one.requeue_after_seconds for one in group))),
         owner=given.owner,
     )
+
+
+def set_of(key: str) -> OwnerKey | None:
+    """Return the set of its key, or of the key by which one of its generators watches a branch; None for others."""
+    owner = OwnerKey.parse(key)
+    if owner.of != APPLICATION_SET:
+        return None
+    return owner._replace(name=owner.name.partition(":")[0])
+
+
+def _source_key(key: str, index: int) -> str:
+    """Return the key by which a Git generator of a set watches a branch."""
+    return f"{key}:{index}"

@@ -16,9 +16,9 @@ from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import APPLICATION, SETS_MANAGER, VERSION
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.operator.applicationsets.keys import key_of
 from gitsync.plan.ownership import as_applied
 from gitsync.plan.tracking import controller_of
 
@@ -37,11 +37,11 @@ class SetWriter:
 
     def take_answered(self, given: ApplicationSet) -> list[StepResult]:
         """Return the results of writes that were answered since the last pass; their objects are in the cache."""
-        return [write.result for write in self._writes.of(key_of(given.ref)).take()]
+        return [write.result for write in self._writes.of(str(OwnerKey.of_ref(given.ref))).take()]
 
     def write(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> tuple[StepResult, ...]:
         """Return the results of the writes that were answered; the answers of others enqueue the set."""
-        plan = _plan(key_of(given.ref), given, changes, live)
+        plan = _plan(str(OwnerKey.of_ref(given.ref)), given, changes, live)
         if not plan.writes:
             return ()
         request = ApplyRequest(
@@ -59,11 +59,11 @@ class SetWriter:
 
     def writing(self, given: ApplicationSet) -> frozenset[str]:
         """Return the names of the Applications whose writes are not answered yet."""
-        return frozenset(ref.name for ref in self._writes.of(key_of(given.ref)).running)
+        return frozenset(ref.name for ref in self._writes.of(str(OwnerKey.of_ref(given.ref))).running)
 
     def resolve(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> None:
         """Audit an outcome for unresolved writes."""
-        key = key_of(given.ref)
+        key = str(OwnerKey.of_ref(given.ref))
         objects = {ref_of(one): one for one in live.values() if controller_of(one) == given.uid}
         self._writes.of(key).resolve(_plan(key, given, changes, live), objects)
 
@@ -99,7 +99,7 @@ def _plan(key: str, given: ApplicationSet, changes: Changes, live: Mapping[str, 
 
 def _as_application(given: ApplicationSet) -> Application:
     """Return the set as the applier sees it."""
-    namespace, _, name = key_of(given.ref).partition("/")
+    namespace, _, name = str(OwnerKey.of_ref(given.ref)).partition("/")
     return Application(
         name=name,
         namespace=namespace,

@@ -29,7 +29,7 @@ def build_status(report: Report) -> dict[str, Any]:
         for key, value in {
             "observedGeneration": report.app.generation,
             **phase_since(before, outcome.phase, report.now),
-            "sync": report.sync,
+            "sync": report.sync.value,
             "health": report.health.value,
             "healthSince": _since(before, "health", report.health.value, now),
             "requestedSync": state.requested,

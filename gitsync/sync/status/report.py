@@ -16,6 +16,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.sync_status import SyncStatus
 from gitsync.ports import EndedReconcile
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState
@@ -160,21 +161,22 @@ class Report:
         self.outcome = replace(self.outcome, phase=phase, reason=reason, message=str(error))
 
     @property
-    def sync(self) -> str:
+    def sync(self) -> SyncStatus:
         """
         Synced, OutOfSync (also while Git's newest commit cannot be used), or Unknown.
 
         It is Unknown without a plan, and while all that differs may be an object that is unobserved.
         """
         if self.outcome.phase is Phase.SUSPENDED:
-            return str(self.previous_status.get("sync", "Unknown"))
+            return SyncStatus(self.previous_status.get("sync", SyncStatus.UNKNOWN))
         if self.plan is None:
-            return "OutOfSync" if self.render_error is not None else "Unknown"
+            return SyncStatus.OUT_OF_SYNC if self.render_error is not None else SyncStatus.UNKNOWN
         rollback = self.state.rollback
         is_behind = self.error is not None or (rollback is not None and bool(rollback.to_commit))
         if self.plan.writes or is_behind:
-            return "OutOfSync"
-        return "Unknown" if self.is_source_outdated or self.plan.unobserved else "Synced"
+            return SyncStatus.OUT_OF_SYNC
+        is_unknown = self.is_source_outdated or bool(self.plan.unobserved)
+        return SyncStatus.UNKNOWN if is_unknown else SyncStatus.SYNCED
 
     @property
     def health(self) -> Health:

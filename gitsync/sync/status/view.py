@@ -11,6 +11,7 @@ from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.sync_status import SyncStatus
 from gitsync.plan.build import with_steps
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.mask import mask, mask_change, mask_difference
@@ -21,7 +22,11 @@ from gitsync.sync.planner import Planned
 from gitsync.sync.status.report import Report
 
 _NO_HEALTH = HealthStatus(Health.UNKNOWN)
-_SYNC = {Action.CREATE: "Missing", Action.PRUNE: "ToPrune", Action.NOTHING: "Synced"}
+_SYNC = {
+    Action.CREATE: SyncStatus.MISSING,
+    Action.PRUNE: SyncStatus.TO_PRUNE,
+    Action.NOTHING: SyncStatus.SYNCED,
+}
 
 
 def view_of(report: Report, status: Manifest, previous: ApplicationView | None = None) -> ApplicationView:
@@ -75,7 +80,7 @@ def _resource(
     return ResourceView(
         ref=ref,
         version=observation.versions[ref],
-        sync="Unknown" if change.unobserved else _SYNC.get(change.action, "OutOfSync"),
+        sync=SyncStatus.UNKNOWN if change.unobserved else _SYNC.get(change.action, SyncStatus.OUT_OF_SYNC),
         health=health,
         change=shown,
         problem=problem,
