@@ -188,7 +188,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     client = _client(settings)
     members, exclusive = _leases(settings, LeaseMemberStore(client, settings.namespace), group)
     share: Shard = members or SingleReplica()
-    cluster, live = FencedCluster(client, share), InformerCache(client, _listed(settings.namespaces))
+    cluster = FencedCluster(client, share)
+    live = InformerCache(client, _listed(settings.namespaces))
     pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
@@ -230,7 +231,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     live.subscribe(
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )
-    details, audit = ApiObjectDetails(client), partial(ConfigurationAudit, records, clock)
+    details = ApiObjectDetails(client)
+    audit = partial(ConfigurationAudit, records, clock)
     channels = _channels(settings, details)
     parts: list[Runnable] = [
         GarbageCollection(),
@@ -342,10 +344,14 @@ def build_engine(
     appliers: frozenset[str] = APPLIERS,
 ) -> tuple[ApplicationController, State]:
     """Return the controller, not started, and its state, connected to these adapters."""
-    cluster, live, records, clock = adapters.cluster, adapters.live, adapters.records, adapters.clock
+    cluster = adapters.cluster
+    live = adapters.live
+    records = adapters.records
+    clock = adapters.clock
     ports = Ports(cluster, live, records, clock)
     share = share or SingleReplica()
-    statuses, costs = StatusWriter(cluster, live), Costs(adapters.traces)
+    statuses = StatusWriter(cluster, live)
+    costs = Costs(adapters.traces)
     queue: WorkQueue[str] = WorkQueue(on_hand_out=costs.waited)
     state = State.empty(queue.add, costs)
     writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))
@@ -380,8 +386,10 @@ def build_operator(
     workers: int = 4,
 ) -> AgentController:
     """Return the controller of Agents and MultiAgentSystems, not started, connected to these adapters."""
-    cluster, live = adapters.cluster, adapters.live
-    ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
+    cluster = adapters.cluster
+    live = adapters.live
+    ports = Ports(cluster, live, adapters.records, adapters.clock)
+    share = share or SingleReplica()
     pool = WritePool(adapters.pool, lambda key: controller.enqueue_owner(key), lambda: share.may_write)
     writes = WritesByOwner(ports, pool)
     applier = Applier(ports, writes)
@@ -402,8 +410,10 @@ def build_sets(
     adapters: Adapters, watcher: GitWatcher, policies: Policies, *, share: Shard | None = None
 ) -> ApplicationSetController:
     """Return the controller of ApplicationSets, not started, connected to these adapters."""
-    cluster, live = adapters.cluster, adapters.live
-    ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
+    cluster = adapters.cluster
+    live = adapters.live
+    ports = Ports(cluster, live, adapters.records, adapters.clock)
+    share = share or SingleReplica()
     pool = WritePool(adapters.pool, lambda key: controller.enqueue_answered(key), lambda: share.may_write)
     writes = WritesByOwner(ports, pool)
     fetcher = Fetcher(

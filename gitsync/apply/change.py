@@ -49,7 +49,8 @@ def impersonated(app: Application) -> str:
 
 
 def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | None:
-    ref, user = change.ref, impersonated(request.app)
+    ref = change.ref
+    user = impersonated(request.app)
     if change.action is Action.PRUNE:
         if change.live is None:
             raise ValueError(f"{change.ref}: a prune needs the live object")

@@ -73,7 +73,8 @@ def _recreation(request: ApplyRequest, results: Iterable[StepResult]) -> str:
 
 def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Change], list[StepResult]]:
     """Return the steps that may run, and results for those whose foundation failed."""
-    ready, blocked = [], []
+    ready = []
+    blocked = []
     for change in batch:
         culprit = next((other for other in failed if _depends(change, other)), None)
         if culprit is None:

@@ -20,7 +20,8 @@ def blocking_reason(request: ApplyRequest, batch: Sequence[Change], cluster: Clu
     A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects of
     unknown health count as ready once they exist, and never while it is unknown whether they do.
     """
-    stage, wave = batch[0].stage, batch[0].wave
+    stage = batch[0].stage
+    wave = batch[0].wave
     earlier = (c for c in request.plan.changes if c.wave < wave and c.stage <= stage)
     return missing_definition(request, batch, cluster, live) or _unhealthy(request, earlier, cluster, live)
 

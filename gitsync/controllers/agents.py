@@ -111,7 +111,8 @@ class AgentController(BaseController[ObjectRef]):
 
     def _names(self, manifest: Manifest) -> frozenset[str]:
         """Return the names in a spec, cached by its generation."""
-        uid, generation = uid_of(manifest), metadata_of(manifest).get("generation")
+        uid = uid_of(manifest)
+        generation = metadata_of(manifest).get("generation")
         known = self._named.get(uid)
         if known is None or known[0] != generation:
             known = self._named[uid] = (generation, named_objects(manifest))

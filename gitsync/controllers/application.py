@@ -115,7 +115,8 @@ class ApplicationController(BaseController[str]):
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
         """Sync the changed objects of an Application, or all of it where they are None."""
-        before, pipeline = self._outcome(key), self._pipeline
+        before = self._outcome(key)
+        pipeline = self._pipeline
         try:
             with counted_for(self._state.costs.requests_of(key)):
                 result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)

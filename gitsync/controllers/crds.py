@@ -53,7 +53,8 @@ class CrdInstaller:
                 raise
             of = defined_kind(definition)
             if not self._is_served(of):  # waiting grants no right
-                message, ref = error.message, error.object
+                message = error.message
+                ref = error.object
                 raise Rejected(message, object=ref, hint=INSTALL_HINT, code=403, reason=error.reason) from error
             if not self._is_current(definition):
                 about = {"kind": of.kind, "reason": error.message, "hint": INSTALL_HINT}

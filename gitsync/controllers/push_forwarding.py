@@ -29,7 +29,8 @@ def one_of_each(
     found: dict[tuple[object, ...], str] = {}
     for key, manifest in applications:
         view = view_of(key)
-        source, namespace = at(manifest, "spec", "source", default={}), metadata_of(manifest).get("namespace")
+        source = at(manifest, "spec", "source", default={})
+        namespace = metadata_of(manifest).get("namespace")
         is_polled = not (
             at(manifest, "spec", "suspend", default=False) or metadata_of(manifest).get("deletionTimestamp")
         )
@@ -42,7 +43,8 @@ def one_set_of_each(sets: Iterable[Manifest], owner_of: Callable[[ObjectRef], st
     """Return one set for each replica and each combination of branches that its generators read."""
     found: dict[tuple[object, ...], ObjectRef] = {}
     for one in sets:
-        ref, namespace = ref_of(one), metadata_of(one).get("namespace")
+        ref = ref_of(one)
+        namespace = metadata_of(one).get("namespace")
         generators = git_generators(at(one, "spec", "generators"))
         branches = frozenset(_branch_of(git, namespace) for git in generators)
         is_stalled = find_condition(one.get("status") or {}, "Stalled").get("status") == "True"
@@ -60,7 +62,8 @@ class SetPushes:
     """Pushes that other replicas have to be notified of, by an annotation on a set of theirs."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
-        self._cluster, self._clock = cluster, clock
+        self._cluster = cluster
+        self._clock = clock
         self._pending: set[ObjectRef] = set()
         self._sent_at: dict[ObjectRef, float] = {}
 

@@ -39,7 +39,8 @@ class Costs:
     def _add(self, done: EndedReconcile, stages: Mapping[str, Spent]) -> None:
         before = self._costs.get(done.application, Cost())
         spent = {name: before.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
-        full, partial = before.full + (not done.is_partial), before.partial + done.is_partial
+        full = before.full + (not done.is_partial)
+        partial = before.partial + done.is_partial
         self._costs[done.application] = Cost(full, partial, stages={**before.stages, **spent})
         for name, more in stages.items():
             self._observe(name, more.seconds)

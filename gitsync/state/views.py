@@ -143,7 +143,8 @@ def _view_key(resource: ResourceView) -> tuple[object, ...]:
 
 def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[_Happened]:
     """Yield an event for each difference between two views."""
-    status, old = view.status, before.status if before else {}
+    status = view.status
+    old = before.status if before else {}
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
         states = (status.get(name) for name in ("phase", "sync", "health"))
         yield _Happened("application", "", states=tuple(str(state) for state in states if state))

@@ -87,7 +87,8 @@ class SyncGate:
     def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
         """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
         planned = _running_part(planned, execution)
-        plan, policy = self._with_authors(planned), self._policies.of(planned.app)
+        plan = self._with_authors(planned)
+        policy = self._policies.of(planned.app)
         verdict = decide_deletion(plan, planned.app, self._review(planned, execution), policy)
         plan = _part(replace(planned, plan=plan), verdict.steps).plan
         is_allowed = verdict.decision is Decision.ALLOWED
@@ -133,7 +134,8 @@ class SyncGate:
 
     def _postponed(self, planned: Planned, decision: SyncDecision, execution: ExecutionCache) -> SyncDecision | None:
         """Return the decision where every correction waits because others set the same fields back, else None."""
-        heals, now = execution.self_heals, self._clock.monotonic()
+        heals = execution.self_heals
+        now = self._clock.monotonic()
         steps = [step for step in planned.plan.writes if not is_hook(step) and not is_terminating(step)]
         delays = {step.ref: heals.remaining(step, now) for step in steps}
         if not steps or min(delays.values()) <= 0:
@@ -159,7 +161,8 @@ class SyncGate:
 
     def _review(self, planned: Planned, execution: ExecutionCache) -> Review | None:
         sync = execution.operation.id if execution.operation is not None else ""
-        key, given = planned.app.key, planned.given
+        key = planned.app.key
+        given = planned.given
         return self._reviews.review(key, planned.plan.digest, given.now, sync=sync, kept=given.state.audit)
 
     def _backoff(self, planned: Planned, execution: ExecutionCache) -> float:
@@ -180,7 +183,8 @@ def _part(planned: Planned, steps: Sequence[str]) -> Planned:
 
 def _trigger(planned: Planned, execution: ExecutionCache) -> str:
     """Return why to sync now, empty when there is nothing to do or the Application does not ask for it."""
-    app, rollback = planned.app, planned.given.state.rollback
+    app = planned.app
+    rollback = planned.given.state.rollback
     if execution.operation is not None:
         return execution.operation.trigger
     if all(is_terminating(change) for change in planned.plan.writes):

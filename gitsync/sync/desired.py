@@ -143,10 +143,13 @@ class DesiredState:
         """Make the objects of a rendered commit for an Application."""
         manifests = self._decrypted(app, cache, commit, result.build, keys)
         if cache.render.prepared_for != app:
-            cache.render.prepared_for, cache.render.prepared = app, {}
+            cache.render.prepared_for = app
+            cache.render.prepared = {}
         objects, result.is_complete = build_desired(app, manifests, self._cluster, cache.render.prepared)
         result.options = {ref: options_of(manifest) for ref, manifest in objects.items()}
-        result.declared, result.app, result.decryption_keys = objects, app, keys
+        result.declared = objects
+        result.app = app
+        result.decryption_keys = keys
 
     def _decrypted(
         self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: tuple[str, ...]
@@ -166,10 +169,13 @@ class DesiredState:
         return locate_field(tree, sorted(build.files_read), manifest, field)
 
     def _result(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
-        source, render = given.app.source, cache.render
+        source = given.app.source
+        render = cache.render
         key = (source.repo_url, source.path, source.renderer)
         if render.source != key:
-            render.source, render.commits, render.error = key, self._load_kept(given.app), None
+            render.source = key
+            render.commits = self._load_kept(given.app)
+            render.error = None
         if given.is_requested:
             render.error = None
         render.commits = {

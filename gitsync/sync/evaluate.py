@@ -52,8 +52,11 @@ class SyncEvaluator:
     def observe(self, report: Report, cache: ReconcileCache, target: Target) -> Observation:
         """Observe the objects of the target and of the inventory, which is updated to what exists."""
         report.stage = FailureReason.OBSERVE
-        app, desired, inventory = report.app, target.desired, report.state.inventory
-        cluster, live = self._view.cluster, self._view.live
+        app = report.app
+        desired = target.desired
+        inventory = report.state.inventory
+        cluster = self._view.cluster
+        live = self._view.live
         selection = cache.objects.select(desired, inventory)
         # before the observation: a change from now on reconciles again
         self._view.tracked.track_more(app.key, selection.versions.keys())
@@ -75,9 +78,11 @@ class SyncEvaluator:
         """Validate the declared objects where the target says where they were written, and plan."""
         if target.locate is not None:
             # an object that is not valid is an error of the commit, which says nothing about health
-            report.stage, report.observation = FailureReason.RENDER, None
+            report.stage = FailureReason.RENDER
+            report.observation = None
             validate_once(observation, target.locate, cache.checks)
-        report.stage, report.observation = FailureReason.PLAN, observation
+        report.stage = FailureReason.PLAN
+        report.observation = observation
         report.planned = planned = self._planner.plan(report.given, target, observation, cache.plans)
         return planned
 
@@ -87,6 +92,8 @@ class SyncEvaluator:
         planned = after_updates(before, report.given, self._planner, self._view.cluster, self._view.live)
         if planned is None:
             return None
-        report.stage, report.observation, report.planned = FailureReason.PLAN, planned.observation, planned
+        report.stage = FailureReason.PLAN
+        report.observation = planned.observation
+        report.planned = planned
         cache.plans.plan = planned.plan
         return planned

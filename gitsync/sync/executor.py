@@ -35,7 +35,8 @@ StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]
 
 _RESYNC_PERIOD = 10.0
 """Seconds after which a waiting sync is reconciled even if a watch event was missed."""
-_HOOK_DELETE_RETRY, _HOOK_DELETE_REFUSED_RETRY = 5.0, 600.0
+_HOOK_DELETE_RETRY = 5.0
+_HOOK_DELETE_REFUSED_RETRY = 600.0
 """Retry delay in seconds for a failed hook deletion: transient error, and permanent refusal."""
 _HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_deletion}
 """The triggers of operations that only run hooks, because the Application is being deleted."""
@@ -105,13 +106,17 @@ class SyncExecutor:
             operation = cache.operation = self._begin(planned, trigger)
         operation.plan = planned.plan
         if verdict is not None and verdict.approver:
-            operation.approver, operation.approved, operation.part = verdict.approver, planned.plan, verdict.steps
+            operation.approver = verdict.approver
+            operation.approved = planned.plan
+            operation.part = verdict.steps
         return operation
 
     def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:
         """Run an operation until it ends, fails or has to wait; ``finish`` has to be called when it is over."""
-        request, postponed = self._request(planned, operation, store), self._postponed(operation, cache)
-        answered, cache.answered = tuple(cache.answered), []
+        request = self._request(planned, operation, store)
+        postponed = self._postponed(operation, cache)
+        answered = tuple(cache.answered)
+        cache.answered = []
         run = _Run(planned, operation, request, postponed, tuple(filter(_counts_late, answered)))
         done = self._run_phases(run)
         for hook in operation.hooks.values():  # a failure counts in each run until the operation has ended
@@ -122,7 +127,8 @@ class SyncExecutor:
         """Return the objects that a self-heal leaves for later; every other sync applies all."""
         if operation.trigger != "drift":
             return frozenset()
-        now, heals = self._clock.monotonic(), cache.self_heals
+        now = self._clock.monotonic()
+        heals = cache.self_heals
         return frozenset(step.ref for step in operation.plan.writes if heals.remaining(step, now) > 0)
 
     def take_answered(self, application: str, cache: ExecutionCache) -> None:
@@ -159,7 +165,8 @@ class SyncExecutor:
 
         While the Application is being deleted, every operation but the one of this trigger is ended.
         """
-        operation, commit = cache.operation, planned.target.commit.id
+        operation = cache.operation
+        commit = planned.target.commit.id
         if operation is None:
             return None
         if planned.app.is_deleted:
@@ -230,7 +237,8 @@ class SyncExecutor:
     ) -> ApplyRequest:
         """Return the request to apply a plan; deletes of leftover hooks belong to no operation."""
         app = planned.app
-        created, desired = created_namespace(app), planned.observation.desired
+        created = created_namespace(app)
+        desired = planned.observation.desired
         # after the objects are deleted, nothing prunes any more
         keeps_none = operation is not None and operation.trigger == HookPhase.POST_DELETE.value
 
@@ -278,7 +286,8 @@ class SyncExecutor:
 
     def _phases(self, run: _Run) -> Iterator[ApplyProgress]:
         """Yield the progress of each phase of a sync in order; a phase starts when the one before has ended."""
-        request, hooks = run.request, run.operation.hooks
+        request = run.request
+        hooks = run.operation.hooks
         phase = _HOOKS_OF_DELETION.get(run.operation.trigger)
         yield ApplyProgress(run.answered)
         if phase is not None:
@@ -305,7 +314,9 @@ class SyncExecutor:
         return replace(done, waiting=done.waiting or waiting)
 
     def _apply(self, run: _Run) -> ApplyProgress:
-        plan, commit, peers = run.planned.plan, run.planned.target.newest, self._peers_behind(run)
+        plan = run.planned.plan
+        commit = run.planned.target.newest
+        peers = self._peers_behind(run)
         wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
         due = tuple(change for change in wanted if _is_due(change, bool(peers)))
         done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
@@ -324,7 +335,8 @@ class SyncExecutor:
 
         They poll Git at once. The prune waits for as long as it takes: a moved object must never be deleted.
         """
-        app, branch = run.planned.app, branch_of(run.planned.app)
+        app = run.planned.app
+        branch = branch_of(run.planned.app)
         is_pruning = any(change.action is Action.PRUNE for change in run.planned.plan.writes)
         if app.is_deleted or not is_pruning or branch is None:
             return ()
@@ -339,7 +351,9 @@ class SyncExecutor:
 
     def _complete_or_requeue(self, run: _Run, cache: ExecutionCache, done: ApplyProgress) -> Applied:
         """Complete the operation, or schedule its next reconcile."""
-        now, operation, app = self._clock.monotonic(), run.operation, run.planned.app
+        now = self._clock.monotonic()
+        operation = run.operation
+        app = run.planned.app
         failed = [result for result in done.results if result.outcome is Outcome.FAILED]
         healed = 0
         if operation.trigger == "drift":
@@ -415,7 +429,8 @@ def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:
 
 def _unhealthy(planned: Planned, live: LiveCache) -> str:
     """Return what the PostSync hooks wait for: the first object that is not healthy."""
-    changes, observed = planned.plan.changes, planned.observation.live
+    changes = planned.plan.changes
+    observed = planned.observation.live
     for change in changes:
         if change.desired is not None and change.unobserved:
             return f"{change.ref} to be observed ({change.unobserved})"

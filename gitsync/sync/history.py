@@ -87,7 +87,8 @@ class Ending:
 
 def save_record(operation: Operation, app: Application, records: Records, ending: Ending) -> SyncRecord:
     """Save and return the record of an operation, once even if the answer was lost before; drop the oldest ones."""
-    message, why = ending.message, ending.why
+    message = ending.message
+    why = ending.why
     plan = operation.begun_with  # the plan of the last pass only has the remaining steps
     wanted = SyncRecord(
         application=app.key,

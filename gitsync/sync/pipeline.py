@@ -55,7 +55,8 @@ _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 """The stages whose terminal errors have their cause in Git."""
 
 
-_CHANGED, _RECORD = "changed", "record"
+_CHANGED = "changed"
+_RECORD = "record"
 """The stages that no condition names: a reconcile of changed objects only, and writing down what others found."""
 _RESYNC_PERIOD = 600.0
 """Seconds after which an Application is reconciled although nothing is known to have changed."""
@@ -114,12 +115,14 @@ class Pipeline:
 
         Where these objects alone cannot show that, the whole Application is synced.
         """
-        meta, uid = metadata_of(manifest), uid_of(manifest)
+        meta = metadata_of(manifest)
+        uid = uid_of(manifest)
         if self._writes.of(f"{meta.get('namespace')}/{meta.get('name')}").is_writing(changed):
             return SyncResult(_WRITING_PERIOD)
         before = self._settled.pop(uid, None)
         if before is not None and not changed & _watched(before.planned.app):
-            timer, now = StageTimer(_CHANGED), self._clock.now()
+            timer = StageTimer(_CHANGED)
+            now = self._clock.now()
             with suppress(GitsyncError):  # the sync of the whole reports it
                 after = self._settled_reconciler.reconcile(manifest, before, changed, now)
                 if after is not None:
@@ -302,7 +305,8 @@ class Pipeline:
 
     def _keep_applied(self, report: Report, cache: ReconcileCache, reason: GitsyncError) -> None:
         """Reconcile to the commit that was applied last; raise the reason where that cannot be read or used either."""
-        stage, before = report.stage, report.state.with_followed(report.app)
+        stage = report.stage
+        before = report.state.with_followed(report.app)
         try:
             self._reconcile_to(report, cache, Commit(report.state.applied))
             report.state = replace(  # this commit is not the revision's
@@ -327,13 +331,15 @@ class Pipeline:
         if report.state.applied != planned.target.commit.id:
             return
         result = self._analysis.evaluate(current, find_condition(report.previous_status, CONDITION))
-        report.state, report.metric_condition = result.state, result.condition
+        report.state = result.state
+        report.metric_condition = result.condition
         report.record = result.record or report.record
         report.requeue_in(result.requeue_after)
 
     def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:
         """Publish the report and write the status if it changed."""
-        key, observation = report.app.key, report.observation
+        key = report.app.key
+        observation = report.observation
         objects = frozenset(observation.versions) if observation is not None else self._state.tracked.of(key)
         wanted = objects | _watched(report.app)
         is_new = not _watched(report.app) <= self._state.tracked.of(key)

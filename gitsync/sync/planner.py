@@ -90,7 +90,8 @@ class Planner:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
         undeclared = self._undeclared(given.app)
         if cache.undeclared != undeclared:
-            cache.plan, cache.undeclared = None, undeclared
+            cache.plan = None
+            cache.undeclared = undeclared
         plan = self._build(given, target, observation, cache)
         is_reviewed = bool(approval_messages(given.app, plan, self._policy_of(given.app)))
         unsure = set(uncertain(plan, is_reviewed=is_reviewed)) - cache.dry_runs.keys()
@@ -99,7 +100,8 @@ class Planner:
         if steps:
             answers = self._pool.map(lambda desired: self._dry_run(desired or {}, given.app), steps.values())
             for ref, answer in zip(steps, answers, strict=True):
-                desired, version = observation.desired[ref], resource_version_of(observation.live[ref])
+                desired = observation.desired[ref]
+                version = resource_version_of(observation.live[ref])
                 cache.dry_runs[ref] = (desired, version, answer, given.now)
             plan = self._build(given, target, observation, cache)
         cache.plan = plan
@@ -111,11 +113,13 @@ class Planner:
 
         Each of them is declared, and does nothing as before.
         """
-        app, seen = planned.app, planned.observation
+        app = planned.app
+        seen = planned.observation
         is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
         if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
             return None
-        cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
+        cluster = ClusterState(live, appliers=self._appliers)
+        options = planned.target.options
         expected = planned.undeclared.expected
         inputs = PlanInput(app, seen.desired, options, cluster, seen.inventory, seen.schema_of, expected)
         steps = {ref: step_alone(inputs, ref) for ref in live}

@@ -107,7 +107,8 @@ class Reconciler:
         self, report: Report, entries: Mapping[ObjectRef, InventoryEntry], operation: Mapping[str, Any]
     ) -> None:
         """Add entries to the inventory, and write it with the running operation to the status where they differ."""
-        before, previous = report.state.inventory, report.previous_status
+        before = report.state.inventory
+        previous = report.previous_status
         wider = before.widened(entries)
         if wider.entries.keys() != before.entries.keys() or operation != previous.get("operation", {}):
             report.manifest = self._statuses.write(

@@ -21,7 +21,8 @@ def next_retry(
     The delay follows the Application's retry policy; beyond its limit the longest delay is used indefinitely, since
     the cluster may change. Transient errors alone are retried after at most 30 seconds, whatever the limit.
     """
-    failures, backoff = (before.failures if before.input == key else 0) + 1, policy.retry.backoff
+    failures = (before.failures if before.input == key else 0) + 1
+    backoff = policy.retry.backoff
     delay = min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max)
     if failures > policy.retry.limit:
         delay = max(backoff.max, policy.interval)

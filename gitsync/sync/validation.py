@@ -26,7 +26,8 @@ def validate_once(observation: Observation, locate: Locator, cache: CheckCache) 
     if cache.validated is observation.desired and cache.validated_by is observation.schemas:
         return
     validate_desired(observation, locate)
-    cache.validated, cache.validated_by = observation.desired, observation.schemas
+    cache.validated = observation.desired
+    cache.validated_by = observation.schemas
 
 
 def validate_desired(observation: Observation, locate: Locator) -> None:

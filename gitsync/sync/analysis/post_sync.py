@@ -17,7 +17,9 @@ from gitsync.sync.planner import Planned
 
 TRIGGER = "post-sync"
 _NO_METRICS = MetricResult(problem="the operator names no Prometheus server (gitsync run --prometheus)")
-_LONGEST_INTERVAL, _SHORTEST_INTERVAL, _READINGS = 15.0, 0.5, 20
+_LONGEST_INTERVAL = 15.0
+_SHORTEST_INTERVAL = 0.5
+_READINGS = 20
 """The interval between two readings in seconds: a fraction of the health timeout, within these bounds."""
 _PENDING_INTERVAL = 0.3
 
@@ -49,7 +51,8 @@ class PostSyncAnalysis:
         stays good, and an unknown metric does not fail. ``previous`` is the condition of the metrics in
         the status.
         """
-        given, commit = planned.given, planned.target.commit.id
+        given = planned.given
+        commit = planned.target.commit.id
         state = replace(given.state, analysis=None)
         if state.last_good == commit:
             return AnalysisResult(state)
@@ -96,7 +99,8 @@ class PostSyncAnalysis:
         self, planned: Planned, run: AnalysisRun, reason: str, condition: Condition | None
     ) -> AnalysisResult:
         """Apply ``onDegraded``, with the reason in audit, history and status."""
-        policy, state = planned.app.sync.on_degraded, planned.given.state
+        policy = planned.app.sync.on_degraded
+        state = planned.given.state
         if policy == "Rollback" and not state.last_good:
             reason += ", and no commit is known to be good"
         rollback = Rollback(state.last_good if policy == "Rollback" else "", run.commit, reason)
@@ -115,7 +119,8 @@ class PostSyncAnalysis:
 
 def _unhealthy(planned: Planned, run: AnalysisRun, until: datetime) -> str:
     """Return why the commit failed by its health, empty while it may still become healthy."""
-    sync, observed = planned.app.sync, planned.observation
+    sync = planned.app.sync
+    observed = planned.observation
     if sync.on_degraded == "Ignore" or _is_healthy(planned):
         return ""
     if run.degraded_since is not None and planned.given.now >= run.degraded_since + _degraded_for(planned):

@@ -28,13 +28,17 @@ def with_finished(app: Application, seen: Observation, live: LiveCache, now: dat
     The inventory keeps that an object finished as Git declares it, so a restart runs nothing a second time. One that
     was deleted before its time was deleted by another client, and is missing. A change in Git runs a new one.
     """
-    held, gone = dict[ObjectRef, InventoryEntry](), dict[ObjectRef, HealthStatus]()
+    held = dict[ObjectRef, InventoryEntry]()
+    gone = dict[ObjectRef, HealthStatus]()
     for ref in seen.temporary:
-        known, desired = seen.inventory.entries.get(ref), seen.desired[ref]
+        known = seen.inventory.entries.get(ref)
+        desired = seen.desired[ref]
         if known is None:
             continue
-        found, content = seen.live.get(ref), content_hash(desired)
-        last, finished = found or live.last_finished(ref), known.finished
+        found = seen.live.get(ref)
+        content = content_hash(desired)
+        last = found or live.last_finished(ref)
+        finished = known.finished
         finish = finish_of(last) if last is not None and known.uid in ("", uid_of(last)) else None
         if last is not None and finish is not None and _is_as_declared(app, desired, last, seen):
             finished = Finished(finish.succeeded, content, timestamp(finish.expires))

@@ -53,7 +53,8 @@ class ObservedObjects:
         for ref, manifest in seen.items():
             again = known.get(ref)
             found[ref] = again if again and again.live is manifest else _observed(app, ref, manifest, live)
-        self._app, self._known = app, found
+        self._app = app
+        self._known = found
         return found
 
 
@@ -82,11 +83,14 @@ def updated_inventory(app: Application, observation: Observation, objects: Objec
     Objects that are neither declared nor live are dropped, those that were released, and those of another Application.
     An object that is unobserved stays.
     """
-    held, desired, versions = observation.inventory, observation.desired, observation.versions
+    held = observation.inventory
+    desired = observation.desired
+    versions = observation.versions
     changed = dict[ObjectRef, InventoryEntry]()
     for ref, found in objects.items():
         if found.is_owned:
-            entry, version = held.entries.get(ref), versions[ref]
+            entry = held.entries.get(ref)
+            version = versions[ref]
             is_same = entry is not None and entry.uid == found.uid and entry.version == version
             if not is_same and ref in desired:
                 changed[ref] = InventoryEntry(version, found.uid)

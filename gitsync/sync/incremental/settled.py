@@ -30,7 +30,8 @@ class Settled:
     @classmethod
     def after(cls, report: Report) -> Settled | None:
         """Return what a reconcile found, None where something is left to do or to report."""
-        planned, is_failed = report.planned, report.error is not None or report.source_error is not None
+        planned = report.planned
+        is_failed = report.error is not None or report.source_error is not None
         if planned is None or is_failed or report.outcome.phase is not Phase.SYNCED or planned.plan.writes:
             return None
         return cls(resource_version_of(report.manifest), planned)
@@ -65,7 +66,8 @@ class SettledReconciler:
         if steps is None:
             return None
         live = {**seen.live, **found.live}
-        plan, observation = with_steps(planned.plan, steps), replace(seen, live=live)
+        plan = with_steps(planned.plan, steps)
+        observation = replace(seen, live=live)
         after = replace(before, planned=replace(planned, plan=plan, observation=observation))
         view = self._views.application(planned.app.key)
         if view is not None:
@@ -74,7 +76,8 @@ class SettledReconciler:
 
     def _is_same(self, planned: Planned, ref: ObjectRef, found: Observation) -> bool:
         """Whether health and inventory have the same entry for an object as before."""
-        seen, live = planned.observation, found.live.get(ref)
+        seen = planned.observation
+        live = found.live.get(ref)
         if live is None or ref not in seen.health:  # hooks have none
             return False
         entry = InventoryEntry(seen.versions[ref], uid_of(live))

@@ -23,7 +23,8 @@ def after_updates(
 
     The other objects are as they were observed before the steps: an event follows for each that changed meanwhile.
     """
-    seen, updated = planned.observation, [step.ref for step in planned.plan.writes]
+    seen = planned.observation
+    updated = [step.ref for step in planned.plan.writes]
     are_updates = all(step.action is Action.UPDATE for step in planned.plan.writes)
     if planned.target.hooks or not are_updates or not all(ref in seen.live and ref in seen.desired for ref in updated):
         return None

@@ -125,7 +125,8 @@ class Branches:
 
     def add(self, branch: WatchedBranch, follower: Follower, read: frozenset[str] | None) -> WatchedBranch:
         """Add a follower to its branch, to ``branch`` where it is the first, and return the branch."""
-        url, before = branch.key[0], self._discard(follower.key)
+        url = branch.key[0]
+        before = self._discard(follower.key)
         branch = self._branches.setdefault(url, {}).setdefault(branch.key, branch)
         branch.add(follower, read)
         self._branch_of[follower.key] = branch

@@ -78,7 +78,8 @@ class Fetcher:
 
         A failure is reported beside the last known commit; ``checkout`` raises it where that one cannot be used.
         """
-        source, requested = given.app.source, given.app.requested_sync
+        source = given.app.source
+        requested = given.app.requested_sync
         self._source.check(source)
         if cache.source != source:
             cache.source = source
@@ -88,10 +89,12 @@ class Fetcher:
             cache.retry_delay = 0.0
         now = self._clock.monotonic()
         if requested != cache.polled_request:
-            cache.notified_at, cache.polled_request = now, requested
+            cache.notified_at = now
+            cache.polled_request = requested
         credentials = self._credentials(given.app)
         if credentials != cache.credentials:
-            cache.credentials, cache.next_poll = credentials, _NOW
+            cache.credentials = credentials
+            cache.next_poll = _NOW
         if cache.answer is not None and not cache.answer.is_of(source):
             cache.answer = None  # to a query from before the Application named another branch
         wait = _seconds_to_poll(given, cache, now) if cache.answer is None else 0.0
@@ -121,7 +124,8 @@ class Fetcher:
             snapshot = self._fetch(given.app, cache)
             if trusted:
                 self._verify(self._revision(given, cache, snapshot.git_dir, trusted), trusted)
-            cache.fetched, cache.trusted = snapshot.commit, trusted
+            cache.fetched = snapshot.commit
+            cache.trusted = trusted
         if error is None:
             cache.retry_delay = 0.0
         if not given.is_requested and given.state.operation.get("commit") != cache.commit:
@@ -130,7 +134,9 @@ class Fetcher:
 
     def replaced(self, given: ReconcileInput, cache: GitCache, commit: str) -> str:
         """Return the applied commit where this is the polled one and, as the revision was rewritten, lacks it."""
-        source, before, after = given.app.source, given.state.last_of(given.app), cache.commit
+        source = given.app.source
+        before = given.state.last_of(given.app)
+        after = cache.commit
         if not before or not commit or commit != after or before == after:
             return ""
         if cache.fast_forward[:2] != (before, after):
@@ -148,7 +154,8 @@ class Fetcher:
         try:
             return self.snapshot(app, cache, cache.commit)
         except InvalidInput as error:
-            cache.is_unfetched, cache.poll_error = True, error
+            cache.is_unfetched = True
+            cache.poll_error = error
             raise
         except SourceUnavailable as error:
             cache.is_unfetched = True
@@ -168,10 +175,13 @@ class Fetcher:
             )
 
     def _poll(self, given: ReconcileInput, cache: GitCache, now: float) -> None:
-        source, interval = given.app.source, given.app.sync.interval
+        source = given.app.source
+        interval = given.app.sync.interval
         # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
         cache.max_age = _max_age(given, cache, now)
-        cache.notified_at, cache.last_poll, cache.is_unfetched = None, now, False
+        cache.notified_at = None
+        cache.last_poll = now
+        cache.is_unfetched = False
         cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         try:
             cache.commit = self._answer(source, cache)

@@ -94,7 +94,8 @@ class GitWatcher:
         now, the Application is enqueued.
         """
         source = query.app.source
-        url, at = source.repo_url, DeclaredAt(branch_of(query.app) or ("", ""), commit)
+        url = source.repo_url
+        at = DeclaredAt(branch_of(query.app) or ("", ""), commit)
         with self._lock:
             self._detach(key)
             first = WatchedBranch((url, query.credentials, source.revision), commit, replace(at))
@@ -190,7 +191,8 @@ class GitWatcher:
 
     def _answer(self, query: Query, known: dict[BranchKey, str]) -> str | GitsyncError:
         """Return the answer to a query; one for all queries of a branch, but an error for each."""
-        source, credentials = query.app.source, query.credentials
+        source = query.app.source
+        credentials = query.credentials
         group = (source.repo_url, credentials, source.revision)
         try:
             if group not in known:

@@ -57,7 +57,8 @@ class GitHosts:
     @contextmanager
     def query(self, url: str) -> Iterator[None]:
         """Query a URL in the body; raise SourceUnavailable at once for a host that backs off."""
-        host, began = _host_of(url), self._clock.monotonic()
+        host = _host_of(url)
+        began = self._clock.monotonic()
         rest = self._silent_until.get(host, began) - began
         if rest > 0:
             raise SourceUnavailable(

@@ -38,7 +38,8 @@ class RemoteBases:
 
     def render(self, app: Application, snapshot: Snapshot) -> Build:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
-        path, renderer = app.source.path, app.source.renderer
+        path = app.source.path
+        renderer = app.source.renderer
         found, build = self._fetcher(app).collect(
             lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer)
         )
@@ -47,7 +48,8 @@ class RemoteBases:
 
     def trace(self, app: Application, snapshot: Snapshot, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields; see ``Renderer.trace``."""
-        path, renderer = app.source.path, app.source.renderer
+        path = app.source.path
+        renderer = app.source.renderer
         return self._fetcher(app).collect(
             lambda remotes: self._renderer.trace(with_remotes(snapshot, remotes), path, renderer, wanted)
         )[1]
@@ -78,7 +80,8 @@ class RemoteBases:
             """Return the credentials of the Application for the host that they are for, none for others."""
             return self._credentials_of(app) if _authority(url) == _authority(app.source.repo_url) else Credentials()
 
-        policies, interval = self._policies_of(app), app.sync.interval
+        policies = self._policies_of(app)
+        interval = app.sync.interval
         is_signed = app.source.verify.mode == "SignedCommits" or any(policy.trust for policy in policies)
         return RemoteFetcher(self._source, credentials_for, policies, interval, only_commits=is_signed)
 

@@ -149,8 +149,10 @@ def _tag_or_commit(wanted: RemoteReference) -> str:
 def _unavailable(wanted: RemoteReference, location: str, error: InvalidInput | SourceUnavailable) -> SourceUnavailable:
     """Return the error for a folder that cannot be fetched, with its URL and the place that names it."""
     if isinstance(error, InvalidInput) and error.location == "spec.source.revision":
-        message, hint = f"the revision {wanted.revision!r} is neither a tag nor a full commit id", _HINT
+        message = f"the revision {wanted.revision!r} is neither a tag nor a full commit id"
+        hint = _HINT
     else:
-        message, hint = error.message, error.hint
+        message = error.message
+        hint = error.hint
     retry_after = error.retry_after if isinstance(error, SourceUnavailable) else None
     return SourceUnavailable(f"{wanted.shown}: {message}", location=location, hint=hint, retry_after=retry_after)

@@ -16,13 +16,16 @@ from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.status.report import FailureReason, Report
 
 _PROBLEMS = 10
-_SUBJECT, _REASON = 200, 500
+_SUBJECT = 200
+_REASON = 500
 _RECONCILING = (Phase.EXECUTING, Phase.DELETING, Phase.AWAITING_APPROVAL, Phase.OBSERVING, Phase.PLANNING)
 
 
 def build_status(report: Report) -> dict[str, Any]:
     """Return the status; equal to the one before when nothing changed."""
-    before, state, outcome = report.previous_status, report.state, report.outcome
+    before = report.previous_status
+    state = report.state
+    outcome = report.outcome
     now = report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         key: value
@@ -55,7 +58,8 @@ def build_status(report: Report) -> dict[str, Any]:
 
 def failed_status(report: Report) -> dict[str, Any]:
     """Return the status with the failure of a reconcile, and all else as it was."""
-    previous, now = report.previous_status, report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    previous = report.previous_status
+    now = report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
     found = [_reconciling(report), _stalled(report), ready_condition(report)]
     conditions = set_conditions(list(previous.get("conditions") or ()), found, report.app.generation, now)
     return {**previous, **phase_since(previous, report.outcome.phase, report.now), "conditions": conditions}
@@ -103,7 +107,8 @@ def _revision(report: Report) -> dict[str, Any]:
 def _counts(report: Report) -> dict[str, int]:
     if report.plan is None or report.observation is None:
         return {}
-    changes, writes = report.plan.changes, report.plan.writes
+    changes = report.plan.changes
+    writes = report.plan.writes
     bad = (Health.DEGRADED, Health.MISSING)
     return {
         "total": len(report.observation.desired),

@@ -46,7 +46,8 @@ class PhaseOutcome:
 
 def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCache, message: str) -> PhaseOutcome:
     """Return the outcome of a reconcile; ``message`` is why the plan did not run, or why it failed."""
-    writes, operation = planned.plan.writes, execution.operation
+    writes = planned.plan.writes
+    operation = execution.operation
     is_refused = verdict is not None and verdict.decision is Decision.REFUSED
     if not writes and operation is None and not is_refused:
         return _unobserved(planned.plan) or _synced(planned, execution, message)

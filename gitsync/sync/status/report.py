@@ -146,7 +146,8 @@ class Report:
 
     def ended(self) -> EndedReconcile:
         """Return what this reconcile took, and what it reports."""
-        phase, revision = self.outcome.phase.value, self.commit.id if self.commit is not None else ""
+        phase = self.outcome.phase.value
+        revision = self.commit.id if self.commit is not None else ""
         error = str(self.error) if self.error is not None else ""
         intervals = self.timer.intervals()
         return EndedReconcile(self.app.key, self.now, intervals, phase=phase, revision=revision, error=error)

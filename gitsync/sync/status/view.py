@@ -31,7 +31,9 @@ _SYNC = {
 
 def view_of(report: Report, status: Manifest, previous: ApplicationView | None = None) -> ApplicationView:
     """Return the view of an Application, which reuses parts of the previous one; without a plan where none was made."""
-    observation, made, plan = report.observation, report.plan, None
+    observation = report.observation
+    made = report.plan
+    plan = None
     resources: tuple[ResourceView, ...] = ()
     if made is not None and observation is not None:
         plan = replace(made, changes=tuple(mask_change(change) for change in made.changes))
@@ -73,8 +75,10 @@ def _resource(
     report: Report, observation: Observation, change: Change, shown: Change, previous: ResourceView | None
 ) -> ResourceView:
     """Return the view of an object, from its change and the masked one that is ``shown``."""
-    ref, problems = change.ref, report.outcome.problems
-    health, problem = observation.health.get(ref, _NO_HEALTH), problems.get(ref, "") if problems else ""
+    ref = change.ref
+    problems = report.outcome.problems
+    health = observation.health.get(ref, _NO_HEALTH)
+    problem = problems.get(ref, "") if problems else ""
     if previous is not None and previous.change is shown and previous.health is health and previous.problem == problem:
         return previous
     return ResourceView(
@@ -94,7 +98,8 @@ def _foreign(change: Change, previous: ResourceView | None, observation: Observa
 
     Those that the step removes are among its differences.
     """
-    desired, live = change.desired, change.live
+    desired = change.desired
+    live = change.live
     if desired is None or live is None:
         return ()
     if previous is not None and previous.change.live is not None and previous.change.desired is not None:
