@@ -85,24 +85,22 @@ from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations
-from gitsync.state.live_objects import LiveObjects
-from gitsync.state.state import State, StateView
-from gitsync.sync.advice import AdviceGate
-from gitsync.sync.analysis.post_sync import PostSyncAnalysis
+from gitsync.state.state import LiveObjects, State, StateView
+from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import credentials_of
-from gitsync.sync.decision import SyncGate
+from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.deletion import Deletion
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
-from gitsync.sync.incremental.settled import SettledReconciler
 from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import GitWatcher
+from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool

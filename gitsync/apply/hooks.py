@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from gitsync.apply.execute import Applier
-from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
-from gitsync.apply.wait import live_object, missing_definition
+from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult
+from gitsync.apply.execute import Applier, live_object, missing_definition
 from gitsync.errors import Terminating, TransientError
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health

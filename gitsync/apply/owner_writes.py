@@ -20,7 +20,7 @@ from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from gitsync.apply.types import ApplyRequest, StepResult
+from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.errors import ClusterUnavailable, Conflict
 from gitsync.kube.kinds import CRD
 from gitsync.objects.change import Action, Change, Plan, Risk

@@ -35,11 +35,9 @@ from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
-from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
-from gitsync.sync.decision import SyncGate
-from gitsync.sync.dependencies import blocking_dependency
+from gitsync.sync.decision import AdviceGate, SyncGate, blocking_dependency
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.input import ReconcileInput
@@ -47,7 +45,7 @@ from gitsync.sync.observe import Observation, created_namespace
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import Report
 
 _DRY_RUNS = 8

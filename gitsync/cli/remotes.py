@@ -16,7 +16,7 @@ from gitsync.source.file_rules import file_limit
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
-from gitsync.sync.remotes.fetcher import RemoteFetcher, mounted
+from gitsync.sync.remote_bases import RemoteFetcher, mounted
 
 
 def render_with_remotes(

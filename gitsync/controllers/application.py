@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from gitsync.controllers.base import DEBOUNCE, BaseController, Workers
-from gitsync.controllers.changed_objects import ChangedObjects
-from gitsync.controllers.leases import is_renewal
+from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
-from gitsync.controllers.repositories import RepositoryIndex
 from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
@@ -287,3 +286,51 @@ def _repository(manifest: Manifest | None) -> str:
 def _key(manifest: Manifest) -> str:
     meta = metadata_of(manifest)
     return f"{meta.get('namespace')}/{meta.get('name')}"
+
+
+class ChangedObjects:
+    """Collect changed objects by Application until a reconcile takes them. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed: dict[str, set[ObjectRef]] = {}
+
+    def add(self, key: str, ref: ObjectRef) -> None:
+        """Store that an object of an Application changed."""
+        with self._lock:
+            self._changed.setdefault(key, set()).add(ref)
+
+    def take(self, key: str) -> frozenset[ObjectRef]:
+        """Return the objects of an Application that changed since the last call."""
+        with self._lock:
+            return frozenset(self._changed.pop(key, ()))
+
+
+class RepositoryIndex:
+    """Find Applications by the URLs of their repositories, of which there are far fewer than Applications."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: defaultdict[str, set[str]] = defaultdict(set)
+        self._urls: dict[str, str] = {}
+
+    def set(self, key: str, url: str) -> None:
+        """Store the repository of an Application; an empty URL removes it."""
+        with self._lock:
+            before = self._urls.pop(key, "")
+            self._keys[before].discard(key)
+            if not self._keys[before]:
+                del self._keys[before]
+            if url:
+                self._urls[key] = url
+                self._keys[url].add(key)
+
+    def urls(self) -> frozenset[str]:
+        """Return the URLs of all repositories."""
+        with self._lock:
+            return frozenset(self._keys)
+
+    def find(self, is_it: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the keys of the Applications whose URL is one of those wanted."""
+        with self._lock:
+            return tuple(key for url, keys in self._keys.items() if is_it(url) for key in keys)

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import VERSION
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.owner_key import OwnerKey
-from gitsync.objects.ref import GroupKind
+from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard, SingleReplica
@@ -132,3 +132,19 @@ class BaseController(ABC, Generic[Key]):
                 f"{owner.of.kind} is not watched yet", hint="wait until the controller has started"
             )
         return self._live.get(resource, owner.namespace, owner.name)
+
+
+_LEASE = GroupKind("coordination.k8s.io", "Lease")
+_EACH_TIME = ("resourceVersion", "managedFields")
+
+
+def is_renewal(before: Manifest | None, after: Manifest | None) -> bool:
+    """Whether a Lease was only renewed by the one that holds it, as each leader does every few seconds."""
+    if before is None or after is None or ref_of(after).of != _LEASE:
+        return False
+    return _kept(before) == _kept(after)
+
+
+def _kept(lease: Manifest) -> tuple[object, ...]:
+    metadata = {name: value for name, value in metadata_of(lease).items() if name not in _EACH_TIME}
+    return (at(lease, "spec", "holderIdentity"), metadata)

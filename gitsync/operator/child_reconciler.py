@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from gitsync.agents.keys import AGENT_LABEL
+from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
 from gitsync.apply.owner_writes import WritesByOwner
-from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy
@@ -28,9 +28,9 @@ from gitsync.plan.parts import part_of
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.cache import PlanCache
-from gitsync.sync.history import record_steps
 from gitsync.sync.input import ReconcileInput, SyncState, Target
 from gitsync.sync.observe import Selection, health_of, observe
+from gitsync.sync.operation import record_steps
 from gitsync.sync.planner import Planned, Planner
 
 _FIRST_LIST = 5.0

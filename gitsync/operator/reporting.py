@@ -16,7 +16,7 @@ from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
 from gitsync.operator.child_reconciler import ChildrenCache
 from gitsync.ports import Clock, Cluster
-from gitsync.sync.status.defects import unexpected_error
+from gitsync.sync.status.report import unexpected_error
 from gitsync.sync.status.writer import StatusWriter
 
 _WARNINGS = {"Accepted": "False", "Stalled": "True", "ReferencesResolved": "False", "NetworkRestricted": "False"}

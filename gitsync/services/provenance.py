@@ -15,7 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, FileVersion, Source
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 
 _log = logging.getLogger(__name__)
 

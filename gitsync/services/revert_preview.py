@@ -13,7 +13,7 @@ from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.record import Commit
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.ports import Credentials, Source
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from gitsync.objects.application import Application
 from gitsync.objects.ref import ObjectRef
-from gitsync.state.index import KeysByRef
+from gitsync.state.tracked import KeysByRef
 
 Branch = tuple[str, str]
 """A repository's URL and the revision that an Application follows there."""

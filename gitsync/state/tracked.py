@@ -6,7 +6,44 @@ import threading
 from collections.abc import Set as AbstractSet
 
 from gitsync.objects.ref import ObjectRef
-from gitsync.state.index import KeysByRef
+
+
+class KeysByRef:
+    """Find keys by object, and objects by key. The caller holds a lock."""
+
+    def __init__(self) -> None:
+        self._keys: dict[ObjectRef, frozenset[str]] = {}
+        self._refs: dict[str, frozenset[ObjectRef]] = {}
+
+    def has(self, key: str) -> bool:
+        """Whether objects of a key were stored, perhaps none."""
+        return key in self._refs
+
+    def refs(self, key: str) -> frozenset[ObjectRef]:
+        """Return the objects of a key."""
+        return self._refs.get(key, frozenset())
+
+    def keys(self, ref: ObjectRef) -> frozenset[str]:
+        """Return the keys of an object."""
+        return self._keys.get(ref, frozenset())
+
+    def set(self, key: str, refs: frozenset[ObjectRef]) -> None:
+        """Store the objects of a key instead of its previous ones."""
+        previous = self.refs(key)
+        for ref in previous - refs:
+            remaining = self._keys[ref] - {key}
+            if remaining:
+                self._keys[ref] = remaining
+            else:
+                del self._keys[ref]
+        for ref in refs - previous:
+            self._keys[ref] = self.keys(ref) | {key}
+        self._refs[key] = refs
+
+    def remove(self, key: str) -> None:
+        """Remove a key with its objects."""
+        self.set(key, frozenset())
+        del self._refs[key]
 
 
 class TrackedObjects:

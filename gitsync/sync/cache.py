@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRuns
-from gitsync.apply.types import StepResult
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.self_heal import SelfHeals
 from gitsync.merge.schema import Schemas
@@ -23,7 +23,7 @@ from gitsync.plan.normalize import PreparedObject
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
-from gitsync.sync.incremental.observed_objects import ObservedObjects
+from gitsync.sync.observed_objects import ObservedObjects
 
 
 @dataclass(slots=True)

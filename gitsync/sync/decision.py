@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gitsync.apply.hooks import is_hook
+from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide, decide_deletion
-from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
+from gitsync.objects.application import Application, dependencies_of
+from gitsync.objects.change import Action, Change, Decision, Plan, Review, Verdict
+from gitsync.objects.conditions import READY, find_condition
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.options import HookPhase
 from gitsync.plan.parts import part_of
-from gitsync.ports import Clock, Reviews
-from gitsync.sync.advice import AdviceGate
+from gitsync.ports import Advice, Clock, Cluster, LiveCache, Reasoner, Reviews
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
-from gitsync.sync.dependencies import blocking_dependency
+from gitsync.sync.credentials import reasoner_key
 from gitsync.sync.executor import is_terminating
 from gitsync.sync.planner import Planned
 from gitsync.sync.policies import Policies
@@ -208,3 +211,95 @@ def _is_part_of(plan: Plan, approved: Plan | None) -> bool:
         (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
         for change in plan.writes
     )
+
+
+RULE = "reasoner"
+
+
+class AdviceGate:
+    """Ask the reasoner for advice on a plan before the gate decides."""
+
+    def __init__(self, reasoner: Reasoner | None, cluster: Cluster, live: LiveCache) -> None:
+        self._reasoner = reasoner
+        self._cluster = cluster
+        self._live = live
+
+    def advised(self, app: Application, plan: Plan) -> Plan | None:
+        """
+        Return the plan with the reasoner's advice, None while the answer is pending and nothing may run.
+
+        Without a reasoner the plan is returned unchanged.
+        """
+        if self._reasoner is None or app.openai is None or not plan.writes:
+            return plan
+        try:
+            key = reasoner_key(app, self._cluster, self._live)
+        except InvalidInput as error:
+            return with_advice(plan, Advice(f"(Explained by rules alone: {error}.)"))
+        advice = self._reasoner.advise(app, plan, key)
+        return with_advice(plan, advice) if advice is not None else None
+
+
+def with_advice(plan: Plan, advice: Advice) -> Plan:
+    """Return the plan with the advice; its most severe steps, and so the plan, have at least the advised risk."""
+    explanation = f"{plan.explanation} {advice.explanation}".strip()
+    if advice.risk.level <= plan.risk.level:
+        return replace(plan, explanation=explanation)
+
+    def raised(change: Change) -> Change:
+        if not change.is_write or change.risk is not worst:
+            return change
+        return replace(change, risk=advice.risk, rule=RULE, reason=f"the reasoner: {advice.reason}")
+
+    worst = max((change.risk for change in plan.writes), key=lambda risk: risk.level)
+    changes = tuple(raised(change) for change in plan.changes)
+    return replace(plan, changes=changes, risk=advice.risk, explanation=explanation)
+
+
+Find = Callable[[str], Manifest | None]
+"""Return an Application by ``namespace/name``."""
+
+
+def blocking_dependency(app: Application, commit: str, find: Find) -> str:
+    """
+    Return what the Application waits for, empty when every Application it depends on is ready.
+
+    Ready is the condition Ready of the current generation and, where both follow the same revision of the same
+    repository, at the same commit.
+    """
+    if not app.depends_on:
+        return ""
+    cycle = _cycle(app.key, app.depends_on, find)
+    if cycle:
+        return f"spec.dependsOn is a cycle: {' → '.join(cycle)}"
+    waits = (_blocking_reason(app, key, find(key), commit) for key in app.depends_on)
+    return next((text for text in waits if text), "")
+
+
+def _blocking_reason(app: Application, key: str, other: Manifest | None, commit: str) -> str:
+    if other is None:
+        return f"depends on Application {key}, which does not exist"
+    if at(other, "status", "observedGeneration") != metadata_of(other).get("generation"):
+        return f"depends on Application {key}, whose latest spec is not reconciled yet"
+    ready = find_condition(other.get("status") or {}, READY)
+    if ready.get("status") != "True":
+        return f"depends on Application {key}, which is not ready: {ready.get('reason', 'Unknown')}"
+    follows = (at(other, "spec", "source", "repoURL"), at(other, "spec", "source", "revision", default="main"))
+    if follows == (app.source.repo_url, app.source.revision) and at(other, "status", "revision", "applied") != commit:
+        return f"depends on Application {key}, which is not at commit {commit[:12]} yet"
+    return ""
+
+
+def _cycle(key: str, depends_on: tuple[str, ...], find: Find) -> tuple[str, ...]:
+    """Return a dependency path that leads back to the Application, empty when there is none."""
+    paths: list[tuple[str, ...]] = [(key, other) for other in depends_on]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop()
+        last = path[-1]
+        if last == key:
+            return path
+        if last not in seen:
+            seen.add(last)
+            paths += [(*path, other) for other in dependencies_of(find(last) or {})]
+    return ()

@@ -6,25 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from pyrage.x25519 import Identity
+
 from gitsync.errors import EmptyRender, GitsyncError, InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
 from gitsync.objects.record import Commit
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.tree import Tree
+from gitsync.plan.mask import is_secret
 from gitsync.plan.options import options_of
 from gitsync.ports import Cluster, LiveCache, RenderStore, Source
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import locate_field
-from gitsync.secrets import is_encrypted
+from gitsync.render.resources.resource import Origin
+from gitsync.render.yaml.reader import read_all
+from gitsync.secrets import decrypt, identities_of, is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.credentials import decryption_keys
-from gitsync.sync.decrypt import decrypt_manifests
 from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
+from gitsync.sync.polling.branches import reads
 from gitsync.sync.polling.fetch import Fetcher
-from gitsync.sync.polling.path_index import reads
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import FailureReason, Report
 
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
@@ -219,3 +224,34 @@ class DesiredState:
 
 def _result_of(build: Build) -> RenderResult:
     return RenderResult(build, any(map(is_encrypted, build.manifests)))
+
+
+_WHERE = "spec.source.decryption.secretRef.name"
+
+
+def decrypt_manifests(build: Build, tree: Tree, keys: Sequence[str]) -> tuple[Manifest, ...]:
+    """
+    Return the manifests of a build with SOPS-encrypted Secrets decrypted; ``tree`` has their files.
+
+    Only Secrets may be encrypted, since the values of other kinds are shown. Raise InvalidInput with file and object
+    when one cannot be decrypted.
+    """
+    identities = tuple(identity for key in keys for identity in identities_of(key, _WHERE))
+    pairs = zip(build.manifests, build.sources, strict=True)
+    return tuple(
+        _decrypted(manifest, origin, tree, identities) if is_encrypted(manifest) else manifest
+        for manifest, origin in pairs
+    )
+
+
+def _decrypted(manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence[Identity]) -> Manifest:
+    ref = ref_of(manifest)
+    if not is_secret(ref):
+        raise InvalidInput(
+            f"a {ref.kind} is encrypted by SOPS, but its values would be shown in plans and diffs",
+            location=origin.file,
+            object=str(ref),
+            hint="put what is secret into a Secret, and refer to that",
+        )
+    documents = read_all(tree.read(origin.file), origin.file)
+    return decrypt(manifest, documents, identities, location=origin.file, subject=str(ref))

@@ -14,11 +14,11 @@ from gitsync.ports import Cluster, LiveCache
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
 from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.incremental.finished import with_finished
-from gitsync.sync.incremental.observed_objects import health_by_ref, updated_inventory
-from gitsync.sync.incremental.written import after_updates
+from gitsync.sync.changed_objects import after_updates
+from gitsync.sync.finished import with_finished
 from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
+from gitsync.sync.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.validation import validate_once

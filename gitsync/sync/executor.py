@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import HOOK_DELETION, Hooks, is_hook
 from gitsync.apply.owner_writes import WritesByOwner
-from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.errors import GitsyncError, TransientError
+from gitsync.objects.application import SyncPolicy
 from gitsync.objects.change import Action, Change, Verdict
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import InventoryEntry
@@ -24,11 +25,9 @@ from gitsync.plan.order import POST_SYNC
 from gitsync.ports import LiveCache, Ports
 from gitsync.state.declarations import Declarations, branch_of
 from gitsync.sync.cache import ExecutionCache, Operation, RetryState
-from gitsync.sync.history import Ending, record_steps, save_record
 from gitsync.sync.observe import created_namespace, health_of
-from gitsync.sync.operation import operation_from_status, operation_to_status
+from gitsync.sync.operation import Ending, operation_from_status, operation_to_status, record_steps, save_record
 from gitsync.sync.planner import Planned
-from gitsync.sync.retry import next_retry
 
 StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]], None]
 """Add entries to the inventory, and the running operation, to the status; return once both are stored."""
@@ -441,3 +440,28 @@ def _unhealthy(planned: Planned, live: LiveCache) -> str:
     if any(change.is_write and not is_hook(change) for change in changes):
         return "the applied objects to be observed"
     return ""
+
+
+_TRANSIENT_LIMIT = 30.0
+
+
+def next_retry(
+    before: RetryState, key: tuple[str, int, str], policy: SyncPolicy, failed: Sequence[StepResult], now: float
+) -> RetryState:
+    """
+    Count a failure of this input and return the state with the time of the next retry.
+
+    The delay follows the Application's retry policy; beyond its limit the longest delay is used indefinitely, since
+    the cluster may change. Transient errors alone are retried after at most 30 seconds, whatever the limit.
+    """
+    failures = (before.failures if before.input == key else 0) + 1
+    backoff = policy.retry.backoff
+    delay = min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max)
+    if failures > policy.retry.limit:
+        delay = max(backoff.max, policy.interval)
+    tried = [result for result in failed if not result.is_blocked]
+    transient = [result.error for result in tried if isinstance(result.error, TransientError)]
+    if tried and len(transient) == len(tried):
+        asked = max((error.retry_after or 0.0 for error in transient), default=0.0)
+        delay = max(min(delay, _TRANSIENT_LIMIT), asked)
+    return RetryState(key, failures, now + delay)

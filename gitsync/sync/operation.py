@@ -1,17 +1,25 @@
-"""Keep an operation that has hooks in the status, so that it is resumed after a crash."""
+"""What status and history keep of an operation: its steps, its end, and how to continue it after a restart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
+from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRun, HookRuns, is_hook
-from gitsync.apply.types import StepResult
-from gitsync.objects.change import Action, Change, Plan
+from gitsync.errors import one_line
+from gitsync.objects.application import Application
+from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference, Plan
 from gitsync.objects.options import HookPhase
-from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.display import whole_object
+from gitsync.plan.mask import difference_record, mask_change, to_record
+from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
 
@@ -64,3 +72,114 @@ def _runs(entries: Any) -> HookRuns:
 
 def _is_done(run: HookRun) -> bool:
     return run.result is not None and run.result.outcome is Outcome.SUCCEEDED
+
+
+_SHOWN = 5
+
+
+def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
+    """Return the steps of a record, Secret values masked."""
+    return {
+        result.change.ref: Step(
+            ref=result.change.ref.path,
+            action=result.change.action.value,
+            risk=result.change.risk.value,
+            reason=result.change.reason,
+            outcome=result.outcome,
+            message="" if result.outcome is Outcome.SUCCEEDED else result.message,
+            differences=(*to_record(result.change), *_content(result.change)),
+        )
+        for result in results
+    }
+
+
+def _content(change: Change) -> tuple[dict[str, Any], ...]:
+    """Return the whole object as a record keeps it, for a step that creates or deletes it."""
+    found = whole_object(change)
+    return (difference_record(found),) if found is not None else ()
+
+
+def describe_drift(change: Change) -> str:
+    """Return the differences of a step as text, Secret values masked: field, values, manager and time."""
+    if change.action is Action.CREATE:
+        return "was deleted"
+    if change.action is Action.PRUNE:
+        return "is not declared any more"
+    lines = [_described(difference) for difference in mask_change(change).differences if difference.kind in DRIFT]
+    more = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return ("; ".join(lines[:_SHOWN]) + more) or change.reason
+
+
+def _described(difference: FieldDifference) -> str:
+    declared = "" if difference.desired is ABSENT else f"; Git declares {_as_json(difference.desired)}"
+    if difference.live is ABSENT:
+        return one_line(f"{difference.path} is gone{declared}", 300)
+    owner = difference.owners[0] if difference.owners else None
+    by = f"{owner.manager} ({owner.operation}) set " if owner else ""
+    at = f" at {_utc(owner.time)}" if owner and owner.time else ""  # writes through /scale have no time
+    return one_line(f"{by}{difference.path}{' to ' if by else ' is '}{_as_json(difference.live)}{at}{declared}", 300)
+
+
+def _utc(time: str) -> str:
+    """Return a time of the API server as pages show times."""
+    return f"{time.replace('T', ' ').removesuffix('Z')} UTC"
+
+
+def _as_json(value: Any) -> str:
+    """Return a value as users write it."""
+    return orjson.dumps(value, default=str).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an operation ended; ``why`` is a prefix for the explanation of its record."""
+
+    message: str
+    duration_ms: int
+    why: str = ""
+    superseded: bool = False
+
+
+def save_record(operation: Operation, app: Application, records: Records, ending: Ending) -> SyncRecord:
+    """Save and return the record of an operation, once even if the answer was lost before; drop the oldest ones."""
+    message = ending.message
+    why = ending.why
+    plan = operation.begun_with  # the plan of the last pass only has the remaining steps
+    wanted = SyncRecord(
+        application=app.key,
+        commit=operation.commit,
+        trigger=operation.trigger,
+        started=operation.started,
+        duration_ms=ending.duration_ms,
+        outcome=Outcome.SUPERSEDED if ending.superseded else _outcome(operation, message),
+        risk=plan.risk.value,
+        digest=plan.digest,
+        explanation=f"{why}. {plan.explanation}" if why else plan.explanation,
+        message=message,
+        steps=tuple(operation.steps.values()),
+        initiator=operation.initiator,
+        approver=operation.approver,
+    )
+    record = _saved_before(wanted, records) if operation.was_saved else None
+    if record is None:
+        operation.was_saved = True
+        record = records.save(wanted, keep=app.history_limit)
+    return record
+
+
+def _saved_before(wanted: SyncRecord, records: Records) -> SyncRecord | None:
+    """Return the newest record of the Application if it is this one."""
+    found = records.history(wanted.application, limit=1)
+    return found[0] if found and _identity(found[0]) == _identity(wanted) else None
+
+
+def _identity(record: SyncRecord) -> tuple[object, ...]:
+    steps = [(step.ref, step.action, step.outcome) for step in record.steps]
+    return record.started, record.trigger, record.outcome, record.message, steps
+
+
+def _outcome(operation: Operation, message: str) -> Outcome:
+    outcomes = {step.outcome for step in operation.steps.values()}
+    if Outcome.FAILED in outcomes:
+        return Outcome.PARTIAL if Outcome.SUCCEEDED in outcomes else Outcome.FAILED
+    return Outcome.FAILED if message else Outcome.SUCCEEDED

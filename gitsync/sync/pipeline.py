@@ -32,22 +32,19 @@ from gitsync.ports import EndedReconcile, Ports
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.state.declarations import branch_of
 from gitsync.state.state import State
-from gitsync.sync.analysis.metrics import CONDITION
-from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.changed_objects import Settled, SettledReconciler
 from gitsync.sync.deletion import Deletion, phases_of, wanted_finalizers
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.incremental.settled import Settled, SettledReconciler
 from gitsync.sync.input import ReconcileInput, Rollback
 from gitsync.sync.polling.fetch import Fetcher, Polled
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
+from gitsync.sync.post_sync import CONDITION, PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
-from gitsync.sync.status.build import build_status, failed_status
-from gitsync.sync.status.defects import unexpected_error
+from gitsync.sync.status.build import build_status, failed_status, refusal_record
 from gitsync.sync.status.outcome import PhaseOutcome
-from gitsync.sync.status.refusal_audit import refusal_record
-from gitsync.sync.status.report import FailureReason, Report
+from gitsync.sync.status.report import FailureReason, Report, unexpected_error
 from gitsync.sync.status.view import view_of
 from gitsync.sync.status.writer import StatusWriter
 

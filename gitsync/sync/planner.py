@@ -22,9 +22,9 @@ from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
 from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import PlanCache
-from gitsync.sync.history import describe_drift
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation
+from gitsync.sync.operation import describe_drift
 
 Answer = Manifest | GitsyncError
 _REFUSED = timedelta(seconds=15)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from gitsync.apply.change import ApplyRequest
 from gitsync.apply.execute import Applier
 from gitsync.apply.owner_writes import NotAnswered, OwnerWrites, WritePool, WritesByOwner
-from gitsync.apply.types import ApplyRequest
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster

@@ -19,7 +19,7 @@ from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
-from gitsync.sync.advice import with_advice
+from gitsync.sync.decision import with_advice
 from tests.integrations.fake_endpoint import Endpoint, endpoint, said, wrapped
 
 CANARY = "canary-that-must-stay"

@@ -17,7 +17,7 @@ from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.services.provenance import FieldProvenance
 from gitsync.source.repositories import Repositories
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 from tests.git_repository import GitRepo
 
 REF = ObjectRef("", "ConfigMap", "shop", "a")

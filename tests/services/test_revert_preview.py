@@ -14,7 +14,7 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.services.revert_preview import RevertPreview
 from gitsync.source.repositories import Repositories
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 from tests.git_repository import GitRepo, git
 
 CLAIM = """apiVersion: v1

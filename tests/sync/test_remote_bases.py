@@ -16,7 +16,7 @@ from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Renderer
 from gitsync.render.build import Build
 from gitsync.source.repositories import Repositories
-from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases
 from gitsync.workers.pool import RenderPool
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git

@@ -15,8 +15,7 @@ from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.sync.analysis.run import AnalysisRun
-from gitsync.sync.input import ReconcileInput, Rollback, Target
+from gitsync.sync.input import AnalysisRun, ReconcileInput, Rollback, Target
 from gitsync.sync.observe import Observation
 from gitsync.sync.operation import operation_from_status, operation_to_status
 from gitsync.sync.planner import Planned

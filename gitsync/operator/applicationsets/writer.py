@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from gitsync.applicationsets.changes import Changes
 from gitsync.applicationsets.model import ApplicationSet
+from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
 from gitsync.apply.owner_writes import WritesByOwner
-from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.errors import AlreadyExists, Conflict, TransientError
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk

@@ -17,7 +17,7 @@ from gitsync.state.declarations import Declarations, DeclaredAt, branch_of
 from gitsync.sync.cache import Answer, GitCache
 from gitsync.sync.polling.branches import Branches, BranchKey, Follower, WatchedBranch
 from gitsync.sync.polling.hosts import GitHosts
-from gitsync.sync.status.defects import unexpected_error
+from gitsync.sync.status.report import unexpected_error
 
 _THREADS = 32
 """Threads that wait for Git servers; each URL is queried by one at a time."""

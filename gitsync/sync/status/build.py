@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from gitsync.errors import Refused, TransientError, UnexpectedError, one_line
+from gitsync.errors import Refused, TerminalError, TransientError, UnexpectedError, one_line
 from gitsync.objects.change import Action, Change, HoldReason, Risk
-from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, set_conditions
+from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, not_ready_message, set_conditions
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.phase import Phase
-from gitsync.sync.analysis.metrics import CONDITION
+from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.sync.post_sync import CONDITION
 from gitsync.sync.status.report import FailureReason, Report
 
 _PROBLEMS = 10
@@ -250,3 +252,25 @@ def _why(report: Report) -> str:
         is_named = str(ref) in text or one_line(str(ref)) in text
         return f"{text}{more}" if is_named else f"{ref}: {text}{more}"
     return ""
+
+
+_REFUSED_ACTION = "sync"
+"""The action of the audit record of a refusal."""
+
+
+def refusal_record(report: Report) -> AuditRecord | None:
+    """Return the audit record of a refusal; None where nothing was refused, or where the audit has its message."""
+    if not isinstance(report.error, TerminalError) and report.outcome.reason != "Refused":
+        return None
+    ready = ready_condition(report)
+    message = ready.message if ready.status == "False" else ""
+    if not message or message == not_ready_message(report.previous_status):
+        return None
+    is_refused = isinstance(report.error, Refused) or report.error is None
+    outcome = Outcome.REFUSED if is_refused else Outcome.FAILED
+    record = AuditRecord.of_application(report.app, _REFUSED_ACTION, outcome, report.now, report.outcome.reason)
+    if report.plan is not None:
+        record = record.of_plan(report.plan)
+    if report.commit is not None:
+        record = record.of_commit(report.commit)
+    return replace(record, message=message)

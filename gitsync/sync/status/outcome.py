@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import is_hook
-from gitsync.apply.types import StepResult
 from gitsync.objects.change import Decision, HoldReason, Plan, Verdict
 from gitsync.objects.conditions import GROUP_UNAVAILABLE
 from gitsync.objects.phase import Phase

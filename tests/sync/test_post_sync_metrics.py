@@ -9,7 +9,7 @@ import pytest
 from gitsync.objects.application import MetricQuery
 from gitsync.objects.conditions import Condition
 from gitsync.ports import MetricResult, Sample
-from gitsync.sync.analysis.metrics import CONDITION, Measurement, final_condition, measure, to_condition
+from gitsync.sync.post_sync import CONDITION, Measurement, final_condition, measure, to_condition
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 RATE = MetricQuery(name="error rate", query="sum(rate(errors[5m]))", max="0.05")

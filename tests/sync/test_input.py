@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gitsync.crds import application_crd
-from gitsync.sync.analysis.run import AnalysisRun
+from gitsync.sync.input import AnalysisRun
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 250_000, tzinfo=UTC)
 

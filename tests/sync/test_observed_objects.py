@@ -11,8 +11,8 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.tracking import marked
 from gitsync.ports import LiveCache
-from gitsync.sync.incremental.observed_objects import ObservedObjects, updated_inventory
 from gitsync.sync.observe import Observation
+from gitsync.sync.observed_objects import ObservedObjects, updated_inventory
 
 NO_CACHE = cast("LiveCache", None)  # only workloads need one
 

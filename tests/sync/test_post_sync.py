@@ -15,10 +15,9 @@ from gitsync.objects.parsing import duration
 from gitsync.ports import MetricResult, Sample
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from gitsync.sync.analysis.post_sync import PostSyncAnalysis
-from gitsync.sync.analysis.run import AnalysisRun
-from gitsync.sync.input import SyncState
+from gitsync.sync.input import AnalysisRun, SyncState
 from gitsync.sync.planner import Planned
+from gitsync.sync.post_sync import PostSyncAnalysis
 from tests.sync.factories import NOW, A, run
 
 

@@ -1,4 +1,4 @@
-"""Reconcile single objects of an Application that is in sync, without observing the others."""
+"""Reconcile and plan single objects of an Application, without observing the others."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.build import with_steps
+from gitsync.plan.build import completed, with_steps
 from gitsync.plan.tracking import is_owned
 from gitsync.ports import Cluster, LiveCache
 from gitsync.state.views import Views
+from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import Observation, Selection, health_of, observe
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.status.report import Report
@@ -83,3 +85,39 @@ class SettledReconciler:
         entry = InventoryEntry(seen.versions[ref], uid_of(live))
         is_held = not is_owned(planned.app, live) or seen.inventory.entries.get(ref) == entry
         return is_held and health_of(ref, live, self._live, planned.app.health_checks) == seen.health[ref]
+
+
+def after_updates(
+    planned: Planned, given: ReconcileInput, planner: Planner, cluster: Cluster, live: LiveCache
+) -> Planned | None:
+    """
+    Return the plan where all steps were updates of objects that are now as declared, None where all is planned again.
+
+    The other objects are as they were observed before the steps: an event follows for each that changed meanwhile.
+    """
+    seen = planned.observation
+    updated = [step.ref for step in planned.plan.writes]
+    are_updates = all(step.action is Action.UPDATE for step in planned.plan.writes)
+    if planned.target.hooks or not are_updates or not all(ref in seen.live and ref in seen.desired for ref in updated):
+        return None
+    declared = {ref: seen.desired[ref] for ref in updated}
+    found = observe(Selection(declared, Inventory()), cluster, live)
+    is_same = found.schemas is seen.schemas and all(_is_held(ref, found, given) for ref in updated)
+    steps = planner.steps_alone(planned, found.live) if is_same else None
+    if steps is None:
+        return None
+    health = {ref: health_of(ref, found.live[ref], live, planned.app.health_checks) for ref in updated}
+    observation = replace(
+        seen,
+        live={**seen.live, **found.live},
+        health={**seen.health, **health},
+        inventory=given.state.inventory,
+    )
+    return replace(planned, given=given, observation=observation, plan=completed(planned.plan, steps))
+
+
+def _is_held(ref: ObjectRef, found: Observation, given: ReconcileInput) -> bool:
+    """Whether the inventory has exactly the live object."""
+    live = found.live.get(ref)
+    held = given.state.inventory.entries.get(ref)
+    return live is not None and held == InventoryEntry(found.versions[ref], uid_of(live))

@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
-from gitsync.sync.dependencies import blocking_dependency
+from gitsync.sync.decision import blocking_dependency
 
 COMMIT = "1" * 40
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.apply.types import StepResult
+from gitsync.apply.change import StepResult
 from gitsync.errors import ClusterUnavailable, GitsyncError, Rejected
 from gitsync.objects.application import Backoff, Retry, SyncPolicy
 from gitsync.objects.change import Action, Change
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.cache import RetryState
-from gitsync.sync.retry import next_retry
+from gitsync.sync.executor import next_retry
 
 REF = ObjectRef("", "ConfigMap", "shop", "a")
 POLICY = SyncPolicy(interval="60s", retry=Retry(limit=3, backoff=Backoff(initial="5s", factor=2, max="100s")))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gitsync.sync.polling.path_index import PathIndex, reads
+from gitsync.sync.polling.branches import PathIndex, reads
 
 
 def test_a_changed_path_affects_those_who_read_it_or_a_folder_above_it() -> None:

@@ -1,1 +1,0 @@
-"""Post-sync analysis: health and metric limits of a newly applied commit."""
