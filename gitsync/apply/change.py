@@ -92,16 +92,16 @@ def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: 
         return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
     began = time.monotonic()
     try:
-        found = _with_retries(lambda: _write(request, change, cluster))
+        written = _with_retries(lambda: _write(request, change, cluster))
     except GitsyncError as error:
         message = mask_text(str(error), (change.desired, change.live))
         return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
     resource = cluster.resource(change.ref.group, request.versions[change.ref], change.ref.kind)
-    if resource is not None and found is not None:
-        live.observe_write(resource, found)
+    if resource is not None and written is not None:
+        live.observe_write(resource, written)
     elif resource is not None and change.live is not None:
         live.observe_delete(resource, change.live)
-    return StepResult(change, Outcome.SUCCEEDED, change.reason, live=found, duration_ms=_elapsed_ms(began))
+    return StepResult(change, Outcome.SUCCEEDED, change.reason, live=written, duration_ms=_elapsed_ms(began))
 
 
 def impersonated(app: Application) -> str:
@@ -124,9 +124,9 @@ def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest 
     if change.managed_fields is not None and change.live is not None:
         cluster.set_managed_fields(change.live, change.managed_fields, manager=request.app.field_manager, user=user)
     if change.removed and change.live is not None:
-        left = cluster.remove_fields(change.live, change.removed, manager=request.app.field_manager, user=user)
-        if all(found.pointer in change.removed for found in change.differences if found.kind in DRIFT):
-            return left
+        live = cluster.remove_fields(change.live, change.removed, manager=request.app.field_manager, user=user)
+        if all(difference.pointer in change.removed for difference in change.differences if difference.kind in DRIFT):
+            return live
     if change.action is Action.CREATE and request.creates_only:
         return cluster.create(change.desired, manager=request.app.field_manager, user=user)
     if change.action is Action.REPLACE:

@@ -129,14 +129,14 @@ def _unhealthy(request: ApplyRequest, changes: Iterable[Change], cluster: Cluste
             if change.desired is not None:
                 return f"{change.ref} to be observed ({change.unobserved})"
             continue
-        found = live_object(request, change.ref, cluster, live)
+        manifest = live_object(request, change.ref, cluster, live)
         if change.action is Action.PRUNE:
-            if found is not None:
+            if manifest is not None:
                 return f"{change.ref} to be gone"
         elif change.desired is not None:
-            if found is None and change.finished is None:
+            if manifest is None and change.finished is None:
                 return f"{change.ref} to exist"
-            status = change.finished or request.health(change.ref, found or {})
+            status = change.finished or request.health(change.ref, manifest or {})
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 reason = f" ({status.message})" if status.message else ""
                 return f"{change.ref} to be healthy, which is {status.health.value}{reason}"
@@ -152,4 +152,4 @@ def live_object(request: ApplyRequest, ref: ObjectRef, cluster: Cluster, live: L
 def _is_served(definition: Manifest, cluster: Cluster) -> bool:
     """Whether discovery lists every version: it does so a moment after Established."""
     of = defined_kind(definition)
-    return all(cluster.resource(of.group, each, of.kind) is not None for each in served_versions(definition))
+    return all(cluster.resource(of.group, version, of.kind) is not None for version in served_versions(definition))

@@ -91,9 +91,9 @@ class Hooks:
         deleted = {ref for (ref, _), run in runs.items() if run.is_deleted}
         leftovers = {}
         for ref in {change.ref for change in request.plan.changes if is_hook(change)} - deleted:
-            found = live_object(request, ref, self._cluster, self._live)
-            if found is not None and _is_completed(request, ref, found):
-                leftovers[ref] = uid_of(found)
+            hook = live_object(request, ref, self._cluster, self._live)
+            if hook is not None and _is_completed(request, ref, hook):
+                leftovers[ref] = uid_of(hook)
         return tuple(self._delete(request, leftovers))
 
     def _advance(self, request: ApplyRequest, change: Change, run: HookRun, mark: str) -> str:
@@ -101,23 +101,23 @@ class Hooks:
         if change.desired is None:
             raise ValueError(f"{change.ref}: a hook needs the desired object")
         options = change.options
-        found = live_object(request, change.ref, self._cluster, self._live)
-        if not run.uid and found is not None and annotations_of(found).get(HOOK_RUN) == mark:
-            run.uid = uid_of(found)
+        hook = live_object(request, change.ref, self._cluster, self._live)
+        if not run.uid and hook is not None and annotations_of(hook).get(HOOK_RUN) == mark:
+            run.uid = uid_of(hook)
         if run.uid:
-            return self._watch(request, change, run, found, options)
-        is_over = found is not None and _is_completed(request, change.ref, found)
-        if found is not None and (is_over or _deletes_before_creation(change.desired, options)):
-            if run.deleting_uid != uid_of(found):
-                (deleted,) = self._delete(request, {change.ref: uid_of(found)})
+            return self._watch(request, change, run, hook, options)
+        is_over = hook is not None and _is_completed(request, change.ref, hook)
+        if hook is not None and (is_over or _deletes_before_creation(change.desired, options)):
+            if run.deleting_uid != uid_of(hook):
+                (deleted,) = self._delete(request, {change.ref: uid_of(hook)})
                 if isinstance(deleted.error, TransientError):
                     return f"the last {change.ref} to be deleted ({deleted.message})"
                 if deleted.outcome is not Outcome.SUCCEEDED:
                     run.result = replace(deleted, change=change)
                     return ""
-                run.deleting_uid = uid_of(found)
-                found = live_object(request, change.ref, self._cluster, self._live)
-            if found is not None:
+                run.deleting_uid = uid_of(hook)
+                hook = live_object(request, change.ref, self._cluster, self._live)
+            if hook is not None:
                 return f"the last {change.ref} to be gone"
         done = self._applier.write(
             request, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))]
@@ -134,12 +134,12 @@ class Hooks:
         return self._watch(request, change, run, done.live, options)
 
     def _watch(
-        self, request: ApplyRequest, change: Change, run: HookRun, found: Manifest | None, options: Options
+        self, request: ApplyRequest, change: Change, run: HookRun, hook: Manifest | None, options: Options
     ) -> str:
-        if found is None or uid_of(found) != run.uid:
+        if hook is None or uid_of(hook) != run.uid:
             run.result = StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
             return ""
-        status = request.health(change.ref, found)
+        status = request.health(change.ref, hook)
         if status.health is Health.PROGRESSING:
             return f"hook {change.ref} to finish"
         failed = status.health is Health.DEGRADED
@@ -158,12 +158,12 @@ class Hooks:
         return self._applier.write(request, changes)
 
 
-def _is_completed(request: ApplyRequest, ref: ObjectRef, found: Manifest) -> bool:
+def _is_completed(request: ApplyRequest, ref: ObjectRef, hook: Manifest) -> bool:
     """Whether a hook that we started has ended, and its policies want it gone, and it is not going yet."""
-    if HOOK_RUN not in annotations_of(found) or metadata_of(found).get("deletionTimestamp"):
+    if HOOK_RUN not in annotations_of(hook) or metadata_of(hook).get("deletionTimestamp"):
         return False
-    health = request.health(ref, found).health
-    return health is not Health.PROGRESSING and _policy_for(health) in options_of(found).hook_delete
+    health = request.health(ref, hook).health
+    return health is not Health.PROGRESSING and _policy_for(health) in options_of(hook).hook_delete
 
 
 def _policy_for(health: Health) -> HookDelete:

@@ -52,14 +52,14 @@ class AgentController(BaseController[ObjectRef]):
     def _key_of(self, owner: OwnerKey) -> ObjectRef | None:
         return owner.ref if owner.of in _KINDS else None
 
-    def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
+    def on_object_change(self, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue the Agents and systems of a changed object."""
-        manifest = after or before or {}
+        manifest = new or old or {}
         ref = ref_of(manifest)
         if ref.of in _KINDS:
-            self._on_own_change(ref, before, after)
+            self._on_own_change(ref, old, new)
             return
-        if is_renewal(before, after):
+        if is_renewal(old, new):
             return
         for owner in self._live.owners(manifest):
             if ref_of(owner).of in _KINDS:
@@ -81,12 +81,12 @@ class AgentController(BaseController[ObjectRef]):
         """Enqueue the Agent or system of which the API server has answered a write."""
         self._queue.add(OwnerKey.parse(application).ref)
 
-    def _on_own_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
+    def _on_own_change(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue one whose input changed, and those of its namespace that depend on it."""
-        is_input = before is None or after is None or _input(before) != _input(after)
+        is_input = old is None or new is None or _input(old) != _input(new)
         if is_input:
             self._queue.add(ref)
-        manifests = [manifest for manifest in (before, after) if manifest is not None]
+        manifests = [manifest for manifest in (old, new) if manifest is not None]
         names = frozenset[str]().union(*map(named_objects, manifests)) if is_input else frozenset[str]()
         for of in _KINDS:
             if is_input or of == SYSTEM:  # a system observes the status of its members

@@ -114,13 +114,13 @@ class ApplicationController(BaseController[str]):
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
         """Sync the changed objects of an Application, or all of it where they are None."""
-        before = self._outcome(key)
+        previous = self._outcome(key)
         pipeline = self._pipeline
         try:
             with counted_for(self._state.costs.requests_of(key)):
                 result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
         finally:
-            self._log_transition(key, before)
+            self._log_transition(key, previous)
         if result is None:
             return None
         self.poll_now(self._watcher.poll_now(result.peers))  # each of them has to report the commit
@@ -136,27 +136,27 @@ class ApplicationController(BaseController[str]):
         reason = find_condition(status, READY).get("message", "")
         return {**fields, "revision": (status.get("revision") or {}).get("fetched", ""), "reason": reason}
 
-    def _log_transition(self, key: str, before: dict[str, str]) -> None:
+    def _log_transition(self, key: str, previous: dict[str, str]) -> None:
         """Log phase, sync, health and reason of an Application when one of them has changed."""
         outcome = self._outcome(key)
-        if outcome and outcome != before:
+        if outcome and outcome != previous:
             level = logging.WARNING if outcome["phase"] == Phase.FAILED else logging.INFO
             _log.log(level, "status changed", extra={"application": key, **outcome})
 
-    def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
+    def on_object_change(self, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue the Applications of a changed object."""
-        manifest = after or before
+        manifest = new or old
         if manifest is None:
             return
         ref = ref_of(manifest)
         if ref.of == APPLICATION:
-            self._on_application_change(before, after)
+            self._on_application_change(old, new)
         if ref.of == CRD:
             self._cluster.definitions_changed()
-            if after is None:
+            if new is None:
                 self._live.forget(defined_kind(manifest))
         owners = self._live.owners(manifest)
-        for owner in owners[:1] if is_renewal(before, after) else owners:
+        for owner in owners[:1] if is_renewal(old, new) else owners:
             for key in self._state.tracked.applications_for(ref_of(owner)):
                 self._changed.add(key, ref_of(owner))
                 self._queue.add_part_after(key, DEBOUNCE)
@@ -248,24 +248,24 @@ class ApplicationController(BaseController[str]):
     def _application(self, key: str) -> Manifest | None:
         return self._get(OwnerKey.parse(key))
 
-    def _on_application_change(self, before: Manifest | None, after: Manifest | None) -> None:
+    def _on_application_change(self, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue an Application whose input changed; status writes are not input."""
-        key = _key(after or before or {})
-        self._repositories.set(key, _repository(after))
-        if before is not None and after is not None:
-            if _input(before) == _input(after) and self._share.owns(key):
+        key = _key(new or old or {})
+        self._repositories.set(key, _repository(new))
+        if old is not None and new is not None:
+            if _input(old) == _input(new) and self._share.owns(key):
                 return
-            if _differ(before, after, GIT_CHANGED):
-                self._pipeline.report_newest(uid_of(after))
-            elif _differ(before, after, GIT_PUSHED):
-                self._pipeline.poll_now(uid_of(after))
-        if after is None and before is not None:
-            self._pipeline.forget(uid_of(before))
+            if _differ(old, new, GIT_CHANGED):
+                self._pipeline.report_newest(uid_of(new))
+            elif _differ(old, new, GIT_PUSHED):
+                self._pipeline.poll_now(uid_of(new))
+        if new is None and old is not None:
+            self._pipeline.forget(uid_of(old))
         self._queue.add(key)
 
 
-def _differ(before: Manifest, after: Manifest, annotation: str) -> bool:
-    return annotations_of(before).get(annotation) != annotations_of(after).get(annotation)
+def _differ(old: Manifest, new: Manifest, annotation: str) -> bool:
+    return annotations_of(old).get(annotation) != annotations_of(new).get(annotation)
 
 
 def _only(manifest: Manifest, metadata: Manifest | None = None, **members: Manifest) -> Manifest:
@@ -317,10 +317,10 @@ class RepositoryIndex:
     def set(self, key: str, url: str) -> None:
         """Store the repository of an Application; an empty URL removes it."""
         with self._lock:
-            before = self._urls.pop(key, "")
-            self._keys[before].discard(key)
-            if not self._keys[before]:
-                del self._keys[before]
+            previous_url = self._urls.pop(key, "")
+            self._keys[previous_url].discard(key)
+            if not self._keys[previous_url]:
+                del self._keys[previous_url]
             if url:
                 self._urls[key] = url
                 self._keys[url].add(key)

@@ -63,29 +63,29 @@ class ApplicationSetController(BaseController[ObjectRef]):
     def _key_of(self, owner: OwnerKey) -> ObjectRef | None:
         return owner.ref if owner.of == APPLICATION_SET else None
 
-    def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
+    def on_object_change(self, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue the sets of a changed object."""
-        manifest = after or before or {}
+        manifest = new or old or {}
         ref = ref_of(manifest)
         if ref.of == APPLICATION_SET:
-            self._on_set_change(ref, before, after)
-        elif ref.of == APPLICATION and _input(before) != _input(after):
+            self._on_set_change(ref, old, new)
+        elif ref.of == APPLICATION and _input(old) != _input(new):
             self._enqueue_related(manifest)
         elif ref.of == _SECRET:
-            for one in self.sets():
-                if metadata_of(one).get("namespace") == ref.namespace and ref.name in _secrets(one):
-                    self._queue.add_after(ref_of(one), DEBOUNCE)
+            for set_ in self.sets():
+                if metadata_of(set_).get("namespace") == ref.namespace and ref.name in _secrets(set_):
+                    self._queue.add_after(ref_of(set_), DEBOUNCE)
 
-    def _on_set_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
-        if _input(before) != _input(after):
+    def _on_set_change(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> None:
+        if _input(old) != _input(new):
             self._queue.add(ref)
-        elif before and after and annotations_of(before).get(GIT_PUSHED) != annotations_of(after).get(GIT_PUSHED):
+        elif old and new and annotations_of(old).get(GIT_PUSHED) != annotations_of(new).get(GIT_PUSHED):
             self._poll_now(ref)
 
     def enqueue_all(self) -> None:
         """Enqueue all: a watch failed or recovered, or this replica owns others now."""
-        for one in self.sets():
-            self._queue.add_after(ref_of(one), DEBOUNCE)
+        for set_ in self.sets():
+            self._queue.add_after(ref_of(set_), DEBOUNCE)
 
     def enqueue(self, key: str) -> bool:
         """Enqueue the set of a key; return whether it is one of a set."""
@@ -108,7 +108,7 @@ class ApplicationSetController(BaseController[ObjectRef]):
 
     def repositories(self) -> frozenset[str]:
         """Return the URLs of the repositories that generators name."""
-        return frozenset(url for one in self.sets() for url in _of_git(one, "repoURL"))
+        return frozenset(url for set_ in self.sets() for url in _of_git(set_, "repoURL"))
 
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """
@@ -116,14 +116,14 @@ class ApplicationSetController(BaseController[ObjectRef]):
 
         Another replica is notified once for each combination of branches, whatever the number of its sets.
         """
-        found = [one for one in self.sets() if any(map(is_it, _of_git(one, "repoURL")))]
-        ours = {ref for one in found if self._share.owns(str(OwnerKey.of_ref(ref := ref_of(one))))}
+        readers = [set_ for set_ in self.sets() if any(map(is_it, _of_git(set_, "repoURL")))]
+        ours = {ref for set_ in readers if self._share.owns(str(OwnerKey.of_ref(ref := ref_of(set_))))}
         for ref in ours:
             self._poll_now(ref)
-        others = (one for one in found if ref_of(one) not in ours)
+        others = (set_ for set_ in readers if ref_of(set_) not in ours)
         for ref in one_set_of_each(others, lambda ref: self._share.owner_of(str(OwnerKey.of_ref(ref)))):
             self._queue.add_after(ref, self._pushes.add(ref))
-        return len(found)
+        return len(readers)
 
     def _poll_now(self, ref: ObjectRef) -> None:
         """Poll what a set of ours reads; one that was not reconciled yet polls by itself."""
@@ -134,10 +134,10 @@ class ApplicationSetController(BaseController[ObjectRef]):
     def _enqueue_related(self, application: Manifest) -> None:
         """Enqueue the set of an Application, and those whose next Application may have its name."""
         owner = controller_of(application)
-        for one in self.sets():
-            is_near = metadata_of(one).get("namespace") == metadata_of(application).get("namespace")
-            if owner == uid_of(one) or (is_near and not owner):
-                self._queue.add_after(ref_of(one), DEBOUNCE)
+        for set_ in self.sets():
+            is_near = metadata_of(set_).get("namespace") == metadata_of(application).get("namespace")
+            if owner == uid_of(set_) or (is_near and not owner):
+                self._queue.add_after(ref_of(set_), DEBOUNCE)
 
 
 def _input(manifest: Manifest | None) -> tuple[object, ...]:
@@ -151,8 +151,8 @@ def _input(manifest: Manifest | None) -> tuple[object, ...]:
 
 def _of_git(manifest: Manifest, *path: str) -> frozenset[str]:
     """Return the texts at a path of the Git generators of a set."""
-    found = (at(one, *path) for one in git_generators(at(manifest, "spec", "generators")))
-    return frozenset(text for text in found if isinstance(text, str))
+    members = (at(generator, *path) for generator in git_generators(at(manifest, "spec", "generators")))
+    return frozenset(text for text in members if isinstance(text, str))
 
 
 def _secrets(manifest: Manifest) -> frozenset[str]:

@@ -138,11 +138,11 @@ _LEASE = GroupKind("coordination.k8s.io", "Lease")
 _EACH_TIME = ("resourceVersion", "managedFields")
 
 
-def is_renewal(before: Manifest | None, after: Manifest | None) -> bool:
+def is_renewal(old: Manifest | None, new: Manifest | None) -> bool:
     """Whether a Lease was only renewed by the one that holds it, as each leader does every few seconds."""
-    if before is None or after is None or ref_of(after).of != _LEASE:
+    if old is None or new is None or ref_of(new).of != _LEASE:
         return False
-    return _kept(before) == _kept(after)
+    return _kept(old) == _kept(new)
 
 
 def _kept(lease: Manifest) -> tuple[object, ...]:

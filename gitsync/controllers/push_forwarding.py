@@ -26,7 +26,7 @@ def one_of_each(
 
     One that its replica does not poll (suspended, deleted, with an invalid spec) is taken for none that it polls.
     """
-    found: dict[tuple[object, ...], str] = {}
+    keys: dict[tuple[object, ...], str] = {}
     for key, manifest in applications:
         view = view_of(key)
         source = at(manifest, "spec", "source", default={})
@@ -35,21 +35,21 @@ def one_of_each(
             at(manifest, "spec", "suspend", default=False) or metadata_of(manifest).get("deletionTimestamp")
         )
         is_valid = view is not None and view.application is not None
-        found.setdefault((owner_of(key), *_branch_of(source, namespace), is_polled, is_valid), key)
-    return tuple(found.values())
+        keys.setdefault((owner_of(key), *_branch_of(source, namespace), is_polled, is_valid), key)
+    return tuple(keys.values())
 
 
 def one_set_of_each(sets: Iterable[Manifest], owner_of: Callable[[ObjectRef], str]) -> tuple[ObjectRef, ...]:
     """Return one set for each replica and each combination of branches that its generators read."""
-    found: dict[tuple[object, ...], ObjectRef] = {}
-    for one in sets:
-        ref = ref_of(one)
-        namespace = metadata_of(one).get("namespace")
-        generators = git_generators(at(one, "spec", "generators"))
+    refs: dict[tuple[object, ...], ObjectRef] = {}
+    for set_ in sets:
+        ref = ref_of(set_)
+        namespace = metadata_of(set_).get("namespace")
+        generators = git_generators(at(set_, "spec", "generators"))
         branches = frozenset(_branch_of(git, namespace) for git in generators)
-        is_stalled = find_condition(one.get("status") or {}, "Stalled").get("status") == "True"
-        found.setdefault((owner_of(ref), branches, is_stalled), ref)
-    return tuple(found.values())
+        is_stalled = find_condition(set_.get("status") or {}, "Stalled").get("status") == "True"
+        refs.setdefault((owner_of(ref), branches, is_stalled), ref)
+    return tuple(refs.values())
 
 
 def _branch_of(git: Mapping[str, Any], namespace: object) -> tuple[object, ...]:

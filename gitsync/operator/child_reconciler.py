@@ -234,7 +234,7 @@ class ChildrenReconciler:
         return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
 
     def _verdict(self, planned: Planned, given: GateInput) -> Verdict:
-        verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)
+        verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.inputs.now)
         if verdict.decision is not Decision.HELD:
             return verdict
         is_approved = bool(given.approved) and planned.plan.digest.startswith(given.approved)

@@ -37,11 +37,11 @@ class Costs:
             self._sink.add(done)
 
     def _add(self, done: EndedReconcile, stages: Mapping[str, Spent]) -> None:
-        before = self._costs.get(done.application, Cost())
-        spent = {name: before.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
-        full = before.full + (not done.is_partial)
-        partial = before.partial + done.is_partial
-        self._costs[done.application] = Cost(full, partial, stages={**before.stages, **spent})
+        cost = self._costs.get(done.application, Cost())
+        spent = {name: cost.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
+        full = cost.full + (not done.is_partial)
+        partial = cost.partial + done.is_partial
+        self._costs[done.application] = Cost(full, partial, stages={**cost.stages, **spent})
         for name, more in stages.items():
             self._observe(name, more.seconds)
 
@@ -77,7 +77,7 @@ class Costs:
             return dict(self._stages)
 
     def _observe(self, stage: str, seconds: float) -> None:
-        before = self._stages.get(stage, Distribution())
+        distribution = self._stages.get(stage, Distribution())
         bucket = bisect_left(BOUNDS, seconds)
-        counts = (*before.counts[:bucket], before.counts[bucket] + 1, *before.counts[bucket + 1 :])
-        self._stages[stage] = replace(before, counts=counts, seconds=before.seconds + seconds)
+        counts = (*distribution.counts[:bucket], distribution.counts[bucket] + 1, *distribution.counts[bucket + 1 :])
+        self._stages[stage] = replace(distribution, counts=counts, seconds=distribution.seconds + seconds)

@@ -93,11 +93,11 @@ class Declarations:
         with self._lock:
             self._declared_at[key] = DeclaredAt(branch, commit)
 
-    def advance_declared(self, key: str, before: DeclaredAt, after: DeclaredAt) -> None:
-        """Store that an Application which has declared its objects at ``before`` declares the same at ``after``."""
+    def advance_declared(self, key: str, old: DeclaredAt, new: DeclaredAt) -> None:
+        """Store that an Application which has declared its objects at ``old`` declares the same at ``new``."""
         with self._lock:
-            if self._declared_at.get(key) == before:
-                self._declared_at[key] = after
+            if self._declared_at.get(key) == old:
+                self._declared_at[key] = new
 
     def leave_branch(self, key: str, declared: Iterable[ObjectRef] = ()) -> None:
         """

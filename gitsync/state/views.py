@@ -49,22 +49,22 @@ class Views:
     ) -> None:
         """Store the view of a reconcile, and emit events for what differs from the previous one."""
         with self._changed:
-            before = self._applications.get(view.key)
-            if view.plan is None and before is not None:
-                view = replace(view, resources=before.resources, plan=before.plan)
-            self._store(view, before, (*_drift_events(drift), *_sync_events(record)))
+            previous = self._applications.get(view.key)
+            if view.plan is None and previous is not None:
+                view = replace(view, resources=previous.resources, plan=previous.plan)
+            self._store(view, previous, (*_drift_events(drift), *_sync_events(record)))
 
     def publish_remote(self, key: str, app: Application, status: Manifest, now: datetime) -> None:
         """Store what the status says of an Application that another replica reconciles; its objects are not shown."""
         with self._changed:
-            before = self._applications.get(key)
-            if before is not None and before.resources:
-                before = None  # from when this replica reconciled it
+            previous = self._applications.get(key)
+            if previous is not None and previous.resources:
+                previous = None  # from when this replica reconciled it
             known = app if app.source.repo_url else None
-            plan = before.plan if before is not None else None
+            plan = previous.plan if previous is not None else None
             view = ApplicationView(key, known, status, (), plan, None, now)
-            if before is None or not _is_equal_view(before, view):
-                self._store(view, before)
+            if previous is None or not _is_equal_view(previous, view):
+                self._store(view, previous)
 
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
@@ -103,13 +103,13 @@ class Views:
         """How many events are kept."""
         return len(self._events)
 
-    def _store(self, view: ApplicationView, before: ApplicationView | None, events: Iterable[_Happened] = ()) -> None:
+    def _store(self, view: ApplicationView, previous: ApplicationView | None, events: Iterable[_Happened] = ()) -> None:
         """Store a view; one that shows the same as the previous one keeps its sequence."""
-        if before is not None and _is_equal_view(before, view):
-            self._applications[view.key] = replace(view, sequence=before.sequence)
+        if previous is not None and _is_equal_view(previous, view):
+            self._applications[view.key] = replace(view, sequence=previous.sequence)
             return
         self._applications[view.key] = replace(view, sequence=self._last + 1)
-        for event in (*_differences(before, view), *events):
+        for event in (*_differences(previous, view), *events):
             self._emit(view.seen, view.key, event)
 
     def _emit(self, time: datetime, application: str, event: _Happened) -> None:
@@ -118,16 +118,16 @@ class Views:
         self._changed.notify_all()
 
 
-def _is_equal_view(before: ApplicationView, view: ApplicationView) -> bool:
+def _is_equal_view(previous: ApplicationView, view: ApplicationView) -> bool:
     return (
-        before.status == view.status
-        and len(before.resources) == len(view.resources)
-        and all(map(_is_equal_resource, before.resources, view.resources))
+        previous.status == view.status
+        and len(previous.resources) == len(view.resources)
+        and all(map(_is_equal_resource, previous.resources, view.resources))
     )
 
 
-def _is_equal_resource(before: ResourceView, resource: ResourceView) -> bool:
-    return before is resource or _view_key(before) == _view_key(resource)
+def _is_equal_resource(previous: ResourceView, resource: ResourceView) -> bool:
+    return previous is resource or _view_key(previous) == _view_key(resource)
 
 
 def _view_key(resource: ResourceView) -> tuple[object, ...]:
@@ -141,15 +141,19 @@ def _view_key(resource: ResourceView) -> tuple[object, ...]:
     )
 
 
-def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[_Happened]:
+def _differences(previous: ApplicationView | None, view: ApplicationView) -> Iterator[_Happened]:
     """Yield an event for each difference between two views."""
     status = view.status
-    old = before.status if before else {}
+    old = previous.status if previous else {}
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
         states = (status.get(name) for name in ("phase", "sync", "health"))
         yield _Happened("application", "", states=tuple(str(state) for state in states if state))
-    shown, now_shown = ({id(each) for each in seen.resources} if seen else set() for seen in (before, view))
-    known = {each.ref: each for each in before.resources if id(each) not in now_shown} if before else {}
+    shown, now_shown = (
+        {id(resource) for resource in shown_view.resources} if shown_view else set() for shown_view in (previous, view)
+    )
+    known = (
+        {resource.ref: resource for resource in previous.resources if id(resource) not in now_shown} if previous else {}
+    )
     changed = [resource for resource in view.resources if id(resource) not in shown]
     for resource in changed:
         if resource.ref not in known or not _is_equal_resource(known[resource.ref], resource):

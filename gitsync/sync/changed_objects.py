@@ -54,70 +54,76 @@ class SettledReconciler:
         self._views = views
 
     def reconcile(
-        self, manifest: Manifest, before: Settled, changed: Collection[ObjectRef], now: datetime
+        self, manifest: Manifest, settled: Settled, changed: Collection[ObjectRef], now: datetime
     ) -> Settled | None:
         """Return what is known with the changed objects; None where the whole Application has to be reconciled."""
-        planned = before.planned
-        seen = planned.observation
-        if resource_version_of(manifest) != before.version or not all(ref in seen.live for ref in changed):
+        planned = settled.planned
+        observation = planned.observation
+        if resource_version_of(manifest) != settled.version or not all(ref in observation.live for ref in changed):
             return None
-        declared = {ref: seen.desired[ref] for ref in changed if ref in seen.desired}
-        found = observe(Selection(declared, Inventory()), self._cluster, self._live)
-        is_same = found.schemas is seen.schemas and all(self._is_same(planned, ref, found) for ref in changed)
-        steps = self._planner.steps_alone(planned, found.live) if is_same else None
+        declared = {ref: observation.desired[ref] for ref in changed if ref in observation.desired}
+        observed = observe(Selection(declared, Inventory()), self._cluster, self._live)
+        is_same = observed.schemas is observation.schemas and all(
+            self._is_same(planned, ref, observed) for ref in changed
+        )
+        steps = self._planner.steps_alone(planned, observed.live) if is_same else None
         if steps is None:
             return None
-        live = {**seen.live, **found.live}
+        live = {**observation.live, **observed.live}
         plan = with_steps(planned.plan, steps)
-        observation = replace(seen, live=live)
-        after = replace(before, planned=replace(planned, plan=plan, observation=observation))
+        new_observation = replace(observation, live=live)
+        after = replace(settled, planned=replace(planned, plan=plan, observation=new_observation))
         view = self._views.application(planned.app.key)
         if view is not None:
             self._views.publish(view_with(view, after.planned, steps, now))
         return after
 
-    def _is_same(self, planned: Planned, ref: ObjectRef, found: Observation) -> bool:
+    def _is_same(self, planned: Planned, ref: ObjectRef, observed: Observation) -> bool:
         """Whether health and inventory have the same entry for an object as before."""
-        seen = planned.observation
-        live = found.live.get(ref)
-        if live is None or ref not in seen.health:  # hooks have none
+        observation = planned.observation
+        live = observed.live.get(ref)
+        if live is None or ref not in observation.health:  # hooks have none
             return False
-        entry = InventoryEntry(seen.versions[ref], uid_of(live))
-        is_held = not is_owned(planned.app, live) or seen.inventory.entries.get(ref) == entry
-        return is_held and health_of(ref, live, self._live, planned.app.health_checks) == seen.health[ref]
+        entry = InventoryEntry(observation.versions[ref], uid_of(live))
+        is_held = not is_owned(planned.app, live) or observation.inventory.entries.get(ref) == entry
+        return is_held and health_of(ref, live, self._live, planned.app.health_checks) == observation.health[ref]
 
 
 def after_updates(
-    planned: Planned, given: ReconcileInput, planner: Planner, cluster: Cluster, live: LiveCache
+    planned: Planned, inputs: ReconcileInput, planner: Planner, cluster: Cluster, live: LiveCache
 ) -> Planned | None:
     """
     Return the plan where all steps were updates of objects that are now as declared, None where all is planned again.
 
     The other objects are as they were observed before the steps: an event follows for each that changed meanwhile.
     """
-    seen = planned.observation
-    updated = [step.ref for step in planned.plan.writes]
+    observation = planned.observation
+    refs = [step.ref for step in planned.plan.writes]
     are_updates = all(step.action is Action.UPDATE for step in planned.plan.writes)
-    if planned.target.hooks or not are_updates or not all(ref in seen.live and ref in seen.desired for ref in updated):
+    if (
+        planned.target.hooks
+        or not are_updates
+        or not all(ref in observation.live and ref in observation.desired for ref in refs)
+    ):
         return None
-    declared = {ref: seen.desired[ref] for ref in updated}
-    found = observe(Selection(declared, Inventory()), cluster, live)
-    is_same = found.schemas is seen.schemas and all(_is_held(ref, found, given) for ref in updated)
-    steps = planner.steps_alone(planned, found.live) if is_same else None
+    declared = {ref: observation.desired[ref] for ref in refs}
+    observed = observe(Selection(declared, Inventory()), cluster, live)
+    is_same = observed.schemas is observation.schemas and all(_is_held(ref, observed, inputs) for ref in refs)
+    steps = planner.steps_alone(planned, observed.live) if is_same else None
     if steps is None:
         return None
-    health = {ref: health_of(ref, found.live[ref], live, planned.app.health_checks) for ref in updated}
-    observation = replace(
-        seen,
-        live={**seen.live, **found.live},
-        health={**seen.health, **health},
-        inventory=given.state.inventory,
+    health = {ref: health_of(ref, observed.live[ref], live, planned.app.health_checks) for ref in refs}
+    new_observation = replace(
+        observation,
+        live={**observation.live, **observed.live},
+        health={**observation.health, **health},
+        inventory=inputs.state.inventory,
     )
-    return replace(planned, given=given, observation=observation, plan=completed(planned.plan, steps))
+    return replace(planned, inputs=inputs, observation=new_observation, plan=completed(planned.plan, steps))
 
 
-def _is_held(ref: ObjectRef, found: Observation, given: ReconcileInput) -> bool:
+def _is_held(ref: ObjectRef, observed: Observation, inputs: ReconcileInput) -> bool:
     """Whether the inventory has exactly the live object."""
-    live = found.live.get(ref)
-    held = given.state.inventory.entries.get(ref)
-    return live is not None and held == InventoryEntry(found.versions[ref], uid_of(live))
+    live = observed.live.get(ref)
+    held = inputs.state.inventory.entries.get(ref)
+    return live is not None and held == InventoryEntry(observed.versions[ref], uid_of(live))

@@ -27,7 +27,7 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
     if not name:
         return Credentials()
     secret = secret_of(app, name, _CREDENTIALS, cluster, live)
-    found = Credentials(
+    credentials = Credentials(
         username=text_of(secret, "username").strip("\r\n"),
         password=text_of(secret, "password").strip("\r\n"),
         ssh_key=(text_of(secret, "ssh-privatekey") or text_of(secret, "identity")).replace("\r\n", "\n"),
@@ -37,30 +37,30 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
         app_installation=text_of(secret, "githubAppInstallationID").strip(),
         app_key=text_of(secret, "githubAppPrivateKey"),
     )
-    missing = _missing_members(app.source.repo_url, found)
+    missing = _missing_members(app.source.repo_url, credentials)
     if missing:
         raise InvalidInput(
             f"Secret {app.namespace}/{name} has no {' and no '.join(missing)}",
             location=_CREDENTIALS,
             hint=f"{app.source.repo_url.partition(':')[0] if '://' in app.source.repo_url else 'ssh'} URLs need it",
         )
-    return found
+    return credentials
 
 
-def _missing_members(url: str, found: Credentials) -> list[str]:
+def _missing_members(url: str, credentials: Credentials) -> list[str]:
     """Return the members that a Secret for a URL lacks; a Secret with certificates only is complete for https."""
     if url.startswith(("http://", "https://")):
         app = {
-            "githubAppID": found.app_id,
-            "githubAppInstallationID": found.app_installation,
-            "githubAppPrivateKey": found.app_key,
+            "githubAppID": credentials.app_id,
+            "githubAppInstallationID": credentials.app_installation,
+            "githubAppPrivateKey": credentials.app_key,
         }
         if any(app.values()):
             return [name for name, value in app.items() if not value]
-        return [] if found.password or found.ca else ["password"]
+        return [] if credentials.password or credentials.ca else ["password"]
     if url.startswith("file:"):
         return []
-    members = {"ssh-privatekey": found.ssh_key, "known_hosts": found.known_hosts}
+    members = {"ssh-privatekey": credentials.ssh_key, "known_hosts": credentials.known_hosts}
     return [name for name, value in members.items() if not value.strip()]
 
 

@@ -110,15 +110,20 @@ class SyncGate:
     def _violations(self, planned: Planned, cache: CheckCache) -> tuple[str, ...]:
         """Return the policy violations of the declared objects, also where no sync is due: hooks count too."""
         checked = (planned.observation.desired, planned.app, self._policies.current)
-        before = cache.policy_checked
-        if before is None or before[0] is not checked[0] or before[2] is not checked[2] or before[1] != checked[1]:
+        last_check = cache.policy_checked
+        if (
+            last_check is None
+            or last_check[0] is not checked[0]
+            or last_check[2] is not checked[2]
+            or last_check[1] != checked[1]
+        ):
             cache.violations = self._policies.violations(planned.app, planned.plan)
             cache.policy_checked = checked
         return cache.violations
 
     def _with_authors(self, planned: Planned) -> Plan:
-        given = planned.given
-        return self._policies.with_authors(given.app, planned.plan, given.state.last_of(given.app))
+        inputs = planned.inputs
+        return self._policies.with_authors(inputs.app, planned.plan, inputs.state.last_of(inputs.app))
 
     def _blocked(
         self, planned: Planned, decision: SyncDecision, execution: ExecutionCache, trigger: str
@@ -157,16 +162,16 @@ class SyncGate:
             planned.app,
             self._policies.of(planned.app),
             self._review(planned, execution),
-            planned.given.now,
-            manual=planned.given.is_requested,
+            planned.inputs.now,
+            manual=planned.inputs.is_requested,
             violations=violations,
         )
 
     def _review(self, planned: Planned, execution: ExecutionCache) -> Review | None:
         sync = execution.operation.id if execution.operation is not None else ""
         key = planned.app.key
-        given = planned.given
-        return self._reviews.review(key, planned.plan.digest, given.now, sync=sync, kept=given.state.audit)
+        inputs = planned.inputs
+        return self._reviews.review(key, planned.plan.digest, inputs.now, sync=sync, kept=inputs.state.audit)
 
     def _backoff(self, planned: Planned, execution: ExecutionCache) -> float:
         """Return the seconds until the retry backoff has elapsed; not positive when it has."""
@@ -187,12 +192,12 @@ def _part(planned: Planned, steps: Sequence[str]) -> Planned:
 def _trigger(planned: Planned, execution: ExecutionCache) -> str:
     """Return why to sync now, empty when there is nothing to do or the Application does not ask for it."""
     app = planned.app
-    rollback = planned.given.state.rollback
+    rollback = planned.inputs.state.rollback
     if execution.operation is not None:
         return execution.operation.trigger
     if all(is_terminating(change) for change in planned.plan.writes):
         return ""
-    if planned.given.is_requested:
+    if planned.inputs.is_requested:
         return "manual"
     if rollback is not None and rollback.to_commit and not planned.is_applied:
         return "rollback"
@@ -293,13 +298,13 @@ def _blocking_reason(app: Application, key: str, other: Manifest | None, commit:
 def _cycle(key: str, depends_on: tuple[str, ...], find: Find) -> tuple[str, ...]:
     """Return a dependency path that leads back to the Application, empty when there is none."""
     paths: list[tuple[str, ...]] = [(key, other) for other in depends_on]
-    seen: set[str] = set()
+    visited: set[str] = set()
     while paths:
         path = paths.pop()
         last = path[-1]
         if last == key:
             return path
-        if last not in seen:
-            seen.add(last)
+        if last not in visited:
+            visited.add(last)
             paths += [(*path, other) for other in dependencies_of(find(last) or {})]
     return ()

@@ -80,7 +80,7 @@ class DesiredState:
         self._keys_of = keys_of
         self._kept = kept
 
-    def load(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Rendered:
+    def load(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Rendered:
         """
         Return the objects that a commit declares, the identical ones while nothing changed.
 
@@ -89,11 +89,11 @@ class DesiredState:
         none, and the gate requires an approval to delete all of them; a path that was empty in the applied commit too,
         or that the Application changed, is a mistake and raises InvalidInput.
         """
-        app = given.app
+        app = inputs.app
         try:
-            result = self._result(given, cache, commit)
+            result = self._result(inputs, cache, commit)
         except EmptyRender as error:
-            if not len(given.state.inventory) or given.state.applied_to(given.app) in ("", commit.id):
+            if not len(inputs.state.inventory) or inputs.state.applied_to(inputs.app) in ("", commit.id):
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
         keys = self._keys_of(app, self._cluster, self._live) if result.is_encrypted else ()
@@ -107,35 +107,35 @@ class DesiredState:
             len(result.build.manifests),
             result.build.warnings,
             partial(self._locate, app, cache, commit),
-            self._fetcher.replaced(given, cache.git, commit.id),
+            self._fetcher.replaced(inputs, cache.git, commit.id),
             result.build.remotes,
         )
 
     def load_for(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
         """Load the objects of a commit for a running reconcile, and report what rendering found."""
         report.stage = FailureReason.RENDER
-        rendered = self.load(report.given, cache, commit)
+        rendered = self.load(report.inputs, cache, commit)
         report.rendered = (rendered.count, rendered.warnings)
         report.remotes = rendered.remotes
         return rendered
 
-    def last_change(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:
+    def last_change(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:
         """
         Return the commit that the status reports where nothing that the Application reads changed since, else this one.
 
         So a commit that does not affect an Application writes no status, and neither ends its reviews nor its rollback.
         A requested sync, and another replica that waits for this Application, want this commit in the status.
         """
-        reported = given.state.fetched_for(given.app)
-        if reported in ("", commit.id) or given.is_requested or cache.git.is_report_due:
+        reported = inputs.state.fetched_for(inputs.app)
+        if reported in ("", commit.id) or inputs.is_requested or cache.git.is_report_due:
             cache.git.is_report_due = False
             return commit
         try:
-            changed = self._source.changed_paths(given.app.source, reported, commit.id)
-            if changed is None or reads(self._result(given, cache, commit).build.files_read, changed):
+            changed = self._source.changed_paths(inputs.app.source, reported, commit.id)
+            if changed is None or reads(self._result(inputs, cache, commit).build.files_read, changed):
                 return commit
             if cache.git.last_change is None or cache.git.last_change.id != reported:
-                cache.git.last_change = self._fetcher.snapshot(given.app, cache.git, reported).commit
+                cache.git.last_change = self._fetcher.snapshot(inputs.app, cache.git, reported).commit
                 cache.git.snapshot = None
         except GitsyncError:  # rendering reports it
             return commit
@@ -173,25 +173,25 @@ class DesiredState:
         cache.git.snapshot = None
         return locate_field(tree, sorted(build.files_read), manifest, field)
 
-    def _result(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
-        source = given.app.source
+    def _result(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
+        source = inputs.app.source
         render = cache.render
         key = (source.repo_url, source.path, source.renderer)
         if render.source != key:
             render.source = key
-            render.commits = self._load_kept(given.app)
+            render.commits = self._load_kept(inputs.app)
             render.error = None
-        if given.is_requested:
+        if inputs.is_requested:
             render.error = None
         render.commits = {
-            id: made for id, made in render.commits.items() if self._renderer.is_current(given.app, made.build)
+            id: made for id, made in render.commits.items() if self._renderer.is_current(inputs.app, made.build)
         }
         known = render.commits.get(commit.id)
         if known is not None:
             return known
         if render.error is not None and render.error[0] == commit.id:
             raise render.error[1]
-        made = self._same_as_before(given.app, cache, commit) or self._render(given.app, cache, commit)
+        made = self._same_as_before(inputs.app, cache, commit) or self._render(inputs.app, cache, commit)
         render.commits = {**dict(list(render.commits.items())[1 - _KEPT :]), commit.id: made}
         return made
 
@@ -215,8 +215,8 @@ class DesiredState:
 
     def _same_as_before(self, app: Application, cache: ReconcileCache, commit: Commit) -> RenderResult | None:
         """Return a cached render none of whose input files changed since."""
-        for before, rendered in cache.render.commits.items():
-            changed = self._source.changed_paths(app.source, before, commit.id)
+        for cached_commit, rendered in cache.render.commits.items():
+            changed = self._source.changed_paths(app.source, cached_commit, commit.id)
             if changed is not None and not reads(rendered.build.files_read, changed):
                 return rendered
         return None

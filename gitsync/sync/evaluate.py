@@ -83,13 +83,13 @@ class SyncEvaluator:
             validate_once(observation, target.locate, cache.checks)
         report.stage = FailureReason.PLAN
         report.observation = observation
-        report.planned = planned = self._planner.plan(report.given, target, observation, cache.plans)
+        report.planned = planned = self._planner.plan(report.inputs, target, observation, cache.plans)
         return planned
 
-    def plan_updated(self, report: Report, cache: ReconcileCache, before: Planned) -> Planned | None:
+    def plan_updated(self, report: Report, cache: ReconcileCache, executed: Planned) -> Planned | None:
         """Plan after an operation that only updated objects, without the others; None where all have to be planned."""
         report.stage = FailureReason.OBSERVE
-        planned = after_updates(before, report.given, self._planner, self._view.cluster, self._view.live)
+        planned = after_updates(executed, report.inputs, self._planner, self._view.cluster, self._view.live)
         if planned is None:
             return None
         report.stage = FailureReason.PLAN

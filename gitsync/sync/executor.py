@@ -138,9 +138,9 @@ class SyncExecutor:
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
-        kept = planned.given.state.operation
+        kept = planned.inputs.state.operation
         if not cache.is_operation_restored and cache.operation is None and kept:
-            cache.operation = operation_from_status(kept, planned.plan, planned.given.now, self._clock.monotonic())
+            cache.operation = operation_from_status(kept, planned.plan, planned.inputs.now, self._clock.monotonic())
         cache.is_operation_restored = True
 
     def clean_up_hooks(self, planned: Planned, cache: ExecutionCache) -> float | None:
@@ -205,7 +205,7 @@ class SyncExecutor:
         adds_nothing = message and not superseded and _adds_nothing(operation, cache.retry)
         if (operation.steps or message) and not adds_nothing:
             took = round((self._clock.monotonic() - operation.began) * 1000)
-            rollback = planned.given.state.rollback
+            rollback = planned.inputs.state.rollback
             why = rollback.message if rollback is not None and operation.trigger == "rollback" else ""
             record = save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
         if operation.approved is not None:
@@ -216,13 +216,13 @@ class SyncExecutor:
         return record
 
     def _begin(self, planned: Planned, trigger: str) -> Operation:
-        given = planned.given
+        inputs = planned.inputs
         return Operation(
             id=uuid.uuid4().hex[:16],
             commit=planned.target.commit,
             trigger=trigger,
-            initiator=(given.requested_by or "manual") if trigger == "manual" else "automated",
-            started=given.now,
+            initiator=(inputs.requested_by or "manual") if trigger == "manual" else "automated",
+            started=inputs.now,
             began=self._clock.monotonic(),
             plan=planned.plan,
             begun_with=planned.plan,
@@ -291,10 +291,11 @@ class SyncExecutor:
         yield ApplyProgress(run.answered)
         if phase is not None:
             yield self._hooks.run(request, hooks, phase)
-            left = [
+            undeleted = [
                 done for done in self._hooks.delete_completed(request, hooks) if isinstance(done.error, TransientError)
             ]
-            yield ApplyProgress(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
+            first = next(iter(undeleted), None)
+            yield ApplyProgress(waiting=f"{first.change.ref} to be deleted ({first.message})" if first else "")
             return
         yield self._create_hook_needs(run)
         yield self._hooks.run(request, hooks, HookPhase.PRE_SYNC)
@@ -370,10 +371,10 @@ class SyncExecutor:
         cache.failed = {result.change.ref: result for result in failed}
         delays = [_HOOK_DELETE_RETRY] if operation.hooks else []  # then it is checked whether they were deleted
         if message:
-            before = cache.retry
-            cache.retry = next_retry(before, run.planned.retry_key, app.sync, failed, now)
+            previous = cache.retry
+            cache.retry = next_retry(previous, run.planned.retry_key, app.sync, failed, now)
             cache.retry.message = message
-            cache.retry.is_repeated = (before.input, before.message) == (cache.retry.input, message)
+            cache.retry.is_repeated = (previous.input, previous.message) == (cache.retry.input, message)
             delays.append(cache.retry.retry_at - now)
         else:
             cache.retry = RetryState()
@@ -446,7 +447,7 @@ _TRANSIENT_LIMIT = 30.0
 
 
 def next_retry(
-    before: RetryState, key: tuple[str, int, str], policy: SyncPolicy, failed: Sequence[StepResult], now: float
+    previous: RetryState, key: tuple[str, int, str], policy: SyncPolicy, failed: Sequence[StepResult], now: float
 ) -> RetryState:
     """
     Count a failure of this input and return the state with the time of the next retry.
@@ -454,7 +455,7 @@ def next_retry(
     The delay follows the Application's retry policy; beyond its limit the longest delay is used indefinitely, since
     the cluster may change. Transient errors alone are retried after at most 30 seconds, whatever the limit.
     """
-    failures = (before.failures if before.input == key else 0) + 1
+    failures = (previous.failures if previous.input == key else 0) + 1
     backoff = policy.retry.backoff
     delay = min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max)
     if failures > policy.retry.limit:

@@ -21,7 +21,7 @@ _EARLY = 60.0
 """Seconds before its time at which a deletion still counts as one by the TTL: clocks differ."""
 
 
-def with_finished(app: Application, seen: Observation, live: LiveCache, now: datetime) -> Observation:
+def with_finished(app: Application, observation: Observation, live: LiveCache, now: datetime) -> Observation:
     """
     Return the observation with the temporary objects that finished: in the inventory, and those that are gone.
 
@@ -30,29 +30,29 @@ def with_finished(app: Application, seen: Observation, live: LiveCache, now: dat
     """
     held = dict[ObjectRef, InventoryEntry]()
     gone = dict[ObjectRef, HealthStatus]()
-    for ref in seen.temporary:
-        known = seen.inventory.entries.get(ref)
-        desired = seen.desired[ref]
+    for ref in observation.temporary:
+        known = observation.inventory.entries.get(ref)
+        desired = observation.desired[ref]
         if known is None:
             continue
-        found = seen.live.get(ref)
+        manifest = observation.live.get(ref)
         content = content_hash(desired)
-        last = found or live.last_finished(ref)
+        last = manifest or live.last_finished(ref)
         finished = known.finished
         finish = finish_of(last) if last is not None and known.uid in ("", uid_of(last)) else None
-        if last is not None and finish is not None and _is_as_declared(app, desired, last, seen):
+        if last is not None and finish is not None and _is_as_declared(app, desired, last, observation):
             finished = Finished(finish.succeeded, content, timestamp(finish.expires))
         if finished != known.finished:
             held[ref] = known._replace(finished=finished)
-        is_leaving = found is None or bool(metadata_of(found).get("deletionTimestamp"))
+        is_leaving = manifest is None or bool(metadata_of(manifest).get("deletionTimestamp"))
         if is_leaving and finished is not None and finished.content == content and _is_due(finished, now):
             gone[ref] = _health(finished)
-    inventory = seen.inventory.with_entries(held) if held else seen.inventory
-    return replace(seen, inventory=inventory, finished=gone) if held or gone else seen
+    inventory = observation.inventory.with_entries(held) if held else observation.inventory
+    return replace(observation, inventory=inventory, finished=gone) if held or gone else observation
 
 
-def _is_as_declared(app: Application, desired: Manifest, last: Manifest, seen: Observation) -> bool:
-    return is_owned(app, last) and find_drift(desired, last, seen.schema_of(desired), app.field_manager).in_sync
+def _is_as_declared(app: Application, desired: Manifest, last: Manifest, observation: Observation) -> bool:
+    return is_owned(app, last) and find_drift(desired, last, observation.schema_of(desired), app.field_manager).in_sync
 
 
 def _is_due(finished: Finished, now: datetime) -> bool:

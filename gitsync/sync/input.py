@@ -145,8 +145,8 @@ class SyncState:
     def with_applied(self, commit: str, app: Application) -> SyncState:
         """Return the state with this commit applied completely."""
         is_pin = commit == app.source.revision
-        before = self.with_followed(app) if is_pin else replace(self, followed="", followed_spec_hash="")
-        return replace(before, applied=commit, applied_spec_hash=app.target_hash)
+        state = self.with_followed(app) if is_pin else replace(self, followed="", followed_spec_hash="")
+        return replace(state, applied=commit, applied_spec_hash=app.target_hash)
 
     def with_followed(self, app: Application) -> SyncState:
         """Return the state with the last commit of the revision that was followed before this source."""

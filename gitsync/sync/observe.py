@@ -73,16 +73,16 @@ class Observation:
 
 
 def build_desired(
-    app: Application, manifests: Sequence[Manifest], cluster: Cluster, before: dict[int, PreparedObject] | None = None
+    app: Application, manifests: Sequence[Manifest], cluster: Cluster, prepared: dict[int, PreparedObject] | None = None
 ) -> tuple[dict[ObjectRef, Manifest], bool]:
     """
     Return the objects that an Application declares, with namespace and owner marks, and whether that is final.
 
     It is not final while the cluster does not know a kind: the result may change without a change in Git. Objects
-    of an earlier call for the same Application are reused from ``before``; see ``desired_objects``.
+    of an earlier call for the same Application are reused from ``prepared``; see ``desired_objects``.
     """
     scopes = _scopes(manifests, _resources(manifests, cluster).values())
-    objects = desired_objects(app, manifests, lambda of: scopes.get(of, True), before)
+    objects = desired_objects(app, manifests, lambda of: scopes.get(of, True), prepared)
     return created_namespace(app) | objects, all(ref.of in scopes for ref in objects)
 
 
@@ -120,10 +120,10 @@ class Selection:
     @cached_property
     def by_kind(self) -> Mapping[tuple[str, str, str], Sequence[ObjectRef]]:
         """The objects by group, version and kind."""
-        found = defaultdict[tuple[str, str, str], list[ObjectRef]](list)
+        refs_by_kind = defaultdict[tuple[str, str, str], list[ObjectRef]](list)
         for ref, version in self.versions.items():
-            found[ref.group, version, ref.kind].append(ref)
-        return found
+            refs_by_kind[ref.group, version, ref.kind].append(ref)
+        return refs_by_kind
 
     @cached_property
     def namespaces(self) -> Mapping[tuple[str, str, str], frozenset[str]]:
@@ -139,8 +139,8 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
     object may exist.
     """
     by_kind = selection.by_kind
-    found = {kind: cluster.find(*kind) for kind in by_kind}
-    served = {kind: resource for kind, resource in found.items() if isinstance(resource, Resource)}
+    resources = {kind: cluster.find(*kind) for kind in by_kind}
+    served = {kind: resource for kind, resource in resources.items() if isinstance(resource, Resource)}
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
     wanted = scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster)
     unavailable = live.follow_available(wanted, _CACHE_SYNC_TIMEOUT)
@@ -148,18 +148,18 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
         ClusterUnavailable
     ):  # parts of a platform are only shown: without the right to read them all else works
         live.follow(_part_scopes(selection.namespaces, PARTS, cluster), 0)
-    hidden = _unobserved(by_kind, found, unavailable)
+    hidden = _unobserved(by_kind, resources, unavailable)
     served = {kind: resource for kind, resource in served.items() if resource not in unavailable}
-    seen: dict[ObjectRef, Manifest] = {}
+    manifests: dict[ObjectRef, Manifest] = {}
     for kind, resource in served.items():
         try:
-            seen |= live.find(resource, by_kind[kind])
+            manifests |= live.find(resource, by_kind[kind])
         except GroupUnavailable as error:  # of a read that is a request, which no copy answers
             hidden |= dict.fromkeys(by_kind[kind], str(error))
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
     return Observation(
         selection.desired,
-        seen,
+        manifests,
         selection.versions,
         schemas,
         selection.inventory,
@@ -170,13 +170,13 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
 
 def _unobserved(
     by_kind: Mapping[_Kind, Sequence[ObjectRef]],
-    found: Mapping[_Kind, Resource | GroupUnavailable | None],
+    resources: Mapping[_Kind, Resource | GroupUnavailable | None],
     unavailable: Mapping[Resource, GroupUnavailable],
 ) -> dict[ObjectRef, str]:
     """Return the objects whose API group is unavailable, with the reason; its kinds may not even be discovered."""
     hidden = dict[ObjectRef, str]()
     for kind, refs in by_kind.items():
-        resource = found[kind]
+        resource = resources[kind]
         error = unavailable.get(resource) if isinstance(resource, Resource) else resource
         if error is not None:
             hidden |= dict.fromkeys(refs, str(error))
@@ -194,9 +194,9 @@ def confirm_missing(observation: Observation, inventory: Inventory, cluster: Clu
     doubtful = [
         ref for ref, held in inventory.entries.items() if not held.uid and not any(ref in known for known in known_refs)
     ]
-    found = {ref: _read(ref, observation.versions[ref], cluster) for ref in doubtful}
-    seen = {ref: manifest for ref, manifest in found.items() if manifest is not None}
-    return replace(observation, live={**observation.live, **seen}) if seen else observation
+    answers = {ref: _read(ref, observation.versions[ref], cluster) for ref in doubtful}
+    present = {ref: manifest for ref, manifest in answers.items() if manifest is not None}
+    return replace(observation, live={**observation.live, **present}) if present else observation
 
 
 def _read(ref: ObjectRef, version: str, cluster: Cluster) -> Manifest | None:
@@ -227,8 +227,8 @@ def health_of(
 def _resources(manifests: Iterable[Manifest], cluster: Cluster) -> dict[tuple[str, str], Resource]:
     """Return the resource of each apiVersion and kind that the cluster serves."""
     kinds = {(str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")) for manifest in manifests}
-    found = {kind: cluster.resource(group_of(kind[0]), _version(kind[0]), kind[1]) for kind in kinds}
-    return {kind: resource for kind, resource in found.items() if resource is not None}
+    resources = {kind: cluster.resource(group_of(kind[0]), _version(kind[0]), kind[1]) for kind in kinds}
+    return {kind: resource for kind, resource in resources.items() if resource is not None}
 
 
 def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dict[GroupKind, bool]:
@@ -250,13 +250,13 @@ def _part_scopes(
     namespaces: Mapping[tuple[str, str, str], frozenset[str]], owners: Container[GroupKind], cluster: Cluster
 ) -> set[Scope]:
     """Return the kinds that controllers create for those of ``owners``, in the namespaces of these."""
-    found: set[Scope] = set()
+    scopes: set[Scope] = set()
     for (group, _, kind), spaces in namespaces.items():
         of = GroupKind(group, kind)
         parts = all_parts([of]) if of in owners else ()
         resources = (resource for part in parts if (resource := cluster.resource(*part)) is not None)
-        found |= {(resource, namespace) for resource in resources for namespace in spaces}
-    return found
+        scopes |= {(resource, namespace) for resource in resources for namespace in spaces}
+    return scopes
 
 
 def _version(api_version: str) -> str:

@@ -41,21 +41,21 @@ class ObservedObjects:
 
     def select(self, desired: Mapping[ObjectRef, Manifest], inventory: Inventory) -> Selection:
         """Return the selection of these objects, the previous one where they are the identical ones."""
-        before = self._selection
-        if before.desired is not desired or before.inventory is not inventory:
+        selection = self._selection
+        if selection.desired is not desired or selection.inventory is not inventory:
             self._selection = Selection(desired, inventory)
         return self._selection
 
-    def update(self, app: Application, seen: Mapping[ObjectRef, Manifest], live: LiveCache) -> ObjectsByRef:
+    def update(self, app: Application, manifests: Mapping[ObjectRef, Manifest], live: LiveCache) -> ObjectsByRef:
         """Return what these objects say."""
         known = self._known if self._app == app else {}
-        found = dict[ObjectRef, ObservedObject]()
-        for ref, manifest in seen.items():
+        objects = dict[ObjectRef, ObservedObject]()
+        for ref, manifest in manifests.items():
             again = known.get(ref)
-            found[ref] = again if again and again.live is manifest else _observed(app, ref, manifest, live)
+            objects[ref] = again if again and again.live is manifest else _observed(app, ref, manifest, live)
         self._app = app
-        self._known = found
-        return found
+        self._known = objects
+        return objects
 
 
 def health_by_ref(
@@ -70,8 +70,8 @@ def health_by_ref(
         if ref in observation.finished:
             health[ref] = observation.finished[ref]
             continue
-        found = objects.get(ref)
-        known = found.health if found is not None else None
+        observed = objects.get(ref)
+        known = observed.health if observed is not None else None
         health[ref] = known or health_of(ref, observation.live.get(ref), live, app.health_checks)
     return health
 
@@ -87,20 +87,20 @@ def updated_inventory(app: Application, observation: Observation, objects: Objec
     desired = observation.desired
     versions = observation.versions
     changed = dict[ObjectRef, InventoryEntry]()
-    for ref, found in objects.items():
-        if found.is_owned:
+    for ref, present in objects.items():
+        if present.is_owned:
             entry = held.entries.get(ref)
             version = versions[ref]
-            is_same = entry is not None and entry.uid == found.uid and entry.version == version
+            is_same = entry is not None and entry.uid == present.uid and entry.version == version
             if not is_same and ref in desired:
-                changed[ref] = InventoryEntry(version, found.uid)
+                changed[ref] = InventoryEntry(version, present.uid)
     observed = held.entries.keys() - observation.unobserved.keys()
     undeclared = {ref: objects.get(ref) for ref in observed - desired.keys()}
-    dropped = [ref for ref, found in undeclared.items() if found is None or not _is_held(app, found.live)]
+    dropped = [ref for ref, present in undeclared.items() if present is None or not _is_held(app, present.live)]
     if not changed and not dropped:
         return held
-    left = held.without(dropped) if dropped else held
-    return Inventory({**left.entries, **changed})
+    remaining = held.without(dropped) if dropped else held
+    return Inventory({**remaining.entries, **changed})
 
 
 def _is_held(app: Application, live: Manifest) -> bool:

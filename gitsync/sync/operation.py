@@ -95,8 +95,8 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
 
 def _content(change: Change) -> tuple[dict[str, Any], ...]:
     """Return the whole object as a record keeps it, for a step that creates or deletes it."""
-    found = whole_object(change)
-    return (difference_record(found),) if found is not None else ()
+    saved = whole_object(change)
+    return (difference_record(saved),) if saved is not None else ()
 
 
 def describe_drift(change: Change) -> str:
@@ -169,8 +169,8 @@ def save_record(operation: Operation, app: Application, records: Records, ending
 
 def _saved_before(wanted: SyncRecord, records: Records) -> SyncRecord | None:
     """Return the newest record of the Application if it is this one."""
-    found = records.history(wanted.application, limit=1)
-    return found[0] if found and _identity(found[0]) == _identity(wanted) else None
+    saved = records.history(wanted.application, limit=1)
+    return saved[0] if saved and _identity(saved[0]) == _identity(wanted) else None
 
 
 def _identity(record: SyncRecord) -> tuple[object, ...]:

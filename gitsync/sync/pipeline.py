@@ -116,15 +116,15 @@ class Pipeline:
         uid = uid_of(manifest)
         if self._writes.of(f"{meta.get('namespace')}/{meta.get('name')}").is_writing(changed):
             return SyncResult(_WRITING_PERIOD)
-        before = self._settled.pop(uid, None)
-        if before is not None and not changed & _watched(before.planned.app):
+        settled = self._settled.pop(uid, None)
+        if settled is not None and not changed & _watched(settled.planned.app):
             timer = StageTimer(_CHANGED)
             now = self._clock.now()
             with suppress(GitsyncError):  # the sync of the whole reports it
-                after = self._settled_reconciler.reconcile(manifest, before, changed, now)
-                if after is not None:
-                    self._settled[uid] = after
-                    key = before.planned.app.key
+                still_settled = self._settled_reconciler.reconcile(manifest, settled, changed, now)
+                if still_settled is not None:
+                    self._settled[uid] = still_settled
+                    key = settled.planned.app.key
                     self._state.costs.add(EndedReconcile(key, now, timer.intervals(), is_partial=True))
                     return None
         return self.sync(manifest)
@@ -147,7 +147,7 @@ class Pipeline:
         self._settled.pop(uid, None)
         is_deleted = False
         try:
-            report.given = ReconcileInput.parse(manifest, report.now, cache.requested_by)
+            report.inputs = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             if metadata_of(manifest).get("deletionTimestamp"):
                 self._leave(report)
                 is_deleted = self._deletion.reconcile(report, cache)
@@ -190,25 +190,25 @@ class Pipeline:
         """Show an Application that another replica reconciles, as its status says, and drop its cache."""
         self.forget(uid_of(manifest))
         now = self._clock.now()
-        given = ReconcileInput.unparsed(manifest, now)
+        inputs = ReconcileInput.unparsed(manifest, now)
         with suppress(TerminalError):  # the other replica reports why the spec is invalid
-            given = ReconcileInput.parse(manifest, now)
-        self._writes.forget(given.app.key)
-        self._watcher.leave(given.app.key)
-        self._show_remote(given, Report(manifest, given).previous_status)
+            inputs = ReconcileInput.parse(manifest, now)
+        self._writes.forget(inputs.app.key)
+        self._watcher.leave(inputs.app.key)
+        self._show_remote(inputs, Report(manifest, inputs).previous_status)
 
-    def _show_remote(self, given: ReconcileInput, status: Manifest) -> None:
+    def _show_remote(self, inputs: ReconcileInput, status: Manifest) -> None:
         """Store what the status of an Application of another replica says: its commit, its inventory, its view."""
-        app = given.app
+        app = inputs.app
         branch = branch_of(app)
         declarations = self._state.declarations
         if branch is None or app.suspend or app.is_deleted:
             declarations.leave_branch(app.key)
         else:
-            declarations.record_declared(app.key, branch, given.state.applied)
-        declarations.set_declared(app.key, frozenset(given.state.inventory.entries))
+            declarations.record_declared(app.key, branch, inputs.state.applied)
+        declarations.set_declared(app.key, frozenset(inputs.state.inventory.entries))
         self._state.tracked.track(app.key, frozenset())
-        self._state.views.publish_remote(app.key, app, status, given.now)
+        self._state.views.publish_remote(app.key, app, status, inputs.now)
 
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""
@@ -239,7 +239,7 @@ class Pipeline:
             polled, newest = self._fetch(report, cache)
             commit = self._last_change(report, cache, newest)
             rollback = report.state.rollback
-            if rollback is not None and rollback.bad_commit == commit.id and not report.given.is_requested:
+            if rollback is not None and rollback.bad_commit == commit.id and not report.inputs.is_requested:
                 self._keep_rollback(report, cache, commit, rollback)
             else:
                 report.state = replace(report.state, rollback=None)
@@ -265,10 +265,10 @@ class Pipeline:
     def _fetch(self, report: Report, cache: ReconcileCache) -> tuple[Polled, Commit]:
         """Return the last poll, and the commit that the Application follows; raise QueryDue to reconcile later."""
         report.stage = FailureReason.SOURCE
-        polled = self._revision.poll(report.given, cache.git)
+        polled = self._revision.poll(report.inputs, cache.git)
         report.source_error = polled.error
         report.poll_after = None if polled.is_due else polled.requeue_after
-        report.commit = commit = self._revision.checkout(report.given, cache.git)
+        report.commit = commit = self._revision.checkout(report.inputs, cache.git)
         report.newest = commit.id
         return polled, commit
 
@@ -285,7 +285,7 @@ class Pipeline:
         if self._is_dependency(report.app):
             return newest
         report.stage = FailureReason.RENDER
-        report.commit = commit = self._desired.last_change(report.given, cache, newest)
+        report.commit = commit = self._desired.last_change(report.inputs, cache, newest)
         return commit
 
     def _is_dependency(self, app: Application) -> bool:
@@ -303,11 +303,11 @@ class Pipeline:
     def _keep_applied(self, report: Report, cache: ReconcileCache, reason: GitsyncError) -> None:
         """Reconcile to the commit that was applied last; raise the reason where that cannot be read or used either."""
         stage = report.stage
-        before = report.state.with_followed(report.app)
+        previous_state = report.state.with_followed(report.app)
         try:
             self._reconcile_to(report, cache, Commit(report.state.applied))
             report.state = replace(  # this commit is not the revision's
-                report.state, followed=before.followed, followed_spec_hash=before.followed_spec_hash
+                report.state, followed=previous_state.followed, followed_spec_hash=previous_state.followed_spec_hash
             )
         except (TerminalError, SourceUnavailable):
             report.stage = stage
@@ -324,7 +324,7 @@ class Pipeline:
         planned = report.planned
         if planned is None or report.outcome.phase is not Phase.SYNCED:
             return
-        current = replace(planned, given=report.given)
+        current = replace(planned, inputs=report.inputs)
         if report.state.applied != planned.target.commit.id:
             return
         result = self._analysis.evaluate(current, find_condition(report.previous_status, CONDITION))
@@ -357,7 +357,7 @@ class Pipeline:
 
     def _record_failure(self, report: Report, error: UnexpectedError) -> None:
         """Write why the report of a reconcile could not be recorded; the rest of the status stays."""
-        failed = Report(report.manifest, report.given)
+        failed = Report(report.manifest, report.inputs)
         failed.fail(error)
         self._statuses.write(report.manifest, failed_status(failed))
 

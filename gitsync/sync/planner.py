@@ -35,7 +35,7 @@ _REFUSED = timedelta(seconds=15)
 class Planned:
     """What a reconcile started from and observed, and its plan: the input of the gate and of the executor."""
 
-    given: ReconcileInput
+    inputs: ReconcileInput
     target: Target
     observation: Observation
     plan: Plan
@@ -45,17 +45,17 @@ class Planned:
     @property
     def app(self) -> Application:
         """The Application."""
-        return self.given.app
+        return self.inputs.app
 
     @property
     def is_applied(self) -> bool:
         """Whether the plan's revision was applied completely before, for this source and destination."""
-        return self.plan.revision == self.given.state.applied_to(self.app)
+        return self.plan.revision == self.inputs.state.applied_to(self.app)
 
     @property
     def retry_key(self) -> tuple[str, int, str]:
         """What failures are counted for: a new commit, spec or request resets the count."""
-        return (self.target.fetched, self.app.generation, f"{self.app.requested_sync} {self.given.requested_by}")
+        return (self.target.fetched, self.app.generation, f"{self.app.requested_sync} {self.inputs.requested_by}")
 
     @property
     def drift(self) -> tuple[tuple[ObjectRef, str], ...]:
@@ -86,26 +86,26 @@ class Planner:
         self._appliers = appliers
         self._policy_of = policy_of
 
-    def plan(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
+    def plan(self, inputs: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
-        undeclared = self._undeclared(given.app)
+        undeclared = self._undeclared(inputs.app)
         if cache.undeclared != undeclared:
             cache.plan = None
             cache.undeclared = undeclared
-        plan = self._build(given, target, observation, cache)
-        is_reviewed = bool(approval_messages(given.app, plan, self._policy_of(given.app)))
+        plan = self._build(inputs, target, observation, cache)
+        is_reviewed = bool(approval_messages(inputs.app, plan, self._policy_of(inputs.app)))
         unsure = set(uncertain(plan, is_reviewed=is_reviewed)) - cache.dry_runs.keys()
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
         steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
         if steps:
-            answers = self._pool.map(lambda desired: self._dry_run(desired or {}, given.app), steps.values())
+            answers = self._pool.map(lambda desired: self._dry_run(desired or {}, inputs.app), steps.values())
             for ref, answer in zip(steps, answers, strict=True):
                 desired = observation.desired[ref]
                 version = resource_version_of(observation.live[ref])
-                cache.dry_runs[ref] = (desired, version, answer, given.now)
-            plan = self._build(given, target, observation, cache)
+                cache.dry_runs[ref] = (desired, version, answer, inputs.now)
+            plan = self._build(inputs, target, observation, cache)
         cache.plan = plan
-        return Planned(given, target, observation, plan, undeclared)
+        return Planned(inputs, target, observation, plan, undeclared)
 
     def steps_alone(self, planned: Planned, live: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, Change] | None:
         """
@@ -114,38 +114,40 @@ class Planner:
         Each of them is declared, and does nothing as before.
         """
         app = planned.app
-        seen = planned.observation
+        observation = planned.observation
         is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
-        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
+        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= observation.desired.keys():
             return None
         cluster = ClusterState(live, appliers=self._appliers)
         options = planned.target.options
         expected = planned.undeclared.expected
-        inputs = PlanInput(app, seen.desired, options, cluster, seen.inventory, seen.schema_of, expected)
-        steps = {ref: step_alone(inputs, ref) for ref in live}
+        plan_input = PlanInput(
+            app, observation.desired, options, cluster, observation.inventory, observation.schema_of, expected
+        )
+        steps = {ref: step_alone(plan_input, ref) for ref in live}
         done = {ref: step for ref, step in steps.items() if step is not None}
         return done if len(done) == len(steps) else None
 
     def _undeclared(self, app: Application) -> Undeclared:
         return Undeclared(app.sync.undeclared_fields or "", self._policy_of(app).expected_managers)
 
-    def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
-        claims = self._declarations.declared_elsewhere(given.app.key, observation.versions)
-        answers = _cached_answers(given, observation, cache)
-        seen = ClusterState(
+    def _build(self, inputs: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
+        claims = self._declarations.declared_elsewhere(inputs.app.key, observation.versions)
+        answers = _cached_answers(inputs, observation, cache)
+        cluster_state = ClusterState(
             observation.live, answers, claims, self._appliers, observation.unobserved, observation.finished
         )
-        inputs = PlanInput(
-            given.app,
+        plan_input = PlanInput(
+            inputs.app,
             observation.desired,
             target.options,
-            seen,
+            cluster_state,
             observation.inventory,
             observation.schema_of,
             cache.undeclared.expected,
             target.replaces,
         )
-        return build_plan(inputs, target.commit.id, cache.plan)
+        return build_plan(plan_input, target.commit.id, cache.plan)
 
     def _dry_run(self, desired: Manifest, app: Application) -> Answer:
         try:
@@ -158,13 +160,13 @@ class Planner:
             return error
 
 
-def _cached_answers(given: ReconcileInput, observation: Observation, cache: PlanCache) -> Mapping[ObjectRef, Answer]:
+def _cached_answers(inputs: ReconcileInput, observation: Observation, cache: PlanCache) -> Mapping[ObjectRef, Answer]:
     """Drop outdated dry-run results from the cache and return the others: same desired object, same live version."""
 
     def is_valid(ref: ObjectRef, desired: Manifest, version: str, answer: Answer, asked: datetime) -> bool:
-        if isinstance(answer, GitsyncError) and asked != given.now:
-            is_fresh = isinstance(answer, TerminalError) and abs(given.now - asked) < _REFUSED
-            if given.is_requested or not is_fresh:
+        if isinstance(answer, GitsyncError) and asked != inputs.now:
+            is_fresh = isinstance(answer, TerminalError) and abs(inputs.now - asked) < _REFUSED
+            if inputs.is_requested or not is_fresh:
                 return False
         is_same = observation.desired.get(ref) is desired
         return is_same and resource_version_of(observation.live.get(ref, {})) == version

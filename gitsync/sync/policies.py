@@ -72,13 +72,13 @@ class Policies:
 
     def _ancestors(self, app: Application) -> tuple[str, ...]:
         """Return the keys of the Applications that manage this one, the direct owner first."""
-        found: dict[str, None] = {}
+        ancestors: dict[str, None] = {}
         key = app.owner
-        while key and key not in found:
-            found[key] = None
+        while key and key not in ancestors:
+            ancestors[key] = None
             manifest = self.application(key)
             key = owner_of_marks(manifest, ref_of(manifest)) if manifest is not None else ""
-        return tuple(found)
+        return tuple(ancestors)
 
     def application(self, key: str) -> Manifest | None:
         """Return the Application of a key (``namespace/name``), None where it does not exist."""

@@ -57,17 +57,17 @@ def measure(limit: MetricQuery, reading: MetricResult | None, over: datetime | N
     return Measurement(limit, since, verdict)
 
 
-def to_condition(findings: tuple[Measurement, ...], until: datetime, before: Mapping[str, str]) -> Condition:
-    """Return the condition that summarizes the findings; while a query is pending, the condition ``before``."""
+def to_condition(findings: tuple[Measurement, ...], until: datetime, previous: Mapping[str, str]) -> Condition:
+    """Return the condition that summarizes the findings; while a query is pending, the ``previous`` one."""
     verdicts = [finding.verdict for finding in findings if finding.verdict]
     if verdicts:
         return Condition(CONDITION, "False", "OverLimit", "; ".join(verdicts))
     if any(finding.is_pending for finding in findings):
         return Condition(
             CONDITION,
-            before.get("status", "Unknown"),
-            before.get("reason", "Watching"),
-            before.get("message", "Prometheus is queried"),
+            previous.get("status", "Unknown"),
+            previous.get("reason", "Watching"),
+            previous.get("message", "Prometheus is queried"),
         )
     over = [_exceeded_message(finding.limit, finding.over) for finding in findings if finding.over]
     if over:
@@ -131,13 +131,13 @@ class PostSyncAnalysis:
         stays good, and an unknown metric does not fail. ``previous`` is the condition of the metrics in
         the status.
         """
-        given = planned.given
+        inputs = planned.inputs
         commit = planned.target.commit.id
-        state = replace(given.state, analysis=None)
+        state = replace(inputs.state, analysis=None)
         if state.last_good == commit:
             return AnalysisResult(state)
-        before = given.state.analysis
-        run = before if before is not None and before.commit == commit else AnalysisRun(commit, given.now)
+        running = inputs.state.analysis
+        run = running if running is not None and running.commit == commit else AnalysisRun(commit, inputs.now)
         if run.failure:
             return AnalysisResult(replace(state, analysis=run), Condition(CONDITION, "False", "OverLimit", run.failure))
         until = run.since + timedelta(seconds=planned.app.sync.health_timeout)
@@ -146,13 +146,13 @@ class PostSyncAnalysis:
         run = replace(
             run,
             exceeded_since={f.limit.name: f.over for f in findings if f.over is not None},
-            degraded_since=(run.degraded_since or given.now) if is_degraded else None,
+            degraded_since=(run.degraded_since or inputs.now) if is_degraded else None,
         )
         failure = _unhealthy(planned, run, until) or "; ".join(f.verdict for f in findings if f.verdict)
-        condition = to_condition(findings, until, {} if run.since == given.now else previous) if findings else None
+        condition = to_condition(findings, until, {} if run.since == inputs.now else previous) if findings else None
         if failure:
             return self._apply_policy(planned, run, failure, condition)
-        if _is_healthy(planned) and not _is_open(findings, until, given.now):
+        if _is_healthy(planned) and not _is_open(findings, until, inputs.now):
             final = final_condition(findings, planned.app.sync.health_timeout) if findings else None
             return AnalysisResult(replace(state, last_good=commit), final)
         if not findings and planned.app.sync.on_degraded == "Ignore":
@@ -162,7 +162,7 @@ class PostSyncAnalysis:
         )
 
     def _measure(self, planned: Planned, run: AnalysisRun) -> tuple[Measurement, ...]:
-        now = planned.given.now
+        now = planned.inputs.now
         analysed = max((now - run.since).total_seconds(), 0.0)
         max_age = min(_interval(planned), analysed)  # an older reading is from before the commit was applied
         return tuple(
@@ -180,7 +180,7 @@ class PostSyncAnalysis:
     ) -> AnalysisResult:
         """Apply ``onDegraded``, with the reason in audit, history and status."""
         policy = planned.app.sync.on_degraded
-        state = planned.given.state
+        state = planned.inputs.state
         if policy == "Rollback" and not state.last_good:
             reason += ", and no commit is known to be good"
         rollback = Rollback(state.last_good if policy == "Rollback" else "", run.commit, reason)
@@ -203,9 +203,9 @@ def _unhealthy(planned: Planned, run: AnalysisRun, until: datetime) -> str:
     observed = planned.observation
     if sync.on_degraded == "Ignore" or _is_healthy(planned):
         return ""
-    if run.degraded_since is not None and planned.given.now >= run.degraded_since + _degraded_for(planned):
+    if run.degraded_since is not None and planned.inputs.now >= run.degraded_since + _degraded_for(planned):
         return observed.least_healthy
-    is_late = planned.given.now >= until
+    is_late = planned.inputs.now >= until
     return f"not healthy after {sync.health_timeout:.0f} s: {observed.least_healthy}" if is_late else ""
 
 
@@ -232,7 +232,7 @@ def _next_reading(
 ) -> float | None:
     """Return the seconds until the analysis has to continue."""
     deadlines = [until] if run.degraded_since is None else [until, run.degraded_since + _degraded_for(planned)]
-    delays = [left for deadline in deadlines if (left := (deadline - planned.given.now).total_seconds()) > 0]
+    delays = [seconds for deadline in deadlines if (seconds := (deadline - planned.inputs.now).total_seconds()) > 0]
     if findings:
         is_pending = any(finding.is_pending for finding in findings)
         delays.append(_PENDING_INTERVAL if is_pending else _interval(planned))
@@ -241,7 +241,7 @@ def _next_reading(
 
 def _audit_record(planned: Planned, outcome: Outcome, message: str) -> AuditRecord:
     app = planned.app
-    record = AuditRecord.of_application(app, TRIGGER, outcome, planned.given.now, app.sync.on_degraded)
+    record = AuditRecord.of_application(app, TRIGGER, outcome, planned.inputs.now, app.sync.on_degraded)
     return replace(record.of_commit(planned.target.commit), message=message)
 
 
@@ -250,7 +250,7 @@ def _history_record(planned: Planned, outcome: Outcome, message: str) -> SyncRec
         application=planned.app.key,
         commit=planned.target.commit,
         trigger=TRIGGER,
-        started=planned.given.now,
+        started=planned.inputs.now,
         duration_ms=0,
         outcome=outcome,
         risk=planned.plan.risk.value,

@@ -66,12 +66,12 @@ class Reconciler:
         self._writes.of(report.app.key).resolve(planned.plan, observation.live, observation.unobserved.keys())
         return planned
 
-    def _plan_again(self, report: Report, cache: ReconcileCache, before: Planned, target: Target) -> Planned:
+    def _plan_again(self, report: Report, cache: ReconcileCache, executed: Planned, target: Target) -> Planned:
         """Plan after an operation: only what it updated where it has ended, nothing while it waits for answers."""
-        if self._writes.of(before.app.key).running:
-            return before  # the last answer reconciles the Application again
+        if self._writes.of(executed.app.key).running:
+            return executed  # the last answer reconciles the Application again
         if cache.execution.operation is None:
-            updated = self._evaluator.plan_updated(report, cache, before)
+            updated = self._evaluator.plan_updated(report, cache, executed)
             if updated is not None:
                 return updated
         return self._evaluator.plan_for(report, cache, target)
@@ -107,12 +107,12 @@ class Reconciler:
         self, report: Report, entries: Mapping[ObjectRef, InventoryEntry], operation: Mapping[str, Any]
     ) -> None:
         """Add entries to the inventory, and write it with the running operation to the status where they differ."""
-        before = report.state.inventory
-        previous = report.previous_status
-        wider = before.widened(entries)
-        if wider.entries.keys() != before.entries.keys() or operation != previous.get("operation", {}):
+        inventory = report.state.inventory
+        previous_status = report.previous_status
+        wider = inventory.widened(entries)
+        if wider.entries.keys() != inventory.entries.keys() or operation != previous_status.get("operation", {}):
             report.manifest = self._statuses.write(
-                report.manifest, executing_status(previous, wider, operation, report.now)
+                report.manifest, executing_status(previous_status, wider, operation, report.now)
             )
         report.state = replace(report.state, inventory=wider)
 
@@ -132,6 +132,6 @@ class Reconciler:
 def _acknowledge(report: Report, cache: ReconcileCache) -> None:
     """Reset the retries and the carried out request; a request that was made meanwhile stays."""
     cache.execution.retry = RetryState()
-    if cache.requested_by == report.given.requested_by:
+    if cache.requested_by == report.inputs.requested_by:
         cache.requested_by = ""
-    report.given = report.given.acknowledge_request()
+    report.inputs = report.inputs.acknowledge_request()

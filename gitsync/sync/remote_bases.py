@@ -54,18 +54,18 @@ class RemoteFetcher:
 
     def collect(self, work: Callable[[Mapping[str, RemoteBase]], _T]) -> tuple[Mapping[str, RemoteBase], _T]:
         """Run a build; each reference that is not here yet ends it, and starts it again with its files."""
-        found: dict[str, RemoteBase] = {}
+        bases: dict[str, RemoteBase] = {}
         while True:
             try:
-                return found, work(found)
+                return bases, work(bases)
             except RemoteNeeded as needed:
-                if len(found) >= _MOST or needed.reference in found:
+                if len(bases) >= _MOST or needed.reference in bases:
                     raise InvalidInput(
                         f"the build names more than {_MOST} folders of other repositories",
                         location=needed.location,
                         hint="copy them into the repository",
                     ) from needed
-                found[needed.reference] = self.fetch(needed.reference, needed.location)
+                bases[needed.reference] = self.fetch(needed.reference, needed.location)
 
     def fetch(self, reference: str, location: str, commit: str = "") -> RemoteBase:
         """Return the folder or file that a reference names, at the commit that its revision names, or at this one."""
@@ -118,10 +118,10 @@ class RemoteFetcher:
                 )
 
 
-def mounted(tree: Tree, found: Mapping[str, RemoteBase]) -> Tree:
+def mounted(tree: Tree, bases: Mapping[str, RemoteBase]) -> Tree:
     """Return a tree that has the files of other repositories too."""
-    mounts = {base.mount: base.tree for base in found.values()}
-    return MountedTree(tree, mounts, {reference: base.folder for reference, base in found.items()}) if found else tree
+    mounts = {base.mount: base.tree for base in bases.values()}
+    return MountedTree(tree, mounts, {reference: base.folder for reference, base in bases.items()}) if bases else tree
 
 
 def parsed(reference: str, location: str) -> RemoteReference:
@@ -187,11 +187,11 @@ class RemoteBases:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
         path = app.source.path
         renderer = app.source.renderer
-        found, build = self._fetcher(app).collect(
+        bases, build = self._fetcher(app).collect(
             lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer)
         )
-        self._urls[app.key] = frozenset(parsed(reference, "").url for reference in found)
-        return build._replace(remotes=tuple((reference, base.commit) for reference, base in found.items()))
+        self._urls[app.key] = frozenset(parsed(reference, "").url for reference in bases)
+        return build._replace(remotes=tuple((reference, base.commit) for reference, base in bases.items()))
 
     def trace(self, app: Application, snapshot: Snapshot, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields; see ``Renderer.trace``."""
@@ -204,7 +204,9 @@ class RemoteBases:
     def files(self, app: Application, snapshot: Snapshot, build: Build) -> Snapshot:
         """Return a snapshot with the files of other repositories that a build used."""
         fetcher = self._fetcher(app)
-        return with_remotes(snapshot, {one: fetcher.fetch(one, "", commit) for one, commit in build.remotes})
+        return with_remotes(
+            snapshot, {reference: fetcher.fetch(reference, "", commit) for reference, commit in build.remotes}
+        )
 
     def is_current(self, app: Application, build: Build) -> bool:
         """
@@ -233,9 +235,9 @@ class RemoteBases:
         return RemoteFetcher(self._source, credentials_for, policies, interval, only_commits=is_signed)
 
 
-def with_remotes(snapshot: Snapshot, found: Mapping[str, RemoteBase]) -> Snapshot:
+def with_remotes(snapshot: Snapshot, bases: Mapping[str, RemoteBase]) -> Snapshot:
     """Return a snapshot whose tree has the files of other repositories too."""
-    return replace(snapshot, tree=mounted(snapshot.tree, found), remotes=tuple(found.values())) if found else snapshot
+    return replace(snapshot, tree=mounted(snapshot.tree, bases), remotes=tuple(bases.values())) if bases else snapshot
 
 
 def _authority(url: str) -> str:

@@ -46,7 +46,7 @@ def run(*changes: Change, name: str = "shop", now: datetime = NOW) -> Report:
     health = {change.ref: HealthStatus(Health.HEALTHY) for change in changes}
     made.observation = Observation(desired, {}, dict.fromkeys(desired, "v1"), Schemas({}), health=health)
     plan = Plan(made.app.key, "c1", changes, "digest", Risk.SAFE)
-    made.planned = Planned(made.given, Target(Commit("c1"), desired), made.observation, plan)
+    made.planned = Planned(made.inputs, Target(Commit("c1"), desired), made.observation, plan)
     return made
 
 

@@ -33,6 +33,6 @@ def run(status: dict[str, Any] | None = None, now: datetime = NOW, action: Actio
     made.observation = Observation({A: {}}, {}, {A: "v1"}, Schemas({}), health={A: HealthStatus(Health.HEALTHY)})
     made.state = replace(made.state, applied=commit.id)
     plan = Plan("gitsync/shop", commit.id, (Change(A, action),), "0123456789abcdef", Risk.SAFE)
-    made.planned = Planned(made.given, Target(commit, {A: {}}, fetched=commit.id), made.observation, plan)
+    made.planned = Planned(made.inputs, Target(commit, {A: {}}, fetched=commit.id), made.observation, plan)
     made.outcome = PhaseOutcome(Phase.SYNCED)
     return made

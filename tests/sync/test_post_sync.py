@@ -51,7 +51,7 @@ def limited(
     assert report.planned is not None
     app = replace(report.app, sync=SyncPolicy(post_sync=post_sync(timeout, lasting)))
     state = replace(report.state, analysis=watch, last_good=last_good)
-    return replace(report.planned, given=replace(report.given, app=app, state=state))
+    return replace(report.planned, inputs=replace(report.inputs, app=app, state=state))
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_only_a_lasting_degradation_is_a_failure(records: SqlRecords) -> None:
         planned = limited(NOW + timedelta(seconds=seconds), watch=run, last_good="a" * 40)
         observation = replace(planned.observation, health={A: HealthStatus(health, "is sick")})
         app = replace(planned.app, sync=rollback)
-        planned = replace(planned, observation=observation, given=replace(planned.given, app=app))
+        planned = replace(planned, observation=observation, inputs=replace(planned.inputs, app=app))
         return analysis.evaluate(planned, {}).state
 
     first = found(1, start, Health.DEGRADED)

@@ -62,7 +62,7 @@ def test_a_running_operation_is_restored_with_its_hooks() -> None:
 def test_the_same_findings_give_the_same_status() -> None:
     manifest = application()
     report = Report.start(manifest, NOW)
-    report.given = ReconcileInput.parse(manifest, NOW)
+    report.inputs = ReconcileInput.parse(manifest, NOW)
     report.commit = commit = Commit("c" * 40, "Ada", message="Use two replicas\n\nbody")
     report.rendered = (2, ())
     health = {
@@ -73,7 +73,7 @@ def test_the_same_findings_give_the_same_status() -> None:
     report.observation = Observation(desired, {}, {}, Schemas({}), report.state.inventory, health)
     changes = (Change(WEB, Action.UPDATE, risk=Risk.MODERATE), Change(SETTINGS, Action.NOTHING))
     plan = Plan("gitsync/shop", commit.id, changes, "0123456789abcdef", Risk.MODERATE)
-    report.planned = Planned(report.given, Target(commit, desired), report.observation, plan)
+    report.planned = Planned(report.inputs, Target(commit, desired), report.observation, plan)
     reason = "Moderate changes wait for a person"
     report.verdict = Verdict(Decision.HELD, (reason,), holds=(HoldReason.APPROVAL,))
     report.outcome = PhaseOutcome(

@@ -58,7 +58,7 @@ class Process(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         sizes = self._view.sizes()
-        resources = Counter(item.sync.value for view in self._view.applications() for item in view.resources)
+        resources = Counter(str(item.sync) for view in self._view.applications() for item in view.resources)
         yield _by("gitsync_resources", "Objects by sync state", "sync", resources)
         yield _by("gitsync_cached_objects", "Live objects that are kept in memory", "resource", sizes.objects)
         yield _by("gitsync_cache_entries", "Entries of other caches", "cache", sizes.entries)

@@ -26,14 +26,14 @@ class PathIndex:
 
     def set(self, key: str, read: frozenset[str]) -> None:
         """Store what an Application read, instead of what it read before."""
-        before = self._read.get(key, frozenset())
-        if before is read:
+        previous = self._read.get(key, frozenset())
+        if previous is read:
             return
-        for path in before - read:
+        for path in previous - read:
             self._keys[path].discard(key)
             if not self._keys[path]:
                 del self._keys[path]
-        for path in read - before:
+        for path in read - previous:
             self._keys.setdefault(path, set()).add(key)
         self._read[key] = read
 
@@ -115,28 +115,28 @@ class WatchedBranch:
 
     def remove(self, key: str) -> Follower | None:
         """Remove and return a follower."""
-        found = self.detach(key)
+        follower = self.detach(key)
         self.behind.pop(key, None)
         self.index.remove(key)
         self.unindexed.discard(key)
-        return found
+        return follower
 
     def detach(self, key: str) -> Follower | None:
         """Give a follower its own commit, since it does not move with the others any more."""
         self.catch_up(key)
-        found = self.current.pop(key, None)
-        if found is not None:
-            self.behind[key] = found
+        follower = self.current.pop(key, None)
+        if follower is not None:
+            self.behind[key] = follower
         return self.behind.get(key)
 
     def catch_up(self, key: str) -> None:
         """Set the commit of a follower and of its cache to the one that it has moved to with the others."""
-        found = self.current.get(key)
-        if found is None:
+        follower = self.current.get(key)
+        if follower is None:
             return
-        if found.cache.commit == found.commit:
-            found.cache.commit = self.declared.commit
-        found.commit = self.declared.commit
+        if follower.cache.commit == follower.commit:
+            follower.cache.commit = self.declared.commit
+        follower.commit = self.declared.commit
 
     def commit_of(self, key: str) -> str:
         """Return the commit at which a follower has declared its objects."""
@@ -154,8 +154,8 @@ class WatchedBranch:
 
     def affected(self, commit: str, changed: Collection[str]) -> list[str]:
         """Return the followers at a commit that read one of some changed paths, or a folder above it."""
-        found = self.index.affected(changed) | self.unindexed
-        return [key for key in found if self.commit_of(key) == commit]
+        keys = self.index.affected(changed) | self.unindexed
+        return [key for key in keys if self.commit_of(key) == commit]
 
     def followers(self) -> list[str]:
         """Return the keys of all followers."""
@@ -164,7 +164,9 @@ class WatchedBranch:
     @property
     def source(self) -> GitSource | None:
         """The source of the followers, None when there is none any more."""
-        follower = next((one for followers in (self.current, self.behind) for one in followers.values()), None)
+        follower = next(
+            (follower for followers in (self.current, self.behind) for follower in followers.values()), None
+        )
         return follower.app.source if follower is not None else None
 
 
@@ -179,12 +181,12 @@ class Branches:
     def add(self, branch: WatchedBranch, follower: Follower, read: frozenset[str] | None) -> WatchedBranch:
         """Add a follower to its branch, to ``branch`` where it is the first, and return the branch."""
         url = branch.key[0]
-        before = self._discard(follower.key)
+        previous_branch = self._discard(follower.key)
         branch = self._branches.setdefault(url, {}).setdefault(branch.key, branch)
         branch.add(follower, read)
         self._branch_of[follower.key] = branch
         self._intervals[url][follower.app.sync.interval] += 1
-        self._forget_unused(before)
+        self._forget_unused(previous_branch)
         return branch
 
     def remove(self, key: str) -> None:
@@ -209,9 +211,9 @@ class Branches:
 
     def _discard(self, key: str) -> WatchedBranch | None:
         branch = self._branch_of.pop(key, None)
-        found = branch.remove(key) if branch is not None else None
-        if branch is not None and found is not None:
-            self._intervals[branch.key[0]] -= Counter([found.app.sync.interval])
+        follower = branch.remove(key) if branch is not None else None
+        if branch is not None and follower is not None:
+            self._intervals[branch.key[0]] -= Counter([follower.app.sync.interval])
         return branch
 
     def _forget_unused(self, branch: WatchedBranch | None) -> None:

@@ -72,14 +72,14 @@ class Fetcher:
         self._waits = waits
         self._random = random
 
-    def poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
+    def poll(self, inputs: ReconcileInput, cache: GitCache) -> Polled:
         """
         Resolve the revision to a commit id, from the cache while no poll is due.
 
         A failure is reported beside the last known commit; ``checkout`` raises it where that one cannot be used.
         """
-        source = given.app.source
-        requested = given.app.requested_sync
+        source = inputs.app.source
+        requested = inputs.app.requested_sync
         self._source.check(source)
         if cache.source != source:
             cache.source = source
@@ -91,22 +91,22 @@ class Fetcher:
         if requested != cache.polled_request:
             cache.notified_at = now
             cache.polled_request = requested
-        credentials = self._credentials(given.app)
+        credentials = self._credentials(inputs.app)
         if credentials != cache.credentials:
             cache.credentials = credentials
             cache.next_poll = _NOW
         if cache.answer is not None and not cache.answer.is_of(source):
             cache.answer = None  # to a query from before the Application named another branch
-        wait = _seconds_to_poll(given, cache, now) if cache.answer is None else 0.0
+        wait = _seconds_to_poll(inputs, cache, now) if cache.answer is None else 0.0
         is_due = wait <= 0 and cache.answer is None and not self._waits
         if wait <= 0 and not is_due:
-            self._poll(given, cache, now)
+            self._poll(inputs, cache, now)
             wait = cache.next_poll - now
-        since = now - _max_age(given, cache, now)
-        query = Query(given.app, credentials, since, cache)
+        since = now - _max_age(inputs, cache, now)
+        query = Query(inputs.app, credentials, since, cache)
         return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT), query, is_due)
 
-    def checkout(self, given: ReconcileInput, cache: GitCache) -> Commit:
+    def checkout(self, inputs: ReconcileInput, cache: GitCache) -> Commit:
         """
         Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one.
 
@@ -119,29 +119,29 @@ class Fetcher:
         error = cache.poll_error
         if error is not None and (not cache.commit or cache.is_unfetched or isinstance(error, InvalidInput)):
             raise self._until_next_poll(error, cache)
-        trusted = self._trusted(given.app)
+        trusted = self._trusted(inputs.app)
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
-            snapshot = self._fetch(given.app, cache)
+            snapshot = self._fetch(inputs.app, cache)
             if trusted:
-                self._verify(self._revision(given, cache, snapshot.git_dir, trusted), trusted)
+                self._verify(self._revision(inputs, cache, snapshot.git_dir, trusted), trusted)
             cache.fetched = snapshot.commit
             cache.trusted = trusted
         if error is None:
             cache.retry_delay = 0.0
-        if not given.is_requested and given.state.operation.get("commit") != cache.commit:
-            self._hold_rewritten(given, cache)
+        if not inputs.is_requested and inputs.state.operation.get("commit") != cache.commit:
+            self._hold_rewritten(inputs, cache)
         return cache.fetched
 
-    def replaced(self, given: ReconcileInput, cache: GitCache, commit: str) -> str:
+    def replaced(self, inputs: ReconcileInput, cache: GitCache, commit: str) -> str:
         """Return the applied commit where this is the polled one and, as the revision was rewritten, lacks it."""
-        source = given.app.source
-        before = given.state.last_of(given.app)
+        source = inputs.app.source
+        last_applied = inputs.state.last_of(inputs.app)
         after = cache.commit
-        if not before or not commit or commit != after or before == after:
+        if not last_applied or not commit or commit != after or last_applied == after:
             return ""
-        if cache.fast_forward[:2] != (before, after):
-            cache.fast_forward = (before, after, self._source.is_forward(source, before, after))
-        return "" if cache.fast_forward[2] else before
+        if cache.fast_forward[:2] != (last_applied, after):
+            cache.fast_forward = (last_applied, after, self._source.is_forward(source, last_applied, after))
+        return "" if cache.fast_forward[2] else last_applied
 
     def snapshot(self, app: Application, cache: GitCache, commit: str) -> Snapshot:
         """Return the files of a commit; the last snapshot is cached until it is rendered."""
@@ -163,22 +163,23 @@ class Fetcher:
             self._until_next_poll(error, cache)
             raise
 
-    def _hold_rewritten(self, given: ReconcileInput, cache: GitCache) -> None:
+    def _hold_rewritten(self, inputs: ReconcileInput, cache: GitCache) -> None:
         """Raise Refused when the revision was rewritten: the applied commit is kept until a user requests a sync."""
-        before = self.replaced(given, cache, cache.commit)
-        if before:
+        replaced = self.replaced(inputs, cache, cache.commit)
+        if replaced:
             raise Refused(
-                f"non-fast-forward: {given.app.source.revision} was moved to {cache.commit[:12]}, which does not "
-                f"contain the applied commit {before[:12]}; it is held, and {given.state.applied[:12]} stays applied",
+                f"non-fast-forward: {inputs.app.source.revision} was moved to {cache.commit[:12]}, which does not "
+                f"contain the applied commit {replaced[:12]}; it is held, and {inputs.state.applied[:12]} "
+                "stays applied",
                 location="spec.source.revision",
                 hint="request a sync to plan it; that plan waits for an approval",
             )
 
-    def _poll(self, given: ReconcileInput, cache: GitCache, now: float) -> None:
-        source = given.app.source
-        interval = given.app.sync.interval
+    def _poll(self, inputs: ReconcileInput, cache: GitCache, now: float) -> None:
+        source = inputs.app.source
+        interval = inputs.app.sync.interval
         # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
-        cache.max_age = _max_age(given, cache, now)
+        cache.max_age = _max_age(inputs, cache, now)
         cache.notified_at = None
         cache.last_poll = now
         cache.is_unfetched = False
@@ -187,13 +188,13 @@ class Fetcher:
             cache.commit = self._answer(source, cache)
             cache.poll_error = None
         except MissingRevision as error:  # a push may create it at any moment
-            self._poll_sooner(cache, given.app)
+            self._poll_sooner(cache, inputs.app)
             cache.poll_error = error
         except InvalidInput as error:
             cache.poll_error = error
         except SourceUnavailable as error:
-            self._back_off(error, cache, given.app)
-            cache.commit = cache.commit or given.state.fetched_for(given.app)
+            self._back_off(error, cache, inputs.app)
+            cache.commit = cache.commit or inputs.state.fetched_for(inputs.app)
         except Exception:
             cache.next_poll = _NOW  # a defect says nothing about the source: the next reconcile polls again
             raise
@@ -243,15 +244,15 @@ class Fetcher:
         keys = tuple(text_of(secret, name) for name in sorted(secret.get("data") or {}))
         return ((Signer(keys=keys or ("",)),), *required)
 
-    def _revision(self, given: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> Revision:
+    def _revision(self, inputs: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> Revision:
         """Return what is verified; the tag only where one of the signers may sign tags."""
-        source = given.app.source
+        source = inputs.app.source
         has_taggers = any(signer.tags for signers in trusted for signer in signers)
         tag = self._source.tag(source, cache.credentials, cache.commit) if has_taggers else None
-        return Revision(git_dir, cache.commit, source.path, given.state.last_of(given.app), tag)
+        return Revision(git_dir, cache.commit, source.path, inputs.state.last_of(inputs.app), tag)
 
 
-def _max_age(given: ReconcileInput, cache: GitCache, now: float) -> float:
+def _max_age(inputs: ReconcileInput, cache: GitCache, now: float) -> float:
     """
     Return how many seconds old an answer may be: half an interval, or as old as the notification of a push.
 
@@ -259,13 +260,13 @@ def _max_age(given: ReconcileInput, cache: GitCache, now: float) -> float:
     """
     if cache.notified_at is not None:
         return max(now - cache.notified_at, 0.0)
-    interval = given.app.sync.interval
+    interval = inputs.app.sync.interval
     return interval / 2 * (_FETCH_REQUESTS if cache.is_unfetched and cache.retry_delay >= interval else 1)
 
 
-def _seconds_to_poll(given: ReconcileInput, cache: GitCache, now: float) -> float:
+def _seconds_to_poll(inputs: ReconcileInput, cache: GitCache, now: float) -> float:
     """Return the seconds until a poll is due; a push soon after the last poll is debounced, a user request is not."""
-    rest = min(cache.next_poll, cache.last_poll + given.app.sync.interval) - now  # the interval may be shorter by now
+    rest = min(cache.next_poll, cache.last_poll + inputs.app.sync.interval) - now  # the interval may be shorter by now
     if cache.notified_at is None:
         return rest
-    return 0.0 if given.is_requested else min(rest, cache.last_poll + PUSH_DEBOUNCE - now)
+    return 0.0 if inputs.is_requested else min(rest, cache.last_poll + PUSH_DEBOUNCE - now)

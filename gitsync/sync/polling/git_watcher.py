@@ -249,26 +249,28 @@ class GitWatcher:
             if branch is None:
                 return
             branch.newest = commit
-            others = [before for before in branch.commits() if before != commit]
-        for before in others:
-            self._move(branch, before, commit)
+            old_commits = [old_commit for old_commit in branch.commits() if old_commit != commit]
+        for old_commit in old_commits:
+            self._move(branch, old_commit, commit)
 
-    def _move(self, branch: WatchedBranch, before: str, commit: str) -> None:
+    def _move(self, branch: WatchedBranch, old_commit: str, commit: str) -> None:
         """Enqueue the followers at a commit that a new one affects; the others have declared the same at that one."""
         with self._lock:
             source = branch.source
         if source is None:
             return
-        changed = self._source.changed_paths(source, before, commit)
-        is_known = changed is not None and self._source.is_forward(source, before, commit)
+        changed = self._source.changed_paths(source, old_commit, commit)
+        is_known = changed is not None and self._source.is_forward(source, old_commit, commit)
         with self._lock:
-            affected = branch.affected(before, changed) if is_known and changed is not None else branch.at(before)
+            affected = (
+                branch.affected(old_commit, changed) if is_known and changed is not None else branch.at(old_commit)
+            )
             for key in affected:
                 if (follower := self._detach(key)) is not None:
                     self._wake(follower, commit)
-            if branch.declared.commit == before:
+            if branch.declared.commit == old_commit:
                 branch.declared.commit = commit
-            for key in set(branch.at(before)).difference(affected):
+            for key in set(branch.at(old_commit)).difference(affected):
                 self._skip(branch, branch.behind[key], commit)
 
     def _enqueue(self, key: str) -> None:
@@ -282,14 +284,14 @@ class GitWatcher:
 
     def _skip(self, branch: WatchedBranch, follower: Follower, commit: str) -> None:
         """Move a follower that is behind to a commit that does not affect it, with the current ones where they are."""
-        before = replace(branch.declared, commit=follower.commit)
+        old_declaration = replace(branch.declared, commit=follower.commit)
         if follower.cache.commit == follower.commit:
             follower.cache.commit = commit
         follower.commit = commit
         branch.sort(follower)
         is_current = follower.key in branch.current
-        after = branch.declared if is_current else replace(branch.declared, commit=commit)
-        self._declarations.advance_declared(follower.key, before, after)
+        new_declaration = branch.declared if is_current else replace(branch.declared, commit=commit)
+        self._declarations.advance_declared(follower.key, old_declaration, new_declaration)
 
     def _resolve(self, source: GitSource, credentials: Credentials, since: float) -> str:
         """Return the commit of a source by an answer after a time, fetched; raise at once for a host that backs off."""

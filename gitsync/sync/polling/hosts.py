@@ -41,7 +41,7 @@ class GitHosts:
         with self._lock:
             is_full = self._busy[host] >= _PER_HOST
             if not is_full and host not in self._proven:
-                is_full = sum(self._busy[one] for one in self._busy if one not in self._proven) >= self._unproven
+                is_full = sum(self._busy[host] for host in self._busy if host not in self._proven) >= self._unproven
             if not is_full:
                 self._busy[host] += 1
             return not is_full

@@ -26,28 +26,28 @@ class RevisionFollower:
         self._fetcher = fetcher
         self._watcher = watcher
 
-    def poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
+    def poll(self, inputs: ReconcileInput, cache: GitCache) -> Polled:
         """Return the last poll; raise QueryDue where the next one has to be answered first."""
-        key = given.app.key
-        polled_at = self._watcher.catch_up(given.app)
+        key = inputs.app.key
+        polled_at = self._watcher.catch_up(inputs.app)
         if polled_at is not None:  # a poll of the branch is one of the Application too
             cache.last_poll = polled_at
-            cache.next_poll = polled_at + given.app.sync.interval
-        polled = self._fetcher.poll(given, cache)
+            cache.next_poll = polled_at + inputs.app.sync.interval
+        polled = self._fetcher.poll(inputs, cache)
         if polled.is_due:
             self._watcher.ask(key, polled.query)
-            if given.is_requested or not polled.commit:
+            if inputs.is_requested or not polled.commit:
                 raise QueryDue
         elif polled.error is None and cache.notified_at is None:
             self._watcher.attempt(key, polled.query, polled.commit)
         return polled
 
-    def checkout(self, given: ReconcileInput, cache: GitCache) -> Commit:
+    def checkout(self, inputs: ReconcileInput, cache: GitCache) -> Commit:
         """Return the polled commit; see ``Fetcher.checkout`` for what it raises."""
         try:
-            return self._fetcher.checkout(given, cache)
+            return self._fetcher.checkout(inputs, cache)
         except SourceUnavailable:
-            self._watcher.leave(given.app.key)  # it polls again itself, with a growing delay
+            self._watcher.leave(inputs.app.key)  # it polls again itself, with a growing delay
             raise
 
     def watch(self, cache: GitCache, polled: Polled, commit: str, read: frozenset[str] | None) -> bool:

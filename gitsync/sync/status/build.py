@@ -25,7 +25,7 @@ _RECONCILING = (Phase.EXECUTING, Phase.DELETING, Phase.AWAITING_APPROVAL, Phase.
 
 def build_status(report: Report) -> dict[str, Any]:
     """Return the status; equal to the one before when nothing changed."""
-    before = report.previous_status
+    previous = report.previous_status
     state = report.state
     outcome = report.outcome
     now = report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -33,13 +33,13 @@ def build_status(report: Report) -> dict[str, Any]:
         key: value
         for key, value in {
             "observedGeneration": report.app.generation,
-            **phase_since(before, outcome.phase, report.now),
+            **phase_since(previous, outcome.phase, report.now),
             "sync": report.sync.value,
             "health": report.health.value,
-            "healthSince": _since(before, "health", report.health.value, now),
+            "healthSince": _since(previous, "health", report.health.value, now),
             "requestedSync": state.requested,
             "revision": _revision(report),
-            "resources": _counts(report) or before.get("resources"),
+            "resources": _counts(report) or previous.get("resources"),
             "pinned": state.rollback.to_status() if state.rollback else {},
             "postSync": state.analysis.to_status() if state.analysis else {},
             "plan": _plan(report),
@@ -62,8 +62,8 @@ def failed_status(report: Report) -> dict[str, Any]:
     """Return the status with the failure of a reconcile, and all else as it was."""
     previous = report.previous_status
     now = report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = [_reconciling(report), _stalled(report), ready_condition(report)]
-    conditions = set_conditions(list(previous.get("conditions") or ()), found, report.app.generation, now)
+    changed = [_reconciling(report), _stalled(report), ready_condition(report)]
+    conditions = set_conditions(list(previous.get("conditions") or ()), changed, report.app.generation, now)
     return {**previous, **phase_since(previous, report.outcome.phase, report.now), "conditions": conditions}
 
 
@@ -76,32 +76,32 @@ def executing_status(
     return {key: value for key, value in status.items() if value}
 
 
-def phase_since(before: Mapping[str, Any], phase: Phase, now: datetime) -> dict[str, str]:
+def phase_since(previous_status: Mapping[str, Any], phase: Phase, now: datetime) -> dict[str, str]:
     """Return the status members for the phase and the time since when the Application is in it."""
     return {
         "phase": phase.value,
-        "phaseSince": _since(before, "phase", phase.value, now.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        "phaseSince": _since(previous_status, "phase", phase.value, now.strftime("%Y-%m-%dT%H:%M:%SZ")),
     }
 
 
-def _since(before: Mapping[str, Any], member: str, value: str, now: str) -> str:
+def _since(previous_status: Mapping[str, Any], member: str, value: str, now: str) -> str:
     """Return the time since when a member of the status has its value."""
-    is_same = before.get(member) == value and before.get(f"{member}Since")
-    return str(before[f"{member}Since"]) if is_same else now
+    is_same = previous_status.get(member) == value and previous_status.get(f"{member}Since")
+    return str(previous_status[f"{member}Since"]) if is_same else now
 
 
 def _revision(report: Report) -> dict[str, Any]:
-    before = report.previous_status.get("revision") or {}
+    previous = report.previous_status.get("revision") or {}
     revision = {
-        "fetched": report.commit.id if report.commit else before.get("fetched", ""),
+        "fetched": report.commit.id if report.commit else previous.get("fetched", ""),
         "applied": report.state.applied,
         "appliedFor": report.state.applied_spec_hash,
         "followed": report.state.followed,
         "followedFor": report.state.followed_spec_hash,
         "good": report.state.last_good,
-        "message": report.commit.subject if report.commit else before.get("message", ""),
-        "author": report.commit.author if report.commit else before.get("author", ""),
-        "remotes": dict(report.remotes) if report.remotes is not None else before.get("remotes"),
+        "message": report.commit.subject if report.commit else previous.get("message", ""),
+        "author": report.commit.author if report.commit else previous.get("author", ""),
+        "remotes": dict(report.remotes) if report.remotes is not None else previous.get("remotes"),
     }
     return {key: value for key, value in revision.items() if value}
 
@@ -139,21 +139,21 @@ def _plan(report: Report) -> dict[str, Any]:
 
 
 def _drift(report: Report, now: str) -> dict[str, Any]:
-    before = report.previous_status.get("drift") or {}
-    total = int(before.get("correctedTotal", 0)) + report.healed
+    previous = report.previous_status.get("drift") or {}
+    total = int(previous.get("correctedTotal", 0)) + report.healed
     if report.outcome.drift_objects:
-        since = before.get("detectedAt") if before.get("objects") and not report.healed else now
+        since = previous.get("detectedAt") if previous.get("objects") and not report.healed else now
         return {"detectedAt": since, "objects": report.outcome.drift_objects, "correctedTotal": total}
-    if not total and not before:
+    if not total and not previous:
         return {}
-    detected = now if report.healed else before.get("detectedAt", now)
+    detected = now if report.healed else previous.get("detectedAt", now)
     return {"detectedAt": detected, "objects": 0, "correctedTotal": total}
 
 
 def _history(report: Report) -> list[dict[str, Any]]:
-    before = list(report.previous_status.get("history") or [])
+    entries = list(report.previous_status.get("history") or [])
     if report.record is None:
-        return before
+        return entries
     entry = {
         "id": report.record.id,
         "revision": report.record.commit.id,
@@ -167,7 +167,7 @@ def _history(report: Report) -> list[dict[str, Any]]:
         "trigger": report.record.trigger,
         **({"reason": one_line(report.record.message, _REASON)} if report.record.message else {}),
     }
-    return [entry, *before][: report.app.history_limit]
+    return [entry, *entries][: report.app.history_limit]
 
 
 def _kept(report: Report) -> list[dict[str, Any]]:

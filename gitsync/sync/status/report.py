@@ -52,13 +52,13 @@ class Report:
     """
     The results of one reconcile so far. Only the pipeline and the reconciler write it; stages return their results.
 
-    It exists because a failed stage must not lose what earlier stages found: the status reports both. ``given`` and
+    It exists because a failed stage must not lose what earlier stages found: the status reports both. ``inputs`` and
     ``manifest`` are the input and the Application as they are now; ``commit`` is the newest one that affects the
     Application, and ``newest`` the id of the one that Git has.
     """
 
     manifest: Manifest
-    given: ReconcileInput
+    inputs: ReconcileInput
     timer: StageTimer = field(default_factory=lambda: StageTimer(_label(FailureReason.READ)))
     _stage: FailureReason = field(default=FailureReason.READ, init=False)
     commit: Commit | None = None
@@ -101,21 +101,21 @@ class Report:
     @property
     def app(self) -> Application:
         """The Application."""
-        return self.given.app
+        return self.inputs.app
 
     @property
     def now(self) -> datetime:
         """The time at the start."""
-        return self.given.now
+        return self.inputs.now
 
     @property
     def state(self) -> SyncState:
         """What the status keeps, as it is now."""
-        return self.given.state
+        return self.inputs.state
 
     @state.setter
     def state(self, state: SyncState) -> None:
-        self.given = replace(self.given, state=state)
+        self.inputs = replace(self.inputs, state=state)
 
     @property
     def plan(self) -> Plan | None:
@@ -136,10 +136,10 @@ class Report:
     @property
     def is_source_outdated(self) -> bool:
         """Whether the Git server has not answered for several intervals, so that Git may have another commit."""
-        before = find_condition(self.previous_status, SOURCE_READY)
-        if not isinstance(self.source_error, SourceUnavailable) or before.get("status") != "False":
+        condition = find_condition(self.previous_status, SOURCE_READY)
+        if not isinstance(self.source_error, SourceUnavailable) or condition.get("status") != "False":
             return False
-        since = datetime.fromisoformat(str(before["lastTransitionTime"]))
+        since = datetime.fromisoformat(str(condition["lastTransitionTime"]))
         return self.now - since >= timedelta(seconds=_OUTDATED_INTERVALS * self.app.sync.interval)
 
     def requeue_in(self, seconds: float | None) -> None:

@@ -37,9 +37,9 @@ def view_of(report: Report, status: Manifest, previous: ApplicationView | None =
     resources: tuple[ResourceView, ...] = ()
     if made is not None and observation is not None:
         plan = replace(made, changes=tuple(mask_change(change) for change in made.changes))
-        before = previous.resources if previous else ()
-        same = {id(resource.change): resource for resource in before}  # found sooner than by ref
-        known = {resource.ref: resource for resource in before}
+        previous_resources = previous.resources if previous else ()
+        same = {id(resource.change): resource for resource in previous_resources}  # found sooner than by ref
+        known = {resource.ref: resource for resource in previous_resources}
         resources = tuple(
             _resource(report, observation, change, shown, same.get(id(shown)) or known.get(change.ref))
             for change, shown in zip(made.changes, plan.changes, strict=True)
@@ -66,7 +66,7 @@ def view_with(
         judged = tuple(map(planned.undeclared.judged, foreign))
         return replace(resource, change=shown[resource.ref], foreign=judged)
 
-    resources = tuple(shown_again(each) if each.ref in steps else each for each in view.resources)
+    resources = tuple(shown_again(resource) if resource.ref in steps else resource for resource in view.resources)
     plan = with_steps(view.plan, shown) if view.plan is not None else None
     return replace(view, resources=resources, plan=plan, seen=now)
 
@@ -109,8 +109,8 @@ def _foreign(change: Change, previous: ResourceView | None, observation: Observa
             return tuple(replace(item, kind=Difference.FOREIGN) for item in previous.foreign)
     if all(owner.manager == FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
         return ()
-    found = undeclared(desired, live, observation.schema_of(desired))
-    shown = (item for item in found if item.kind is Difference.FOREIGN and item.pointer not in change.removed)
+    differences = undeclared(desired, live, observation.schema_of(desired))
+    shown = (item for item in differences if item.kind is Difference.FOREIGN and item.pointer not in change.removed)
     return tuple(mask_difference(change.ref, item) for item in shown)
 
 

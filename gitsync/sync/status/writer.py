@@ -34,8 +34,8 @@ class StatusWriter:
 
     def write(self, manifest: Manifest, status: dict[str, Any]) -> Manifest:
         """Return the Application with this status; no request is made when it has it already."""
-        before = manifest.get("status") or {}
-        if before == status:
+        previous_status = manifest.get("status") or {}
+        if previous_status == status:
             return manifest
         current = manifest
         for _ in range(_TRIES):
@@ -43,7 +43,7 @@ class StatusWriter:
                 return self._replace({**current, "status": status}, "status")
             except Conflict as error:
                 current = self._read(manifest)
-                if (current.get("status") or {}) != before:
+                if (current.get("status") or {}) != previous_status:
                     raise Conflict(
                         "another controller wrote the status", object=str(ref_of(manifest)), hint="it is read again"
                     ) from error

@@ -100,7 +100,7 @@ def test_history_keeps_the_newest_up_to_the_limit() -> None:
     status: dict[str, Any] = {}
     for number in range(1, 5):
         made = run(status)
-        made.given = replace(made.given, app=replace(made.app, history_limit=3))
+        made.inputs = replace(made.inputs, app=replace(made.app, history_limit=3))
         made.record = SyncRecord(
             "gitsync/shop", Commit("c"), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "digest", id=number
         )
