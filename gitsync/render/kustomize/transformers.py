@@ -88,7 +88,7 @@ def put_namespace(resource: Resource, rule: NamespaceRule, scopes: Scopes) -> No
                 hint="correct the field spec of the namespace transformer",
             )
         if not rule.only_unset or not text_of(value):
-            holder[key] = reset(rule.namespace, value)
+            holder[key] = rule.namespace  # with the tag of a text, unlike names
 
     if not scopes.is_cluster_scoped(gvk):
         visit(manifest, _NAMESPACE, put, str)
