@@ -342,7 +342,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="the folder for reduced findings")
-    parser.add_argument("--findings", type=int, default=20, help="reduce at most so many")
+    parser.add_argument("--findings", type=int, default=20, help="number of differences that are reduced at most")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     shapes: set[str] = set()

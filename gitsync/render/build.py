@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the t
     from gitsync.render.provenance.recorder import History, Recorder
 
 from collections.abc import Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -139,10 +140,13 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
     finish("name reference", lambda: fix_references(resources, made.config.name_reference, context.scopes, steps))
     unused: list[str] = []
     if made.variables:
-        from gitsync.render.kustomize.variables import resolve_variables  # late: few kustomizations have vars
+        # late: few kustomizations have vars
+        from gitsync.render.kustomize.variables import resolve_variables, variable_places
 
-        specs = made.config.var_reference
-        finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, specs, steps)))
+        unused.extend(resolve_variables(resources, made.variables, made.config.var_reference, steps))
+        if recorder:
+            places = partial(variable_places, made.variables, resources, recorder)
+            recorder.after("var", StepSource(BUILD_STEP, find=places), resources)
     ids = context.scopes.ids_of(resources)
     _refuse_nameless(ids, resources)
     _refuse_duplicates(ids, resources)

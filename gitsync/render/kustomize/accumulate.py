@@ -22,7 +22,7 @@ from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.stages import Stage, Stages
 from gitsync.render.patch.merge_keys import BUILT_IN
 from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
-from gitsync.render.provenance.step_source import SourceFile, StepSource
+from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource
 from gitsync.render.resources.internal_annotations import join_origin
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
@@ -209,12 +209,16 @@ class _Target:
                         raise InvalidInput(what, location=error.location or where, hint=error.hint) from None
                     made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
                     made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
-                    step_source = StepSource(where, data=self._places(field_name, index, arguments))
+                    step_source = StepSource(
+                        where,
+                        data=self._places(field_name, index, arguments),
+                        find=partial(self._option_places, field_name, index),
+                    )
                     self._absorb(made, step_source, Step(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):
             with self._errors:
                 made = plugins.generate(plugin, self._plugin_context(where))
-                self._absorb(made, StepSource(where), self._step(plugin))
+                self._absorb(made, self._plugin_source("generators", plugin, where), self._step(plugin))
 
     def _places(self, field_name: str, index: int, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         """Return where the values of a generated object are written, if the build records that."""
@@ -227,6 +231,24 @@ class _Target:
             lambda path: self._loader.file(path, where),
             lambda path: self._loader.read(path, where),
         )
+
+    def _option_places(self, field_name: str, index: int, change: FieldChange) -> Sequence[str]:
+        """Return the line of a generator, or of the options of all, that gives an object its name, labels and so on."""
+        item = self._file.fields[field_name][index]
+        match change.path:
+            case ("metadata", "name" | "namespace" as member) | ("type" as member,) if item.get(member):
+                return (self._file.where(field_name, index, member),)
+            case ("metadata", "labels" | "annotations" as member, key):
+                option: tuple[str, ...] = (member, key)
+            case ("immutable",):
+                option = ("immutable",)
+            case _:
+                return ()
+        own: Any = item.get("options") or {}
+        for part in option:
+            own = own.get(part) if isinstance(own, dict) else None
+        holder = (field_name, index, "options") if own else ("generatorOptions",)
+        return (self._file.where(*holder, *option),)
 
     def _absorb(self, made: Resource, step_source: StepSource, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""
@@ -340,7 +362,20 @@ class _Target:
                 name=step.name,
                 namespace=step.namespace,
                 configured_in=step.configured_in,
+                step_source=self._plugin_source(field_name, plugin, where),
             )
+
+    def _plugin_source(self, field_name: str, plugin: Resource, where: str) -> StepSource:
+        """Return where the configuration of a plugin has the values that it sets."""
+        if self._context.recorder is None:
+            return StepSource(where)
+        rows = (row for row, _ in self._file.rows(field_name))
+        inline = next((row for row in rows if self._file.where(field_name, row) == where), None)
+        if inline is not None:
+            text = self._file.text_at(field_name, inline)._replace(document=plugin.origin.document)
+        else:
+            text = SourceFile(plugin.origin.file, self._loader.files.read(plugin.origin.file), plugin.origin.document)
+        return StepSource(where, find=partial(plugins.value_places, plugin.manifest, text))
 
     def _plugins(self, field_name: str) -> list[tuple[Resource, str]]:
         """Return the plugins that a field configures by texts, files or bases, with the place of each."""

@@ -20,8 +20,9 @@ from gitsync.render.patch.struct_schema import (
     Struct,
     conform,
 )
+from gitsync.render.provenance.step_source import SourceFile
 from gitsync.render.yaml.limits import Limits
-from gitsync.render.yaml.reader import place, read_all
+from gitsync.render.yaml.reader import node_at, place, read_all
 from gitsync.render.yaml.yaml11 import with_old_flags
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -186,6 +187,23 @@ class Kustomization(NamedTuple):
     def where(self, *path: str | int) -> str:
         """Return ``file:line`` of a field, or of what is nearest around it."""
         return place(self.file, self.text, path)
+
+    def text_at(self, *path: str | int) -> SourceFile:
+        """Return a text in the file, such as an inline patch, in which lines can be located."""
+        value: Any = self.fields
+        for part in path:
+            value = value[part]
+        stripped = str(value).lstrip()
+        content = stripped.encode()
+        try:
+            node, first_line = node_at(self.text, 0, path)
+        except (InvalidInput, KeyError, IndexError):  # the file spells a name in other letters
+            return SourceFile(self.file, content, place=self.where(*path))
+        if node.style != "|":  # folded or quoted: its lines are not those of the file
+            return SourceFile(self.file, content, place=self.where(*path))
+        blank_lines = str(value)[: len(str(value)) - len(stripped)].count("\n")
+        above = node.line_of_text + blank_lines
+        return SourceFile(self.file, content, first_line=first_line + above)
 
     @property
     def warnings(self) -> tuple[str, ...]:

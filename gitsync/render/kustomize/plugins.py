@@ -29,6 +29,7 @@ from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.merge_keys import Schema
 from gitsync.render.patch.patches import Patcher, read_patch
 from gitsync.render.patch.struct_schema import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
+from gitsync.render.provenance.step_source import FieldChange, SourceFile
 from gitsync.render.resources.field_path import slots
 from gitsync.render.resources.field_spec import FieldSpec, split_path
 from gitsync.render.resources.resource import Resource
@@ -254,6 +255,45 @@ _TRANSFORMERS: Final[dict[str, _Transformer]] = {
         {"value": TEXT, "targets": ListOf(_TARGET), "targetFilePath": TEXT}, _add_value
     ),
 }
+
+
+def value_places(manifest: Manifest, text: SourceFile, change: FieldChange) -> Sequence[str]:
+    """Return the lines of a plugin's configuration that hold the value of a change; none where no line does."""
+    return tuple(text.where(path) for path in _value_paths(manifest, change))
+
+
+def _value_paths(manifest: Manifest, change: FieldChange) -> Sequence[tuple[str, ...]]:
+    match manifest.get("kind"):
+        case "LabelTransformer":
+            return (("labels", change.path[-1]),)
+        case "AnnotationsTransformer":
+            return (("annotations", change.path[-1]),)
+        case "NamespaceTransformer":
+            return (("metadata", "namespace"),)
+        case "ReplicaCountTransformer":
+            return (("replica", "count"),)
+        case "ImageTagTransformer":
+            decisive = transformers.image_members([manifest.get("imageTag") or {}], text_of(change.old))
+            return tuple(("imageTag", member) for member in decisive[1]) if decisive else ()
+        case "PrefixTransformer" | "SuffixTransformer" | "PrefixSuffixTransformer":
+            return tuple((member,) for member in ("prefix", "suffix") if manifest.get(member))
+        case "ValueAddTransformer":
+            return (("value",),)
+        case "PatchTransformer":
+            return (("patch",) if manifest.get("patch") else ("path",),)
+        case "ConfigMapGenerator" | "SecretGenerator":
+            return _literal_paths(manifest, change)
+    return ()
+
+
+def _literal_paths(manifest: Manifest, change: FieldChange) -> Sequence[tuple[str, ...]]:
+    """Return the literal of a generator that gives a key its value."""
+    literals = manifest.get("literals")
+    return [
+        ("literals", str(position))
+        for position, literal in enumerate(literals if isinstance(literals, list) else ())
+        if change.path[0] in ("data", "binaryData") and text_of(literal).partition("=")[0] == change.path[-1]
+    ]
 
 
 _GENERATORS: Final = frozenset({"ConfigMapGenerator", "IAMPolicyGenerator", "SecretGenerator"})

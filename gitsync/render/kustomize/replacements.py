@@ -62,16 +62,21 @@ def _put_all(resources: Sequence[Resource], value: Any, target: Mapping[str, Any
             resource.sync_shared_entries()
 
 
-def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
+def source_of(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> tuple[Resource, str]:
+    """Return the resource that a replacement reads, and the path of the field; raise InvalidInput unless it is one."""
     sources = [resource for resource in resources if any(is_selected(id_, source) for id_ in scopes.all_ids(resource))]
     if len(sources) != 1:
         wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
         what = f"{len(sources)} resources match" if sources else "no resource matches"
         raise InvalidInput(f"{what} the source of a replacement ({wanted})", hint="name exactly one")
-    path = source.get("fieldPath") or _NAME
-    subject = f"{sources[0].gvk.kind} {sources[0].name}"
+    return sources[0], source.get("fieldPath") or _NAME
+
+
+def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
+    resource, path = source_of(resources, source, scopes)
+    subject = f"{resource.gvk.kind} {resource.name}"
     try:
-        value = lookup(sources[0].manifest, split(path))
+        value = lookup(resource.manifest, split(path))
     except InvalidInput as error:
         raise InvalidInput(f"the source field {path}: {error.message}", object=subject, hint=error.hint) from None
     if value is None or value == {} or value == []:

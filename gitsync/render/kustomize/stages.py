@@ -15,10 +15,11 @@ from gitsync.render.kustomize.files import join
 from gitsync.render.kustomize.kustomization import Kustomization
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.patches import Patch, Patcher, read_patch
-from gitsync.render.provenance.step_source import StepSource
+from gitsync.render.provenance.step_source import BUILD_STEP, FieldChange, SourceFile, StepSource
 from gitsync.render.resources.field_spec import FieldSpec, merge_specs
 from gitsync.render.resources.resource import Gvk, Resource
 from gitsync.render.resources.selectors import NameIndex
+from gitsync.render.yaml.scalar_types import text_of
 
 METADATA_LABELS: Final = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
 
@@ -81,16 +82,17 @@ class Stages:
             where = self._file.where("patchesStrategicMerge", index)
             with self._context.errors:
                 text, name = (item, where) if "\n" in item else self._read(item, where)
-                patch = read_patch(text, name, {}, where, is_legacy=True)
+                source = self._text_at("patchesStrategicMerge", index) if "\n" in item else None
+                patch = read_patch(text, name, {}, where, is_legacy=True, source=source)
                 yield self._patch_stage("PatchStrategicMergeTransformer", patch, times=0 if index else 1)
 
     def _patches(self, field: str, kind: str) -> Iterator[Stage]:
         for index, item in self._file.rows(field):
             with self._context.errors:
-                patch = self._patch(item, self._file.where(field, index), may_be_empty=field == "patches")
-                yield self._patch_stage(kind, patch)
+                yield self._patch_stage(kind, self._patch(field, index, item))
 
-    def _patch(self, item: Mapping[str, Any], location: str, *, may_be_empty: bool) -> Patch:
+    def _patch(self, field: str, index: int, item: Mapping[str, Any]) -> Patch:
+        location = self._file.where(field, index)
         path = item.get("path")
         inline = (item.get("patch") or "").strip()
         if bool(path) is bool(inline):
@@ -100,7 +102,17 @@ class Stages:
                 hint="keep one of them" if path else "add one of them",
             )
         text, name = self._read(path, location) if path else (inline, location)
-        return read_patch(text, name, item, location, may_be_empty=may_be_empty)
+        source = None if path else self._text_at(field, index, "patch")
+        return read_patch(text, name, item, location, may_be_empty=field == "patches", source=source)
+
+    def _text_at(self, *path: str | int) -> SourceFile | None:
+        """Return a text in the file with its lines, if the build records provenance."""
+        return self._file.text_at(*path) if self._context.recorder else None
+
+    def _members(self, *path: str | int) -> StepSource:
+        """Return the source of fields that a mapping in the file sets by the last part of their paths."""
+        where = self._file.where
+        return StepSource(where(*path), find=lambda change: (where(*path, change.path[-1]),))
 
     def _read(self, path: str, location: str) -> tuple[bytes, str]:
         return self._loader.read(path, location), join(self._file.folder, path)
@@ -144,9 +156,8 @@ class Stages:
         rows = self._file.rows("labels")
         for index, label in rows:
             specs = _label_specs(label, self._config)
-            stage = self._entries(
-                "LabelTransformer", self._file.where("labels", index), label.get("pairs") or {}, specs
-            )
+            stage = self._entries("LabelTransformer", label.get("pairs") or {}, specs, ("labels", index))
+            stage = stage._replace(step_source=self._members("labels", index, "pairs"))
             # Kustomize goes over commonLabels too where there are labels
             is_last = index == len(rows) - 1 and not self._file.fields.get("commonLabels")
             yield stage._replace(times=2) if is_last else stage
@@ -155,12 +166,14 @@ class Stages:
             ("commonAnnotations", "AnnotationsTransformer", self._config.common_annotations),
         ):
             if self._file.fields.get(field):
-                yield self._entries(kind, self._file.where(field), self._file.fields[field], specs)
+                yield self._entries(kind, self._file.fields[field], specs, (field,))
 
-    @staticmethod
-    def _entries(kind: str, location: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...]) -> Stage:
+    def _entries(
+        self, kind: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...], path: tuple[str | int, ...]
+    ) -> Stage:
         act = partial(transformers.set_entries, entries=entries, specs=specs)
-        return Stage(kind, location, act, ("entries", hashable(entries), specs))
+        key = ("entries", hashable(entries), specs)
+        return Stage(kind, self._file.where(*path), act, key, step_source=self._members(*path))
 
     def _replicas(self) -> Iterator[Stage]:
         for index, replica in self._file.rows("replicas"):
@@ -170,7 +183,9 @@ class Stages:
                     replica.get("name") or "", replica.get("count") or 0, self._config.replicas
                 ),
             )
-            yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
+            where = self._file.where("replicas", index)
+            count = StepSource(self._file.where("replicas", index, "count"))
+            yield Stage("ReplicaCountTransformer", where, act, step_source=count)
 
     def _scale(self, resources: Sequence[Resource], rule: transformers.ReplicaRule) -> None:
         workloads = self._by_name.among(resources, {"name": rule.name})
@@ -182,20 +197,58 @@ class Stages:
             act = partial(transformers.set_images, images=images)
             key = ("images", hashable([image for image, _ in images]), self._config.images)
             where = self._file.where("images")
-            yield Stage("ImageTagTransformer", where, act, key, times=len(images), apart="images")
+            source = StepSource(where, find=self._image_places)
+            yield Stage("ImageTagTransformer", where, act, key, times=len(images), apart="images", step_source=source)
+
+    def _image_places(self, change: FieldChange) -> Sequence[str]:
+        """Return the lines of the new name, tag and digest that an image has got."""
+        rows = [(field, index, image) for field in ("images", "imageTags") for index, image in self._file.rows(field)]
+        decisive = transformers.image_members([image for _, _, image in rows], text_of(change.old))
+        if decisive is None:
+            return ()
+        field, index, _ = rows[decisive[0]]
+        return tuple(self._file.where(field, index, member) for member in decisive[1])
 
     def _replacements(self) -> Iterator[Stage]:
         for index, item in self._file.rows("replacements"):
             where = self._file.where("replacements", index)
             with self._context.errors:
                 replacement_rows = plugins.read_replacement(item, partial(self._loader.read, location=where), where)
-                yield Stage(
-                    "ReplacementTransformer", where, partial(self._replace, replacement_rows), times=0 if index else 1
-                )
+                act = partial(self._replace, replacement_rows, index)
+                yield Stage("ReplacementTransformer", where, act, times=0 if index else 1)
 
-    def _replace(self, replacement_rows: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
-        for item in replacement_rows:
+    def _replace(
+        self, replacement_rows: Sequence[Mapping[str, Any]], index: int, resources: Sequence[Resource]
+    ) -> None:
+        recorder = self._context.recorder
+        for position, item in enumerate(replacement_rows):
+            places = self._value_places(item, index, position, resources) if recorder else ()
             replacements.replace(resources, item, self._context.scopes, self._context.steps, self._by_name)
+            if recorder:  # row by row: each takes its value from another place
+                source = StepSource(self._file.where("replacements", index), find=lambda _, places=places: places)  # type: ignore[misc]
+                recorder.after("ReplacementTransformer", source, resources)
+
+    def _value_places(
+        self, item: Mapping[str, Any], index: int, position: int, resources: Sequence[Resource]
+    ) -> tuple[str, ...]:
+        """Return where a replacement is written, and where the value that it copies is."""
+        source = self._replacement_source(index, position)
+        if item.get("source") is None:
+            return (source(("sourceValue",)),)
+        resource, path = replacements.source_of(resources, item["source"], self._context.scopes)
+        assert self._context.recorder is not None
+        setters = self._context.recorder.history(resource).of(path)
+        return (source(()), *(setter.where for setter in setters[-1:] if setter.where != BUILD_STEP))
+
+    def _replacement_source(self, index: int, position: int) -> Callable[[tuple[str, ...]], str]:
+        """Return how to locate a field of a replacement, which may be one of several in a file of its own."""
+        path = self._file.fields["replacements"][index].get("path")
+        if not path:
+            return lambda below: self._file.where("replacements", index, *below)
+        content, name = self._read(path, self._file.where("replacements", index))
+        source = SourceFile(name, content)
+        is_list = content.lstrip().startswith((b"-", b"["))
+        return lambda below: source.where((position, *below) if is_list else below)
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:

@@ -19,6 +19,8 @@ from gitsync.render.resources.selectors import compile_pattern
 from gitsync.render.yaml.scalar_types import reset, styled, text_of
 from gitsync.render.yaml.scalars import resolve
 
+_IMAGE_MEMBERS: Final = ("newName", "tagSuffix", "newTag", "digest")
+"""The members of an entry of ``images`` that change an image, in the order of a reference."""
 _BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
 _KEEP_NAME: Final = (
     Gvk("", "", "CustomResourceDefinition"),
@@ -319,20 +321,34 @@ def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> C
     def put(holder: Any, key: Any) -> None:
         _refuse_collection(holder, key)
         value = text_of(holder[key])
-        if holder[key] is None or not matches(value):
-            return
-        name, tag, digest = split_image(value)
-        name = image.get("newName") or name
-        if image.get("newTag") or image.get("digest"):
-            tag = image.get("newTag") or ""
-            digest = image.get("digest") or ""
-        elif image.get("tagSuffix"):
-            tag = tag + image["tagSuffix"]
-            digest = ""
-        reference = name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
-        holder[key] = reset(reference, holder[key])
+        if holder[key] is not None and matches(value):
+            holder[key] = reset(_changed_image(image, value), holder[key])
 
     return put
+
+
+def _changed_image(image: Mapping[str, str], value: str) -> str:
+    """Return an image reference with the name, tag and digest that an entry of ``images`` gives it."""
+    name, tag, digest = split_image(value)
+    name = image.get("newName") or name
+    if image.get("newTag") or image.get("digest"):
+        tag = image.get("newTag") or ""
+        digest = image.get("digest") or ""
+    elif image.get("tagSuffix"):
+        tag = tag + image["tagSuffix"]
+        digest = ""
+    return name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
+
+
+def image_members(images: Sequence[Mapping[str, str]], value: str) -> tuple[int, tuple[str, ...]] | None:
+    """Return the last entry of ``images`` that applies to an image reference, and its members that form the result."""
+    decisive = None
+    for position, image in enumerate(images):
+        if _image_matcher(image.get("name") or "")(value):
+            members = tuple(name for name in _IMAGE_MEMBERS if image.get(name))
+            decisive = (position, members)
+            value = _changed_image(image, value)
+    return decisive
 
 
 def _image_matcher(name: str) -> Callable[[str], bool]:

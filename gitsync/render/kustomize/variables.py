@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.render.build_cache import CachedSteps, hashable
+from gitsync.render.provenance.step_source import BUILD_STEP, FieldChange
 from gitsync.render.resources.field_path import lookup, split
 from gitsync.render.resources.field_spec import FieldSpec, visit
 from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Resource
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.scalar_types import text_of
 
+if TYPE_CHECKING:  # few builds record provenance
+    from gitsync.render.provenance.recorder import Recorder
+
 _MISSING: Final = object()
+_NAME: Final = r"\$\(([^)]+)\)"
 Scalar: TypeAlias = "str | int | float | bool"
 
 
@@ -119,6 +125,21 @@ def resolve_variables(
             now[known] = uses, resource.snapshot()
         used |= uses
     return tuple(f"{variables[name].where}: the var {name} is never used" for name in variables if name not in used)
+
+
+def variable_places(
+    variables: Mapping[str, Variable], resources: Sequence[Resource], recorder: Recorder, change: FieldChange
+) -> Sequence[str]:
+    """Return where the last variable in a text is declared, and where the value that it reads is written."""
+    names = [name for name in re.findall(_NAME, text_of(change.old)) if name in variables]
+    if not names:
+        return ()
+    variable = variables[names[-1]]
+    for resource in resources:
+        if variable.name in resource.variables:
+            setters = recorder.history(resource).of(variable.field)
+            return (variable.where, *(setter.where for setter in setters[-1:] if setter.where != BUILD_STEP))
+    return (variable.where,)
 
 
 def _value(variable: Variable, resources: Iterable[Resource]) -> Any:

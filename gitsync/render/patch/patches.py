@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +11,8 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import json_patch, strategic_merge
 from gitsync.render.patch.merge_keys import Schema
-from gitsync.render.provenance.step_source import SourceFile, StepSource
+from gitsync.render.provenance.paths import indexes
+from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource, is_at
 from gitsync.render.resources.internal_annotations import may_change_kind, may_rename
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, gvk_of
@@ -38,21 +39,41 @@ class Patch(NamedTuple):
     """Its whole configuration, for the cache."""
     is_legacy: bool = False
     texts: tuple[tuple[SourceFile, Manifest], ...] = ()
-    """The merge patches with the file of each, where it is a file."""
+    """The merge patches with the text of each, where its lines are those of a file."""
+    source: SourceFile | None = None
+    """The text of the operations, likewise."""
 
     @property
     def step_source(self) -> StepSource:
         """The fields that the patch sets, for provenance."""
-        writes = (operation.get("path") for operation in self.operations if operation.get("op") in _WRITES)
-        pointers = (path.split("/")[1:] for path in writes if isinstance(path, str))
+        pointers = dict(self._pointers())
         return StepSource(
             self.where,
             self.texts,
             merges=self.merges,
-            pointers=tuple(
-                tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer) for pointer in pointers
-            ),
+            pointers=tuple(pointers.values()),
+            find=self._operation if pointers and self.source else None,
         )
+
+    def _pointers(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yield the operations that write, by their positions, with the parts of their paths."""
+        for position, operation in enumerate(self.operations):
+            path = operation.get("path")
+            if operation.get("op") in _WRITES and isinstance(path, str):
+                yield position, tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
+
+    def _operation(self, change: FieldChange) -> Sequence[str]:
+        """Return the line of the value that the last operation on a field wrote."""
+        assert self.source is not None
+        for position, pointer in reversed(tuple(self._pointers())):
+            value = self.operations[position].get("value")
+            if not is_at(change.position, pointer):
+                continue
+            below = change.position[len(pointer) :]
+            if len(indexes(value, below)) == len(below):
+                member = ("value",) if "value" in self.operations[position] else ()
+                return (self.source.where((position, *member, *(below if member else ()))),)
+        return ()
 
 
 def read_patch(
@@ -63,9 +84,12 @@ def read_patch(
     *,
     is_legacy: bool = False,
     may_be_empty: bool = False,
+    source: SourceFile | None = None,
 ) -> Patch:
     """
     Return the patch of an entry; raise InvalidInput where the text is neither kind of patch.
+
+    ``source`` locates the lines of a text that is not a file.
 
     A text without any object, such as a file of comments, is a patch that changes nothing where it ``may_be_empty``.
     """
@@ -92,6 +116,8 @@ def read_patch(
             hint="remove the target, or give each patch an entry of its own",
         )
     options = entry.get("options") or {}
+    if isinstance(text, bytes):
+        source = SourceFile(file, text)
     return Patch(
         merges,
         tuple(operations or ()),
@@ -101,9 +127,8 @@ def read_patch(
         location,
         (text, hashable(target), hashable(options), is_legacy),
         is_legacy,
-        tuple((SourceFile(file, text, document), manifest) for document, manifest in objects)
-        if isinstance(text, bytes)
-        else (),
+        tuple((source._replace(document=document), manifest) for document, manifest in objects) if source else (),
+        source,
     )
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from gitsync.objects.manifest import Manifest
-from gitsync.render.provenance.paths import FieldPath, leaves_of, lists_of, starts_with, with_all_keys
-from gitsync.render.provenance.step_source import SourceFile, StepSource
+from gitsync.render.provenance.paths import FieldPath, indexes, leaves_of, lists_of, starts_with, with_all_keys
+from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource
 from gitsync.render.resources.field_path import split
 from gitsync.render.resources.resource import Resource
+from gitsync.render.yaml.scalar_types import text_of
 
 T = TypeVar("T")
 
@@ -30,11 +31,11 @@ class FieldSetter(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A step that set a field, and the field's path then with all keys of items: they may be renamed later."""
+    """A step that set a field, and the change with all keys of items in its path: they may be renamed later."""
 
     step: str
     source: StepSource
-    path: FieldPath
+    change: FieldChange
 
 
 class History:
@@ -61,18 +62,26 @@ class History:
     def setters(self, path: FieldPath) -> tuple[FieldSetter, ...]:
         """Return the steps that set one plain value, in order; the last one decided it."""
         first = [FieldSetter(self.step, self.source.where(self.original[path]))] if path in self.original else []
-        changes = self.changes.get(path, ())
-        return (*first, *(FieldSetter(change.step, change.source.where(change.path)) for change in changes))
+        changes = (
+            FieldSetter(step, place)
+            for step, source, change in self.changes.get(path, ())
+            for place in source.places(change)
+        )
+        return (*first, *dict.fromkeys(changes))
 
     def record(self, step: str, source: StepSource, manifest: Manifest) -> None:
         """Add the fields that a step set, given the manifest after it."""
         leaves = dict(leaves_of(manifest))
         self._follow_renames(dict(lists_of(manifest)))
+        meta = manifest.get("metadata")
+        name = text_of(meta.get("name")) if isinstance(meta, dict) else ""
         for path, value in leaves.items():
             is_changed = path not in self.leaves or self.leaves[path] != value
             full = with_all_keys(manifest, path)
-            if is_changed or source.sets(full, manifest):
-                self.changes.setdefault(path, []).append(_Change(step, source, full))
+            change = FieldChange(full, self.leaves.get(path), value, text_of(manifest.get("kind")), name)
+            if is_changed or source.sets(change, manifest):
+                change = change._replace(position=tuple(map(str, indexes(manifest, full))))
+                self.changes.setdefault(path, []).append(_Change(step, source, change))
         self.leaves = leaves
 
     def _follow_renames(self, lists: dict[FieldPath, list[str]]) -> None:

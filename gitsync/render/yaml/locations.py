@@ -1,9 +1,9 @@
-"""The lines of the values of a YAML document, found by parsing the text again."""
+"""The lines of the values of a YAML document and the characters that write them, found by parsing the text again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from yaml._yaml import CParser
 from yaml.events import (
@@ -67,3 +67,96 @@ def places(text: str) -> Iterator[Place]:
             parent = path
             key = None
             index = -1 if isinstance(event, MappingStartEvent) else 0
+
+
+class Node(NamedTuple):
+    """
+    A value of a document as its text writes it: characters ``start`` to ``end``, in a style.
+
+    The style is that of a scalar (empty, ``'``, ``"``, ``|`` or ``>``), ``*`` for an alias, ``{`` and ``[`` for
+    collections in brackets, ``:`` and ``-`` for those in a block. ``line`` counts from 0 and is that of its key, if it
+    has one.
+    """
+
+    path: Path
+    line: int
+    start: int
+    end: int
+    style: str
+    value: str = ""
+    """The text of a scalar, or the name of an alias."""
+    anchor: str = ""
+    in_flow: bool = False
+    """Whether it is inside brackets."""
+    column: int = 0
+    """The column of its key, or of itself in a list."""
+    line_of_text: int = 0
+    """The line, from 0, on which it begins itself, behind its key."""
+
+
+def nodes(text: str) -> dict[Path, Node]:
+    """Return the values of the text's document by their paths; what an alias brings in has no node of its own."""
+    parser: Any = CParser(text)
+    collected: dict[Path, Node] = {}
+    stack: list[_Open] = []
+    while True:
+        event = parser.get_event()
+        kind = type(event)
+        if kind is DocumentEndEvent or kind is StreamEndEvent:
+            return collected
+        if kind is MappingEndEvent or kind is SequenceEndEvent:
+            path = stack.pop().path
+            collected[path] = collected[path]._replace(end=event.end_mark.index)
+            continue
+        if kind not in _VALUES:
+            continue
+        parent = stack[-1] if stack else None
+        if parent and parent.is_mapping and parent.key is None:
+            parent.key = event.value if kind is ScalarEvent else f"*{event.anchor}"
+            parent.mark = event.start_mark
+            continue
+        path = parent.next_path() if parent else ()
+        mark = parent.mark if parent and parent.is_mapping else event.start_mark
+        in_flow = bool(parent and parent.is_flow)
+        node = Node(
+            path,
+            mark.line,
+            event.start_mark.index,
+            event.end_mark.index,
+            "",
+            in_flow=in_flow,
+            column=mark.column,
+            line_of_text=event.start_mark.line,
+        )
+        if kind is ScalarEvent:
+            collected[path] = node._replace(style=event.style or "", value=event.value, anchor=event.anchor or "")
+        elif kind is AliasEvent:
+            collected[path] = node._replace(style="*", value=event.anchor)
+        else:
+            is_mapping = kind is MappingStartEvent
+            styles = ("{", ":") if is_mapping else ("[", "-")
+            collected[path] = node._replace(style=styles[not event.flow_style], anchor=event.anchor or "")
+            stack.append(_Open(path, is_mapping, in_flow or bool(event.flow_style)))
+
+
+_VALUES: Final = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEvent})
+
+
+class _Open:
+    """A collection whose end has not come yet."""
+
+    def __init__(self, path: Path, is_mapping: bool, is_flow: bool) -> None:
+        self.path = path
+        self.is_mapping = is_mapping
+        self.is_flow = is_flow
+        self.key: str | None = None
+        self.mark: Any = None
+        self._length = 0
+
+    def next_path(self) -> Path:
+        """Return the path of the member that comes next."""
+        if self.is_mapping:
+            key, self.key = self.key, None
+            return (*self.path, key or "")
+        self._length += 1
+        return (*self.path, self._length - 1)

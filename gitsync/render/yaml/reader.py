@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.block_style import UNREAD, Path, block_lines, read_block
 from gitsync.render.yaml.limits import LIMITS, Limits
+
+if TYPE_CHECKING:  # it loads PyYAML
+    from gitsync.render.yaml.locations import Node
 
 _SEPARATOR: Final = re.compile(r"\n---(.*)\n")
 _LENIENT: Final = Limits(duplicates=True)
@@ -54,6 +57,14 @@ def locations(text: bytes | str, document: int) -> dict[Path, int]:
 
         lines = {place.path: place.line for place in places(piece)}
     return {path: line + first_line for path, line in lines.items()}
+
+
+def node_at(text: bytes | str, document: int, path: Sequence[str | int]) -> tuple[Node, int]:
+    """Return the node at a path of a document, and the line, from 1, on which the document begins; else KeyError."""
+    from gitsync.render.yaml.locations import nodes  # late: as above
+
+    first_line, piece = _kept(text)[document]
+    return nodes(piece)[tuple(path)], first_line
 
 
 @lru_cache(maxsize=4)  # and so are those of one file

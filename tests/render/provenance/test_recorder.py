@@ -38,7 +38,7 @@ def test_a_field_that_a_patch_adds_comes_from_the_patch_alone():
 def test_an_item_can_be_named_by_its_index():
     image = setters("spec.template.spec.containers.1.image")
 
-    assert image == ["base/d.yaml:11: resource", "kustomization.yaml:5: ImageTagTransformer"]
+    assert image == ["base/d.yaml:11: resource", "kustomization.yaml:6: ImageTagTransformer"]
 
 
 def test_the_steps_of_a_generated_name_are_all_there():

@@ -27,7 +27,7 @@ def steps(ref: ObjectRef, *fields: str) -> dict[str, list[str]]:
 def test_a_field_is_traced_through_every_step() -> None:
     assert steps(WEB, ".spec.replicas", IMAGE) == {
         ".spec.replicas": ["base/web.yaml:6: resource", "p.yaml:5: PatchTransformer"],
-        IMAGE: ["base/web.yaml:11: resource", "kustomization.yaml:3: ImageTagTransformer"],
+        IMAGE: ["base/web.yaml:11: resource", "kustomization.yaml:4: ImageTagTransformer"],
     }
 
 
@@ -37,7 +37,7 @@ def test_the_empty_field_is_the_object() -> None:
 
 def test_a_whole_part_begins_in_one_line_and_names_later_steps_once() -> None:
     assert steps(WEB, ".spec.template.spec.containers") == {
-        ".spec.template.spec.containers": ["base/web.yaml:9: resource", "kustomization.yaml:3: ImageTagTransformer"]
+        ".spec.template.spec.containers": ["base/web.yaml:9: resource", "kustomization.yaml:4: ImageTagTransformer"]
     }
 
 
