@@ -42,7 +42,7 @@ def test_a_field_is_followed_through_its_steps(gitsync: Gitsync, tmp_path: Path,
     assert lines[0] == '.spec.template.spec.containers[name="web"].image: web:2'
     assert [line.rpartition("/")[2] for line in lines[1:]] == [
         "web.yaml:12: resource",
-        "kustomization.yaml:2: ImageTagTransformer",
+        "kustomization.yaml:3: ImageTagTransformer",
     ]
 
 

@@ -31,10 +31,13 @@ def replace(
     source, value, targets = (replacement.get(name) for name in ("source", "sourceValue", "targets"))
     if (source is None and value is None) or targets is None:
         raise InvalidInput("a replacement needs a source or a sourceValue, and targets", hint="add what is missing")
+    origin: Resource | None = None
     if source is not None:
         if value is not None:
             raise InvalidInput("a replacement has a source and a sourceValue", hint="keep one of them")
         value = _source_value(names.among(resources, source), source, scopes)
+        if not (source.get("options") or {}).get("delimiter"):
+            origin, _ = source_of(names.among(resources, source), source, scopes)
     else:
         value = untyped(str(value))
     for target in targets:
@@ -44,8 +47,15 @@ def replace(
         among = (
             names.among(resources, target["select"]) if is_literal(target["select"].get("name") or "") else resources
         )
-        act = partial(_put_all, value=value, target=target, scopes=scopes)
-        steps.run(("replacement", hashable(value), hashable(target)), among, act)
+        if source is not None and origin is not None and _is_target(origin, target, scopes):
+            # Kustomize copies the live node, so a source that is a target too has its new value for those that follow.
+            for resource in among:
+                _put_all([resource], value=value, target=target, scopes=scopes)
+                if resource is origin:
+                    value = _source_value(names.among(resources, source), source, scopes)
+        else:
+            act = partial(_put_all, value=value, target=target, scopes=scopes)
+            steps.run(("replacement", hashable(value), hashable(target)), among, act)
         if any(_may_rename(split(path)) for path in target.get("fieldPaths") or (_NAME,)):
             names.forget()
 

@@ -139,6 +139,7 @@ def add_affix(
                     resource.suffixes += (affix,)
             with _placed(resource):
                 visit(resource.editable, spec, put, str)
+        resource.sync_shared_entries()
 
 
 def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
@@ -156,7 +157,9 @@ def _refuse_collection(holder: Any, key: Any) -> None:
 
 
 def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
-    """Set labels or annotations in all the fields that hold them."""
+    """Set labels or annotations in all the fields that hold them; without any, no field is created."""
+    if not entries:
+        return
     unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
     additions: list[_Addition] = []
     path = ""

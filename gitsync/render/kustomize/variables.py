@@ -13,7 +13,7 @@ from gitsync.render.resources.field_path import lookup, split
 from gitsync.render.resources.field_spec import FieldSpec, visit
 from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Resource
 from gitsync.render.resources.scopes import Scopes
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import Quoted, Untyped, text_of
 
 if TYPE_CHECKING:  # few builds record provenance
     from gitsync.render.provenance.recorder import Recorder
@@ -179,18 +179,23 @@ def _expander(values: Mapping[str, Any], used: set[str]) -> Callable[[Any, Any],
     def leaf(holder: Any, key: Any) -> None:
         value = holder[key]
         if isinstance(value, str):
-            holder[key] = expand(value, values, used)
+            holder[key] = _settled(expand(value, values, used))
         elif isinstance(value, dict):
             for name, item in value.items():
                 if isinstance(item, str):
-                    value[name] = expand(item, values, used)
+                    value[name] = _settled(expand(item, values, used))
         elif isinstance(value, list):
             for position, item in enumerate(value):
                 if not isinstance(item, str):
                     raise InvalidInput(f"an item of {key} is not a text, so vars cannot be replaced in it")
-                value[position] = expand(item, values, used)
+                value[position] = _settled(expand(item, values, used))
 
     return leaf
+
+
+def _settled(value: Any) -> Any:
+    """Return a value with the tag of a text where it had none: Kustomize sets one, whether a var is in it or not."""
+    return Quoted(value) if type(value) is Untyped else value
 
 
 def expand(text: str, values: Mapping[str, Any], used: set[str]) -> Any:
