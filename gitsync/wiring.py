@@ -37,6 +37,7 @@ from gitsync.operator.applicationsets.writer import SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler
 from gitsync.operator.facts import FactsReader
 from gitsync.operator.observations import RolloutAnalysis
+from gitsync.operator.removal import RemovalGuard
 from gitsync.operator.reporting import ReportingReconciler
 from gitsync.operator.systems import SystemReconciler
 from gitsync.plan.ownership import APPLIERS
@@ -93,6 +94,7 @@ from gitsync.sync.deletion import Deletion
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
+from gitsync.sync.installation import Installation
 from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
@@ -155,6 +157,8 @@ class Adapters:
     metrics: MetricsProvider | None = None
     builds: RenderStore | None = None
     traces: ReconcileSink | None = None
+    namespace: str = ""
+    """The namespace of the controller, empty where it has none in this cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +198,9 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     builds = KeptBuilds((group or settings).data / "builds")
     builds.clean()
     traces = TraceExporter(settings.traces) if settings.traces else None
-    adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds, traces)
+    adapters = Adapters(
+        cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds, traces, settings.namespace
+    )
     given = PolicySet((policy,)) if policy else _read_policies(settings)
     policies = Policies(cluster, live, source, given)
     bases = _remote_bases(adapters, policies)
@@ -366,7 +372,7 @@ def build_engine(
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    deletion = Deletion(desired, evaluator, gate, reconciler, statuses)
+    deletion = Deletion(desired, evaluator, gate, reconciler, statuses, Installation(cluster, adapters.namespace))
     settled = SettledReconciler(cluster, live, planner, state.views)
     stages = Stages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
     pipeline = Pipeline(stages, ports, writes, statuses, state)
@@ -399,7 +405,11 @@ def build_operator(
     analysis = RolloutAnalysis(adapters.metrics)
     agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
     systems = SystemReconciler(ports, child_reconciler, writes, statuses)
-    reported, reported_systems = (ReportingReconciler(one, statuses, adapters.clock) for one in (agents, systems))
+    installation = Installation(cluster, adapters.namespace)
+    reported, reported_systems = (
+        ReportingReconciler(RemovalGuard(reconciler, child_reconciler, cluster, installation), statuses, adapters.clock)
+        for reconciler in (agents, systems)
+    )
     controller = AgentController(reported, reported_systems, Workers(ports, writes, share, workers))
     return controller
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -18,10 +19,12 @@ from gitsync.sync.decision import DELETE, SyncGate
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import SyncEvaluator
 from gitsync.sync.input import Target
+from gitsync.sync.installation import Installation
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.writer import StatusWriter
 
+_log = logging.getLogger(__name__)
 _HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
 """The finalizers of the deletion hooks."""
 
@@ -42,8 +45,9 @@ class Deletion:
     """
     Delete what an Application applied; the finalizer of each step is removed when the step is complete.
 
-    With pruning off, or where the objects are to stay, nothing is deleted. An Application that applied itself is gone
-    once its finalizers are.
+    With pruning off, or where the objects are to stay, nothing is deleted; nor while gitsync itself is removed from the
+    cluster, which deletes the Application without a request to delete what it applied. An Application that applied
+    itself is gone once its finalizers are.
     """
 
     def __init__(
@@ -53,18 +57,20 @@ class Deletion:
         gate: SyncGate,
         reconciler: Reconciler,
         statuses: StatusWriter,
+        installation: Installation,
     ) -> None:
         self._desired = desired
         self._evaluator = evaluator
         self._gate = gate
         self._reconciler = reconciler
         self._statuses = statuses
+        self._installation = installation
 
     def reconcile(self, report: Report, cache: ReconcileCache) -> bool:
         """Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all is complete."""
         own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
         report.state = replace(report.state, inventory=report.state.inventory.without([own]))
-        remaining = _finalizers_of(report.manifest) if report.app.sync.deletes_with_application else frozenset[str]()
+        remaining = _finalizers_of(report.manifest) if self._deletes_objects(report) else frozenset[str]()
         report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
         for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
             if finalizer not in remaining:
@@ -78,6 +84,16 @@ class Deletion:
             cache.execution.completed_hooks = {}
             report.state = replace(report.state, operation={})
         return True
+
+    def _deletes_objects(self, report: Report) -> bool:
+        """Return whether the objects of an Application are deleted with it: not where gitsync itself is removed."""
+        if not report.app.sync.deletes_with_application:
+            return False
+        removed = self._installation.removal(report.manifest)
+        if removed:
+            about = {"application": report.app.key, "objects": len(report.state.inventory), "reason": removed}
+            _log.warning("objects stay, because gitsync is being removed", extra=about)
+        return not removed
 
     def _is_complete(self, report: Report, cache: ReconcileCache, finalizer: str) -> bool:
         """Continue the deletion step of a finalizer; return whether it is complete."""

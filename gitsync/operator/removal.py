@@ -1,0 +1,100 @@
+"""
+Keep the children of Agents and systems when gitsync itself is removed from the cluster.
+
+Their owner references would have the garbage collector delete them with the Agent, which goes with its definition. A
+finalizer lets the controller see the deletion first: where it comes from the removal of gitsync, the owner references
+are removed, otherwise only the finalizer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from gitsync.agents.keys import ORDERED_DELETION
+from gitsync.errors import Conflict, Rejected
+from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.manifest import Manifest, metadata_of, uid_of
+from gitsync.objects.ref import ref_of
+from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler
+from gitsync.ports import Cluster
+from gitsync.sync.installation import Installation
+
+CHILDREN_FINALIZER: Final = "agents.gitsync.dev/children"
+_MANAGER: Final = "gitsync-agents-removal"
+"""A field manager of its own: another one whose apply omits the finalizer must not remove it."""
+_RETRY = 1.0
+"""Seconds until children are released again that changed meanwhile."""
+
+
+class OwnerReconciler(Protocol):
+    """What reconciles Agents, or systems."""
+
+    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
+        """Reconcile one; return the seconds until the next reconcile."""
+        ...
+
+
+class RemovalGuard:
+    """Reconcile Agents or systems by another reconciler, and let none of their deletions cascade from a removal."""
+
+    def __init__(
+        self, inner: OwnerReconciler, children: ChildrenReconciler, cluster: Cluster, installation: Installation
+    ) -> None:
+        self._inner = inner
+        self._children = children
+        self._cluster = cluster
+        self._installation = installation
+
+    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
+        """Reconcile one; return the seconds until the next reconcile, None when only an event can change it."""
+        metadata = metadata_of(manifest)
+        finalizers = metadata.get("finalizers") or ()
+        if not metadata.get("deletionTimestamp"):
+            if CHILDREN_FINALIZER not in finalizers:
+                self._set_finalizer(manifest, wanted=True)
+            return self._inner.reconcile(manifest, cache)
+        if CHILDREN_FINALIZER not in finalizers:
+            return self._inner.reconcile(manifest, cache)
+        if not self._installation.removal(manifest):
+            self._set_finalizer(manifest, wanted=False)
+            return self._inner.reconcile(manifest, cache)
+        try:
+            self._release(manifest)
+        except Conflict:  # a child changed since it was observed
+            return _RETRY
+        self._set_finalizer(manifest, wanted=False)
+        if ORDERED_DELETION in finalizers:  # the order of a deletion that does not happen
+            self._apply(manifest, AGENTS_MANAGER, ())
+        return None
+
+    def _release(self, manifest: Manifest) -> None:
+        """Remove the owner references of the children; raise Conflict where one is not as it was observed."""
+        uid = uid_of(manifest)
+        for child in self._children.children(uid, ref_of(manifest).namespace).values():
+            references = metadata_of(child).get("ownerReferences") or ()
+            pointers = [
+                f"/metadata/ownerReferences/{index}"
+                for index, reference in enumerate(references)
+                if reference.get("uid") == uid
+            ]
+            self._cluster.remove_fields(child, pointers, manager=_MANAGER)
+
+    def _set_finalizer(self, manifest: Manifest, *, wanted: bool) -> None:
+        self._apply(manifest, _MANAGER, (CHILDREN_FINALIZER,) if wanted else ())
+
+    def _apply(self, manifest: Manifest, manager: str, finalizers: tuple[str, ...]) -> None:
+        """Apply the finalizers of a field manager; those that it set before and omits now are removed."""
+        ref = ref_of(manifest)
+        # the uid: the apply must not create the object again where it is gone by now
+        metadata: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace, "uid": uid_of(manifest)}
+        if finalizers:
+            metadata["finalizers"] = list(finalizers)
+        try:
+            self._cluster.apply(
+                {"apiVersion": manifest["apiVersion"], "kind": ref.kind, "metadata": metadata}, manager=manager
+            )
+        except Conflict:
+            return  # it is gone, or was recreated: its event follows
+        except Rejected as error:
+            if error.code != 404:
+                raise
