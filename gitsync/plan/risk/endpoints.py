@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +11,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from gitsync.objects.change import Change
-from gitsync.objects.manifest import Manifest, at, content_hash
+from gitsync.objects.keys import GROUP
+from gitsync.objects.manifest import Manifest, at, content_hash, group_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 
 Setting = tuple[str, str]
@@ -24,6 +27,8 @@ _ASSIGNMENT = re.compile(
     r"""(?<![\w.-])(?:--?)?([A-Za-z][\w.-]{2,80}+)["']?(?=\s{0,9}[=:\s]\s{0,9}["']?([^\s"',}]{1,512}))"""
 )
 """A name and what follows it, which may be the next name; bounded, since authors of commits write the text."""
+_MEMBERS = frozenset({"endpoint", "baseUrl", "baseURL", "base_url", "apiBase", "provider", "proxyUrl", "proxyURL"})
+"""Members of custom resources that name where data is sent, as Agent, kagent, ARK and KServe spell them."""
 _SEPARATORS = re.compile(r"[^A-Z0-9]")
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 _CONFIGURATION = ("ConfigMap", "Secret")
@@ -85,23 +90,36 @@ def _first_name(settings: Iterable[Setting]) -> str | None:
 def _settings(manifest: Manifest) -> frozenset[Setting]:
     if manifest.get("kind") in _CONFIGURATION and "/" not in str(manifest.get("apiVersion")):
         return frozenset(_of_data(manifest))
+    if group_of(str(manifest.get("apiVersion"))) == GROUP:  # Applications have rules of their own
+        return frozenset()
     return frozenset(_of_value(manifest.get("spec")))
 
 
 def _of_data(manifest: Manifest) -> Iterator[Setting]:
     """Yield the settings of a ConfigMap or Secret: its keys, and assignments inside of its files."""
-    for members in ("data", "stringData"):
+    is_secret = manifest.get("kind") == "Secret"
+    for members in ("data", "stringData", "binaryData"):
         values = at(manifest, members)
+        is_encoded = members == "binaryData" or (is_secret and members == "data")
         for key, value in values.items() if isinstance(values, dict) else ():
             yield from _named(str(key), value)
-            if manifest.get("kind") == "ConfigMap" or members == "stringData":
-                yield from _of_text(str(value))
+            yield from _of_text(_decoded(str(value)) if is_encoded else str(value))
+
+
+def _decoded(text: str) -> str:
+    """Return the text of a value in base64; nothing where it is not valid."""
+    try:
+        return base64.b64decode(text, validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):  # the API server rejects it
+        return ""
 
 
 def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
     """Yield the settings of environments and arguments at any depth: kinds differ in where their containers are."""
     if isinstance(value, dict):
         for key, inner in value.items():
+            if isinstance(inner, str) and key in _MEMBERS:  # of agents and model services of any platform
+                yield from _named(key, inner)
             yield from _of_value(inner, key)
     elif isinstance(value, list) and member in ("args", "command"):
         yield from _of_text(" ".join(map(str, value)))

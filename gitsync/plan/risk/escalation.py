@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gitsync.kube.kinds import SECRET
+from gitsync.objects.application import Application
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.risk.privileges import permissions, pod_spec
+from gitsync.plan.risk.privileges import permissions, pod_spec, service_accounts
+from gitsync.plan.tracking import is_owned
 
 _RBAC = "rbac.authorization.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"
@@ -68,26 +69,31 @@ def changes_account(change: Change) -> str | None:
     """Match pods that run as another ServiceAccount than before, or that now mount its token."""
     if change.live is None or change.desired is None:
         return None
+    accounts = sorted(service_accounts(change.desired) - service_accounts(change.live))
+    if accounts:
+        return accounts[0]
     old = pod_spec(change.live)
     new = pod_spec(change.desired)
-    if _service_account(new) not in ("", _service_account(old)):
-        return _service_account(new)
     if new.get("automountServiceAccountToken") is True and old.get("automountServiceAccountToken") is False:
         return "automountServiceAccountToken"
     return None
 
 
-def borrows_account(change: Change, desired: Mapping[ObjectRef, Manifest]) -> str | None:
-    """Match a new workload that runs as a ServiceAccount that its own Application does not declare."""
-    account = _service_account(pod_spec(change.desired))
-    if change.live is not None or account in ("", "default"):
+def borrows_account(
+    change: Change, app: Application, desired: Mapping[ObjectRef, Manifest], live: Mapping[ObjectRef, Manifest]
+) -> str | None:
+    """
+    Match a new workload that runs as a ServiceAccount that is not its own Application's.
+
+    To declare one that exists and that another client made is to take it over, with what is bound to it.
+    """
+    if change.live is not None:
         return None
-    own = ObjectRef("", "ServiceAccount", change.ref.namespace, account)
-    return None if own in desired else account
-
-
-def _service_account(spec: dict[str, Any]) -> str:
-    return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
+    for account in sorted(service_accounts(change.desired)):
+        own = ObjectRef("", "ServiceAccount", change.ref.namespace, account)
+        if own not in desired or (own in live and not is_owned(app, live[own])):
+            return account
+    return None
 
 
 def _covers(resource: str, resources: tuple[str, ...]) -> bool:

@@ -14,6 +14,7 @@ from gitsync.plan.risk.privileges import (
     containers,
     permissions,
     pod_spec,
+    pod_specs,
     privileges,
     protections,
     subjects,
@@ -140,7 +141,24 @@ def widens_privileges(change: Change) -> str | None:
     if change.ref.of == GroupKind("", "PersistentVolume"):
         path = at(change.desired, "spec", "hostPath", "path") or at(change.desired, "spec", "local", "path")
         return f"hostPath {path}" if path and change.action is not Action.UPDATE else None
-    return _some(privileges(pod_spec(change.desired)) - privileges(pod_spec(change.live)))
+    return _some(_all_privileges(change.desired) - _all_privileges(change.live))
+
+
+def _all_privileges(manifest: Manifest | None) -> frozenset[str]:
+    """Return the privileges of all pods that an object describes; of several, each with its place."""
+    specs = pod_specs(manifest)
+    place = {path: f" at {path}" if len(specs) > 1 else "" for path in specs}
+    return frozenset(f"{text}{place[path]}" for path, spec in specs.items() for text in privileges(spec))
+
+
+def claims_deletable(change: Change) -> str | None:
+    """Match a StatefulSet whose claims will be deleted with it or when it scales down, which was not so."""
+    policy = at(change.desired, "spec", "persistentVolumeClaimRetentionPolicy", default={}) or {}
+    known = at(change.live, "spec", "persistentVolumeClaimRetentionPolicy", default={}) or {}
+    for member in ("whenDeleted", "whenScaled"):
+        if policy.get(member) == "Delete" and known.get(member) != "Delete" and change.live is not None:
+            return f"{member}: Delete"
+    return None
 
 
 def drops_protections(change: Change) -> str | None:
@@ -239,7 +257,7 @@ def exposes(change: Change) -> str | None:
 
 def starts_workload(change: Change) -> str | None:
     """Match creating something that runs pods."""
-    runs = pod_spec(change.desired).get("containers") or change.ref.group == "agents.gitsync.dev"
+    runs = pod_specs(change.desired) or change.ref.group == "agents.gitsync.dev"
     return "" if change.action is Action.CREATE and runs else None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.keys import GROUP
+from gitsync.objects.manifest import Manifest, at, group_of
 
 _POD_PATHS = {
     "Pod": ("spec",),
@@ -23,6 +24,78 @@ def pod_spec(manifest: Manifest | None) -> dict[str, Any]:
     return spec if isinstance(spec, dict) else {}
 
 
+def pod_specs(manifest: Manifest | None) -> dict[str, dict[str, Any]]:
+    """
+    Return the pod specs anywhere in an object, by their path; names of list items are part of it.
+
+    A pod spec is known by its shape, a mapping with a list of containers: operators run pods by hundreds of kinds (Ray,
+    JobSet, LeaderWorkerSet, Sandbox, …), and a list of them would miss the next one.
+    """
+    return dict(_shaped((manifest or {}).get("spec"), "spec")) if manifest else {}
+
+
+def pod_templates(manifest: Manifest | None) -> dict[str, dict[str, Any]]:
+    """Return what has a pod spec as its member ``spec`` anywhere in an object, by path; not the object itself."""
+    return {
+        path.removesuffix(".spec"): template
+        for path in pod_specs(manifest)
+        if path != "spec" and isinstance(template := _at_path(manifest, path.removesuffix(".spec")), dict)
+    }
+
+
+def _shaped(value: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    pending = [(value, path)]
+    while pending:
+        item, place = pending.pop()
+        if isinstance(item, dict):
+            listed = item.get("containers")
+            if isinstance(listed, list) and any(isinstance(entry, dict) and "image" in entry for entry in listed):
+                yield place, item
+            pending.extend((member, f"{place}.{key}") for key, member in item.items())
+        elif isinstance(item, list):
+            pending.extend((entry, f"{place}.{_key_of(entry, index)}") for index, entry in enumerate(item))
+
+
+def _key_of(entry: Any, index: int) -> str:
+    """Return what identifies a list item in a path: its name, else its position."""
+    name = (entry.get("name") or entry.get("groupName")) if isinstance(entry, dict) else None
+    return str(name or index).replace(".", "-")
+
+
+def _at_path(manifest: Manifest | None, path: str) -> Any:
+    value: Any = manifest
+    for part in path.split("."):
+        if isinstance(value, list):
+            value = next((entry for index, entry in enumerate(value) if _key_of(entry, index) == part), None)
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def service_accounts(manifest: Manifest | None) -> frozenset[str]:
+    """
+    Return the ServiceAccounts that anything in an object runs as, without ``default``.
+
+    Of an Application none: that of its writes has a rule of its own.
+    """
+    names: set[str] = set()
+    is_ours = group_of(str((manifest or {}).get("apiVersion"))) == GROUP
+    pending: list[Any] = [None if is_ours else (manifest or {}).get("spec")]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            for key, member in item.items():
+                if key in ("serviceAccountName", "serviceAccount") and isinstance(member, str):
+                    names.add(member)
+                elif key == "serviceAccount" and isinstance(member, dict) and member.get("create") is False:
+                    names.add(str(member.get("name") or ""))  # of an Agent
+                else:
+                    pending.append(member)
+        elif isinstance(item, list):
+            pending.extend(item)
+    return frozenset(names - {"", "default"})
+
+
 def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield all containers of a pod spec."""
     for name in _CONTAINER_LISTS:
@@ -37,6 +110,15 @@ def privileges(spec: dict[str, Any]) -> frozenset[str]:
     }
     if at(spec, "securityContext", "runAsUser") == 0:
         descriptions.add("root in the pod")
+    if spec.get("nodeName"):  # the scheduler chooses, and taints keep pods off the control plane
+        descriptions.add(f"nodeName {spec['nodeName']}")
+    descriptions |= _profiles(spec.get("securityContext") or {}, "the pod")
+    descriptions |= {
+        "a token of its ServiceAccount in a volume"
+        for volume in _items(spec.get("volumes"))
+        for source in _items(at(volume, "projected", "sources", default=[]))
+        if "serviceAccountToken" in source
+    }
     for container in containers(spec):
         name = container.get("name")
         context = container.get("securityContext") or {}
@@ -51,11 +133,29 @@ def privileges(spec: dict[str, Any]) -> frozenset[str]:
             descriptions.add(f"hostPort in container {name}")
         if context.get("runAsUser") == 0:
             descriptions.add(f"root in container {name}")
+        descriptions |= _profiles(context, f"container {name}")
         descriptions |= {
             f"capability {capability} in container {name}"
             for capability in at(context, "capabilities", "add", default=[]) or []
         }
     return frozenset(descriptions)
+
+
+def _profiles(context: dict[str, Any], location: str) -> set[str]:
+    """Return the security profiles that a context switches off or replaces."""
+    descriptions = {
+        f"{profile} Unconfined of {location}"
+        for profile in ("seccompProfile", "appArmorProfile")
+        if at(context, profile, "type") == "Unconfined"
+    }
+    options = context.get("seLinuxOptions") or {}
+    # the types that Pod Security's baseline level permits
+    if options.get("type", "container_t") not in ("", "container_t", "container_init_t", "container_kvm_t"):
+        descriptions.add(f"SELinux type {options['type']} of {location}")
+    if options.get("user") or options.get("role"):
+        descriptions.add(f"SELinux user or role of {location}")
+    descriptions |= {f"sysctl {item.get('name')} of {location}" for item in _items(context.get("sysctls"))}
+    return descriptions
 
 
 def protections(spec: dict[str, Any]) -> frozenset[str]:

@@ -11,7 +11,8 @@ from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.patterns import matches
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.risk import agents, applications, endpoints, escalation, objects
+from gitsync.plan.risk import agents, annotation_rules, applications, endpoints, escalation, objects, redirects
+from gitsync.plan.risk import other_controllers as others
 
 Finding = str | None
 """The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
@@ -83,8 +84,8 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
     ScopedRule(
         Risk.DANGEROUS,
         "borrows-account",
-        "runs as a ServiceAccount that the Application does not declare",
-        lambda change, scope: escalation.borrows_account(change, scope.desired),
+        "runs as a ServiceAccount that is not the Application's",
+        lambda change, scope: escalation.borrows_account(change, scope.app, scope.desired, scope.live),
     ),
 )
 
@@ -127,6 +128,13 @@ RULES = (  # the first match decides
     Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more privileges on their node", objects.widens_privileges),
     Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
     Rule(Risk.DANGEROUS, "opens-network", "allows more network traffic", objects.opens_network),
+    Rule(Risk.DANGEROUS, "opens-network-fully", "allows traffic from or to everywhere", redirects.opens_new_policy),
+    Rule(Risk.DANGEROUS, "redirects-service", "sends traffic elsewhere", redirects.redirects_service),
+    Rule(Risk.DANGEROUS, "redirects-names", "resolves names to other addresses", redirects.redirects_names),
+    Rule(Risk.DANGEROUS, "annotation-acts", "lets another controller act", annotation_rules.annotation_acts),
+    Rule(Risk.DANGEROUS, "acts-for-others", "another controller acts with its rights", others.acts_for_others),
+    Rule(Risk.DANGEROUS, "reads-secret-store", "reads or sends secrets of a store", others.reads_secret_store),
+    Rule(Risk.DANGEROUS, "claims-deletable", "its volumes will be deleted", objects.claims_deletable),
     Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
     Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", objects.metadata_only),
     Rule(Risk.SAFE, "owns", "takes over fields that already have their values", objects.only_owns),

@@ -164,6 +164,9 @@ POLICY = kind(
 NAMESPACE = with_(kind("v1", "Namespace"), "metadata.labels", {"pod-security.kubernetes.io/enforce": "restricted"})
 SERVICE = kind("v1", "Service", spec={"ports": [{"port": 80}]})
 CLAIM = kind("v1", "PersistentVolumeClaim")
+IAM_ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/admin"}
+STATEFUL = kind("apps/v1", "StatefulSet", spec={})
+CLAIMS = "spec.persistentVolumeClaimRetentionPolicy"
 TOOL = "spec.tools.0"
 CHILD = kind("gitsync.dev/v1alpha1", "Application", spec={"source": {"repoURL": "https://git.example/x"}})
 
@@ -272,6 +275,14 @@ CASES = [
     ("opens-network", update(POLICY, with_(POLICY, "spec.ingress", [{}]))),
     ("opens-network", update(POLICY, with_(POLICY, "spec.policyTypes", ["Ingress"]))),
     ("loosens-namespace", update(NAMESPACE, kind("v1", "Namespace"))),
+    # more cases of these are in test_ways_out.py
+    ("opens-network-fully", create(with_(POLICY, "spec.ingress", [{}]))),
+    ("redirects-service", create(with_(SERVICE, "spec.externalIPs", ["203.0.113.9"]))),
+    ("redirects-names", create(with_(deployment(), f"{POD}.dnsConfig", {"nameservers": ["203.0.113.9"]}))),
+    ("annotation-acts", create(with_(kind("v1", "ServiceAccount"), "metadata.annotations", IAM_ROLE))),
+    ("acts-for-others", create(kind("argoproj.io/v1alpha1", "Application"))),
+    ("reads-secret-store", create(kind("external-secrets.io/v1", "ExternalSecret"))),
+    ("claims-deletable", update(STATEFUL, with_(STATEFUL, CLAIMS, {"whenDeleted": "Delete"}))),
     ("metadata-only", update(config(), config(), "/metadata/labels/a", "/metadata/annotations/b")),
     ("owns", step(Action.UPDATE, config(), config())),
     ("adopts", step(Action.ADOPT, config(), config())),

@@ -1,0 +1,167 @@
+"""Risk rules for annotations by which other controllers grant rights, reroute requests or stop what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from gitsync.objects.change import Change
+from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
+from gitsync.plan.risk.privileges import pod_templates
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRule:
+    """A pattern of annotations, what setting or changing one does, and the source of that."""
+
+    pattern: str
+    effect: str
+    source: str
+
+
+SETS = (
+    AnnotationRule(
+        "eks.amazonaws.com/role-arn",
+        "gives pods an IAM role",
+        "https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html",
+    ),
+    AnnotationRule(
+        "iam.gke.io/gcp-service-account",
+        "gives pods a Google service account",
+        "https://cloud.google.com/kubernetes-engine/docs/how-to/workload-identity",
+    ),
+    AnnotationRule(
+        "azure.workload.identity/*",
+        "gives pods an Azure identity",
+        "https://azure.github.io/azure-workload-identity/docs/topics/service-account-labels-and-annotations.html",
+    ),
+    AnnotationRule(
+        "*.ingress.kubernetes.io/*-snippet",
+        "adds configuration to the ingress controller, which reads every Secret (CVE-2021-25742)",
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/",
+    ),
+    AnnotationRule(
+        "*.ingress.kubernetes.io/mirror-target",
+        "copies requests to another host",
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/",
+    ),
+    AnnotationRule(
+        "*.ingress.kubernetes.io/auth-*",
+        "changes who may send requests",
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/",
+    ),
+    AnnotationRule(
+        "*.ingress.kubernetes.io/*-redirect",
+        "sends requests to another host",
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/",
+    ),
+    AnnotationRule(
+        "autoscaling.keda.sh/paused*",
+        "stops scaling, at zero replicas too",
+        "https://keda.sh/docs/latest/concepts/scaling-deployments/",
+    ),
+    AnnotationRule(
+        "external-dns.alpha.kubernetes.io/*",
+        "publishes names in DNS",
+        "https://kubernetes-sigs.github.io/external-dns/latest/docs/annotations/annotations/",
+    ),
+    AnnotationRule(
+        "cert-manager.io/inject-*",
+        "lets another certificate authority be trusted",
+        "https://cert-manager.io/docs/concepts/ca-injector/",
+    ),
+    AnnotationRule(
+        "service.beta.kubernetes.io/aws-load-balancer-scheme",
+        "decides whether a load balancer is public",
+        "https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/service/annotations/",
+    ),
+    AnnotationRule(
+        "service.beta.kubernetes.io/aws-load-balancer-internal",
+        "decides whether a load balancer is public",
+        "https://kubernetes.io/docs/concepts/services-networking/service/#internal-load-balancer",
+    ),
+    AnnotationRule(
+        "alb.ingress.kubernetes.io/scheme",
+        "decides whether a load balancer is public",
+        "https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/",
+    ),
+    AnnotationRule(
+        "container.apparmor.security.beta.kubernetes.io/*",
+        "changes the AppArmor profile of a container",
+        "https://kubernetes.io/docs/tutorials/security/apparmor/",
+    ),
+    AnnotationRule(
+        "sidecar.istio.io/inject",
+        "decides whether the mesh's proxy enforces its policies",
+        "https://istio.io/latest/docs/reference/config/annotations/",
+    ),
+    AnnotationRule(
+        "traffic.sidecar.istio.io/*",
+        "takes traffic out of the mesh's policies",
+        "https://istio.io/latest/docs/reference/config/annotations/",
+    ),
+)
+
+REMOVES = (
+    AnnotationRule(
+        "service.beta.kubernetes.io/azure-load-balancer-internal",
+        "makes a load balancer public",
+        "https://kubernetes.io/docs/concepts/services-networking/service/#internal-load-balancer",
+    ),
+    AnnotationRule(
+        "networking.gke.io/load-balancer-type",
+        "makes a load balancer public",
+        "https://kubernetes.io/docs/concepts/services-networking/service/#internal-load-balancer",
+    ),
+    AnnotationRule(
+        "service.beta.kubernetes.io/aws-load-balancer-internal",
+        "makes a load balancer public",
+        "https://kubernetes.io/docs/concepts/services-networking/service/#internal-load-balancer",
+    ),
+    AnnotationRule(
+        "*.ingress.kubernetes.io/auth-*",
+        "changes who may send requests",
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/",
+    ),
+    AnnotationRule(
+        "*.ingress.kubernetes.io/whitelist-source-range",
+        "lets other addresses send requests",
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/",
+    ),
+    AnnotationRule(
+        "sidecar.istio.io/inject",
+        "decides whether the mesh's proxy enforces its policies",
+        "https://istio.io/latest/docs/reference/config/annotations/",
+    ),
+)
+"""Annotations and labels whose removal, or another value, takes a protection away."""
+
+
+def annotation_acts(change: Change) -> str | None:
+    """Match an annotation or label of another controller that is set, changed or removed, also in pod templates."""
+    if change.desired is None:
+        return None
+    old = dict(_marks(change.live)) if change.live is not None else {}
+    new = dict(_marks(change.desired))
+    for (place, name), value in sorted(new.items()):
+        if old.get((place, name)) != value and (rule := _first(SETS, name)) is not None:
+            return f"{name} {rule.effect}"
+    for (place, name), value in sorted(old.items()):
+        if new.get((place, name)) != value and (rule := _first(REMOVES, name)) is not None:
+            return f"{name} {rule.effect}"
+    return None
+
+
+def _first(rules: tuple[AnnotationRule, ...], name: str) -> AnnotationRule | None:
+    return next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None)
+
+
+def _marks(manifest: Manifest) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield annotations and labels by place and name: those of the object, and those of its pod templates."""
+    for place, item in {"": manifest, **pod_templates(manifest)}.items():
+        # both: Istio and Azure moved theirs from annotations to labels
+        for member in (annotations_of(item), labels_of(item)):
+            yield from (((place, str(name)), str(value)) for name, value in member.items())
+    serving = at(manifest, "spec", "infrastructure", "annotations", default={}) or {}
+    yield from (((".spec.infrastructure", str(name)), str(value)) for name, value in serving.items())

@@ -1,0 +1,249 @@
+"""Ways to a right or to data that rules by kind would miss: nested, new, by annotation, encoded, by adoption."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from gitsync.objects.change import Action, Change, Difference, FieldDifference
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.plan.risk.annotation_rules import REMOVES, SETS
+from gitsync.plan.risk.table import Scope, classify
+from gitsync.plan.tracking import marked
+from tests.plan.factories import application
+
+PINNED = {"name": "c", "image": "i@sha256:" + "0" * 64}
+POD = {"containers": [PINNED]}
+PRIVILEGED = {"containers": [{**PINNED, "securityContext": {"privileged": True}}]}
+NESTED = [
+    ("ray.io/v1", "RayCluster", lambda pod: {"headGroupSpec": {"template": {"spec": pod}}}),
+    ("ray.io/v1", "RayService", lambda pod: {"rayClusterConfig": {"workerGroupSpecs": [{"template": {"spec": pod}}]}}),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", lambda pod: {"a": {"workerTemplate": {"spec": pod}}}),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet", lambda pod: {"jobs": [{"template": {"spec": {"template": {"spec": pod}}}}]}),
+    ("agents.x-k8s.io/v1alpha1", "Sandbox", lambda pod: {"podTemplate": {"spec": pod}}),
+    ("unknown.example/v1", "Anything", lambda pod: {"deep": [{"er": {"podSpec": pod}}]}),
+    ("batch/v1", "CronJob", lambda pod: {"jobTemplate": {"spec": {"template": {"spec": pod}}}}),
+]
+
+
+def manifest(api_version: str, kind: str, name: str = "x", **members: Any) -> Manifest:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "shop"}, **members}
+
+
+def rule(desired: Manifest, live: Manifest | None = None, *others: Manifest) -> str:
+    """Return the rule for a change in an Application that declares the object and others, which exist."""
+    differences = () if live is None else (FieldDifference("/spec/x", "/spec/x", Difference.CHANGED),)
+    action = Action.CREATE if live is None else Action.UPDATE
+    declared = {ref_of(item): item for item in (desired, *others)}
+    existing = {ref_of(item): item for item in (*others, *((live,) if live else ()))}
+    change = Change(ref_of(desired), action, desired=desired, live=live, differences=differences)
+    return classify(change, scope=Scope(application(), declared, existing)).rule
+
+
+@pytest.mark.parametrize(("api_version", "kind", "spec"), NESTED, ids=[kind for _, kind, _ in NESTED])
+def test_pods_are_judged_wherever_they_are(api_version: str, kind: str, spec: Any) -> None:
+    harmless = manifest(api_version, kind, spec=spec(POD))
+    privileged = manifest(api_version, kind, spec=spec(PRIVILEGED))
+    as_another = manifest(api_version, kind, spec=spec({**POD, "serviceAccountName": "admin"}))
+
+    assert rule(harmless) == "starts-workload"
+    assert (rule(privileged), rule(privileged, harmless)) == ("widens-privileges", "widens-privileges")
+    assert (rule(as_another), rule(as_another, harmless)) == ("borrows-account", "changes-account")
+    assert rule(privileged, privileged) == "updates"
+
+
+def test_a_privilege_that_moves_to_other_pods_is_new() -> None:
+    def cluster(head: Any, worker: Any) -> Manifest:
+        groups = {"headGroupSpec": {"template": {"spec": head}}, "worker": {"template": {"spec": worker}}}
+        return manifest("ray.io/v1", "RayCluster", spec=groups)
+
+    assert rule(cluster(POD, PRIVILEGED), cluster(PRIVILEGED, POD)) == "widens-privileges"
+
+
+def test_an_account_that_others_made_is_not_the_applications_by_declaring_it() -> None:
+    web = manifest("apps/v1", "Deployment", spec={"template": {"spec": {**POD, "serviceAccountName": "operator"}}})
+    account = manifest("v1", "ServiceAccount", "operator")
+    own = marked(application(), ref_of(account), account)
+
+    assert rule(web, None, account) == "borrows-account"
+    assert rule(web, None, own) == "starts-workload"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}},
+        {"securityContext": {"seLinuxOptions": {"user": "system_u"}}},
+        {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}},
+        {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+        {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+        {"nodeName": "control-plane"},
+        {"volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+    ],
+    ids=str,
+)
+def test_pods_that_leave_their_sandbox_ask(pod: dict[str, Any]) -> None:
+    assert rule(manifest("apps/v1", "Deployment", spec={"template": {"spec": {**POD, **pod}}})) == "widens-privileges"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"hostAliases": [{"ip": "203.0.113.9", "hostnames": ["models.corp"]}]},
+        {"dnsConfig": {"nameservers": ["203.0.113.9"]}},
+    ],
+    ids=str,
+)
+def test_pods_that_resolve_names_otherwise_ask(pod: dict[str, Any]) -> None:
+    plain = manifest("apps/v1", "Deployment", spec={"template": {"spec": POD}})
+    other = manifest("apps/v1", "Deployment", spec={"template": {"spec": {**POD, **pod}}})
+
+    assert (rule(other), rule(other, plain), rule(other, other)) == ("redirects-names", "redirects-names", "updates")
+
+
+SERVICE = manifest("v1", "Service", spec={"selector": {"a": "b"}, "ports": [{"port": 80}]})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"externalIPs": ["203.0.113.9"]},
+        {"type": "ExternalName", "externalName": "evil.example"},
+    ],
+    ids=str,
+)
+def test_services_that_lead_elsewhere_ask(spec: dict[str, Any]) -> None:
+    redirected = manifest("v1", "Service", spec={**SERVICE["spec"], **spec})
+
+    assert (rule(redirected), rule(redirected, SERVICE)) == ("redirects-service", "redirects-service")
+    assert rule(redirected, redirected) == "updates"
+
+
+def test_wider_source_ranges_and_own_endpoints_ask() -> None:
+    ranges = manifest("v1", "Service", spec={"loadBalancerSourceRanges": ["10.0.0.0/8"]})
+    wider = manifest("v1", "Service", spec={"loadBalancerSourceRanges": ["0.0.0.0/0"]})
+    endpoints = manifest("discovery.k8s.io/v1", "EndpointSlice", endpoints=[{"addresses": ["10.0.0.1"]}])
+    moved = manifest("discovery.k8s.io/v1", "EndpointSlice", endpoints=[{"addresses": ["10.0.0.2"]}])
+
+    assert rule(wider, ranges) == rule(SERVICE, ranges) == "redirects-service"
+    assert rule(endpoints) == rule(moved, endpoints) == "redirects-service"
+    assert rule(manifest("v1", "Endpoints", subsets=[])) == "redirects-service"
+    assert rule(endpoints, endpoints) == "updates"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"ingress": [{}]}, "opens-network-fully"),
+        ({"egress": [{"to": []}]}, "opens-network-fully"),
+        ({"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}, "opens-network-fully"),
+        ({"ingress": [{"from": [{"namespaceSelector": {}}]}]}, "opens-network-fully"),
+        ({"egress": [{"ports": [{"port": 53}]}]}, "creates"),
+        ({"ingress": [{"from": [{"podSelector": {"matchLabels": {"a": "b"}}}]}]}, "creates"),
+        ({"podSelector": {}, "policyTypes": ["Ingress"]}, "creates"),
+    ],
+    ids=str,
+)
+def test_a_new_policy_that_allows_everything_asks(spec: dict[str, Any], expected: str) -> None:
+    assert rule(manifest("networking.k8s.io/v1", "NetworkPolicy", spec=spec)) == expected
+
+
+@pytest.mark.parametrize("row", SETS, ids=lambda row: row.pattern)
+def test_an_annotation_that_is_set_asks(row: Any) -> None:
+    name = row.pattern.replace("*", "x")
+    plain = manifest("v1", "ServiceAccount")
+    changed = {**plain, "metadata": {**plain["metadata"], "annotations": {name: "v"}}}
+    template = {"metadata": {"annotations": {name: "v"}}, "spec": POD}
+    nested = manifest("apps/v1", "Deployment", spec={"template": template})
+
+    assert rule(changed) == rule(changed, plain) == rule(nested) == "annotation-acts"
+    assert rule(changed, changed) == "updates"
+
+
+@pytest.mark.parametrize("row", REMOVES, ids=lambda row: row.pattern)
+def test_an_annotation_that_is_removed_asks(row: Any) -> None:
+    plain = manifest("v1", "Service", spec={})
+    changed = {**plain, "metadata": {**plain["metadata"], "annotations": {row.pattern.replace("*", "x"): "v"}}}
+
+    assert rule(plain, changed) == "annotation-acts"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "expected"),
+    [
+        ("argoproj.io/v1alpha1", "Application", "acts-for-others"),
+        ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "acts-for-others"),
+        ("external-secrets.io/v1", "ExternalSecret", "reads-secret-store"),
+        ("secrets-store.csi.x-k8s.io/v1", "SecretProviderClass", "reads-secret-store"),
+    ],
+)
+def test_objects_of_other_controllers_ask(api_version: str, kind: str, expected: str) -> None:
+    item = manifest(api_version, kind, spec={"a": 1})
+
+    assert rule(item) == rule(item, manifest(api_version, kind, spec={"a": 2})) == expected
+    assert rule(item, item) == "updates"
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(("kind", "member"), [("ConfigMap", "binaryData"), ("Secret", "data")])
+def test_an_endpoint_in_an_encoded_file_asks(kind: str, member: str) -> None:
+    old, new = (
+        manifest("v1", kind, **{member: {"app.yaml": encoded(f"base_url: {url}")}})
+        for url in ("https://a", "https://b")
+    )
+
+    assert rule(new, old) == "endpoint-set"
+    assert rule(manifest("v1", kind, **{member: {"f": "not base64"}}), old) == "updates"
+
+
+def agent(name: str, endpoint: str, **runtime: Any) -> Manifest:
+    model = {"provider": "OpenAI", "id": "m", "endpoint": endpoint}
+    spec = {"model": model, "prompt": {"text": "x"}, "runtime": {"image": PINNED["image"], **runtime}}
+    return manifest("agents.gitsync.dev/v1alpha1", "Agent", name, spec=spec)
+
+
+def test_a_new_agent_or_member_with_another_endpoint_or_account_asks() -> None:
+    known = agent("x", "https://models.corp/v1")
+    foreign = agent("y", "https://models.corp/v1", serviceAccount={"create": False, "name": "operator"})
+    system = manifest("agents.gitsync.dev/v1alpha1", "MultiAgentSystem", spec={"agents": [{"name": "a"}]})
+    member = {"name": "b", "template": {"spec": agent("b", "https://evil.example")["spec"]}}
+    larger = manifest("agents.gitsync.dev/v1alpha1", "MultiAgentSystem", spec={"agents": [{"name": "a"}, member]})
+
+    assert rule(agent("y", "https://evil.example"), None, known) == "endpoint-introduced"
+    assert rule(agent("y", "https://models.corp/v1"), None, known) == "starts-workload"
+    assert rule(foreign) == "borrows-account"
+    assert rule(larger, system) in ("endpoint-set", "agent-model-moved")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec"),
+    [
+        ("kagent.dev/v1alpha2", "ModelConfig", lambda url: {"openAI": {"baseUrl": url}}),
+        ("serving.kserve.io/v1alpha1", "LLMInferenceService", lambda url: {"model": {"endpoint": url}}),
+        ("ark.mckinsey.com/v1alpha1", "Model", lambda url: {"config": {"openai": {"baseUrl": url}}}),
+    ],
+)
+def test_the_endpoint_of_another_platform_asks(api_version: str, kind: str, spec: Any) -> None:
+    old, new = (manifest(api_version, kind, spec=spec(url)) for url in ("https://a", "https://b"))
+
+    assert rule(new, old) == "endpoint-set"
+
+
+def test_claims_that_will_be_deleted_ask() -> None:
+    kept = manifest("apps/v1", "StatefulSet", spec={"template": {"spec": POD}})
+    policy = {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    deleted = manifest(
+        "apps/v1", "StatefulSet", spec={"template": {"spec": POD}, "persistentVolumeClaimRetentionPolicy": policy}
+    )
+
+    assert (rule(deleted, kept), rule(kept, deleted), rule(deleted)) == (
+        "claims-deletable",
+        "updates",
+        "starts-workload",
+    )
