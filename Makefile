@@ -65,6 +65,7 @@ test: $(TEST) ## all tests
 check: $(LINT) ## format, lint, types, import contracts, declared dependencies, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tools.format_templates --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
@@ -77,6 +78,7 @@ sbom: $(LINT) ## the software bill of materials of the container image (CycloneD
 fmt: $(LINT)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python -m tools.format_templates
 
 bench: $(TEST) ## ratios against the named peer, measured in the same run
 	$(BIN)/python -m bench $(ARGS)

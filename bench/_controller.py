@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.cli.further_processes import further_processes, reports_of
 from gitsync.ports import OtherProcesses, no_others
-from gitsync.server.metrics.processes import process_text
+from gitsync.server.metrics import process_text
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
 

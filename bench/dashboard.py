@@ -43,8 +43,9 @@ def main() -> None:
     with large_dashboard() as (web, still):
         for path in PAGES:
             print(f"{path}: {measure(web, path)}", flush=True)
-        for name in ("app.js", "style.css"):
-            print(f"{name}: {len(gzip.compress((web_folder() / 'static' / name).read_bytes(), 5))} bytes compressed")
+        for suffix in ("js", "css"):
+            files = sorted((web_folder() / "static").glob(f"*.{suffix}"))
+            print(f"{suffix}: {sum(len(gzip.compress(file.read_bytes(), 5)) for file in files)} bytes compressed")
         print(f"live event with {CLIENTS} clients: {live_delay(web, still)}")
 
 

@@ -69,14 +69,13 @@ from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.garbage import GarbageCollection
 from gitsync.runtime.membership import GroupLeases, Membership, Shard, SingleReplica, holder_in
 from gitsync.runtime.workqueue import WorkQueue
-from gitsync.server.auth.user_audit import UserAudit
+from gitsync.server.auth.users import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import Channel, Notifier
 from gitsync.server.notify.rules import read_rules
 from gitsync.services.policies import PolicyReloader, read_policies
 from gitsync.services.provenance import FieldProvenance
-from gitsync.services.revert import RevertService
-from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.settings import Settings
 from gitsync.source.mirror_cleanup import MirrorCleanup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from gitsync.admission.review import check_own
 from gitsync.cli.builds import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import Problem, check_manifests, validate
@@ -19,7 +20,6 @@ from gitsync.render.errors import ErrorCollector
 from gitsync.render.provenance.recorder import History
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.secrets import is_encrypted
-from gitsync.services.validation import check_own
 from gitsync.source.local import LocalTarget
 from gitsync.workers import protocol
 

@@ -25,7 +25,7 @@ from gitsync.cli.output import Exit
 from gitsync.ports import Cost, OtherProcesses, ProcessReport, Spent
 from gitsync.runtime.controller import Manager
 from gitsync.runtime.logs import configure
-from gitsync.server.metrics.processes import process_text
+from gitsync.server.metrics import process_text
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, ProcessGroup, build_controller, group_name
 

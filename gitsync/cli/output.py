@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, NoReturn
 
 from gitsync.errors import one_line
-from gitsync.server.rows.words import words
+from gitsync.server.queries.words import words
 
 STYLES = {
     "Synced": "green",

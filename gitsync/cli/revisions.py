@@ -7,7 +7,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.record import Commit
-from gitsync.services.commits import SHORTEST_ID, latest_commits, position_of
+from gitsync.services.revert import SHORTEST_ID, latest_commits, position_of
 
 
 def commit_of_sync(manifest: Manifest, text: str) -> str:

@@ -13,38 +13,32 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError
 from gitsync.ports import OtherProcesses, no_others
-from gitsync.server import actions, bulk, live, probes, reverts, webhooks
+from gitsync.server import live, metrics, webhooks
 from gitsync.server.api import routes as api
-from gitsync.server.api.problems import PREFIX, problem, status_of
 from gitsync.server.assets import Assets, web_folder
-from gitsync.server.auth import signin
 from gitsync.server.auth.access import Access, Guard, current_user
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
 from gitsync.server.formatting import visible
 from gitsync.server.pages import (
+    actions,
+    agents,
     application,
-    applications,
-    approvals,
     audit,
     changes,
     differences,
-    drift,
     history,
+    home,
+    lists,
     object,
-    objects,
-    overview,
     plan,
-    policy,
-    search,
-    wall,
+    reverts,
+    signin,
 )
-from gitsync.server.pages.agents import agent as one_agent
-from gitsync.server.pages.agents import lists as agents
-from gitsync.server.pages.agents import prompts
-from gitsync.server.pages.templates import Pages
-from gitsync.server.reviews import PendingPlans
+from gitsync.server.problems import PREFIX, problem, status_of
+from gitsync.server.queries.waiting import PendingPlans
+from gitsync.server.templates import Pages
 from gitsync.server.visibility import visible_to
 from gitsync.services.requests import UserRequests
 
@@ -76,26 +70,25 @@ def create_app(
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)
     app.include_router(signin.router(pages, access))
-    app.include_router(probes.router(engine, others))
+    app.include_router(metrics.router(engine, others))
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    for routes in (
-        overview,
-        applications,
+    for page in (
+        home,
+        lists,
         changes,
-        drift,
-        objects,
         agents,
-        one_agent,
-        prompts,
-        search,
-        wall,
-        approvals,
         audit,
+        application,
+        plan,
+        differences,
+        object,
+        history,
+        actions,
+        reverts,
     ):
-        app.include_router(routes.router)
-    for routes in (application, plan, policy, differences, object, history, actions, bulk, reverts):
-        app.include_router(routes.router)
+        app.include_router(page.router)
+    app.include_router(actions.bulk_router)
     app.include_router(api.api_router())
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")
     _explain_errors(app, pages)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from os import PathLike, stat_result
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
-from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from gitsync.errors import InvalidInput
@@ -25,19 +24,35 @@ def web_folder() -> Path:
 
 
 @cache
-def fingerprint(name: str) -> str:
-    """Return the start of a static file's hash, for URLs that may be cached for ever."""
-    return hashlib.sha256((web_folder() / "static" / name).read_bytes()).hexdigest()[:12]
+def static_version() -> str:
+    """
+    Return the start of a hash of all static files, which is the folder in their URLs.
+
+    It is one for all, as the modules of the script name each other by relative URLs.
+    """
+    digest = hashlib.sha256()
+    for file in sorted((web_folder() / "static").iterdir()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def static_url(name: str) -> str:
+    """Return the URL of a static file, which may be cached for ever."""
+    return f"/static/{static_version()}/{name}"
 
 
 class Assets(StaticFiles):
-    """The static files: kept for ever where the URL names the content, asked for again otherwise."""
+    """The static files: kept for ever where the URL names the version of all, asked for again otherwise."""
+
+    def lookup_path(self, path: str) -> tuple[str, stat_result | None]:
+        """Return the file of a path, which may begin with a version: a page of an earlier one still finds its files."""
+        return super().lookup_path(PurePath(path).name)
 
     def file_response(
         self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
         """Return the file with how long it may be kept."""
         response = super().file_response(full_path, stat_result, scope, status_code)
-        named = QueryParams(scope["query_string"]).get("v") == fingerprint(Path(full_path).name)
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if named else "no-cache"
+        is_current = static_version() in PurePath(scope["path"]).parts
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_current else "no-cache"
         return response

@@ -6,8 +6,7 @@ from typing import Protocol
 
 from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests
 from gitsync.services.provenance import FieldProvenance
-from gitsync.services.revert import RevertService
-from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.sync.policies import Policies
 

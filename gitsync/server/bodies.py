@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gitsync.server.api.problems import PREFIX, problem
+from gitsync.server.problems import PREFIX, problem
 
 LARGEST: Final = 1 << 20
 """Bytes that a body may have."""
@@ -51,7 +51,8 @@ class _Replay:
         self._receive = receive
 
     async def __call__(self) -> Message:
-        body, self._body = self._body, None
+        body = self._body
+        self._body = None
         if body is None:
             return await self._receive()
         return {"type": "http.request", "body": body, "more_body": False}
@@ -61,7 +62,9 @@ async def _read(receive: Receive, length: str) -> bytes | None:
     """Return the body, None where it is too large; no more than the limit is held."""
     if length.isdigit() and int(length) > LARGEST:
         return None
-    chunks, size, has_more = [], 0, True
+    chunks = []
+    size = 0
+    has_more = True
     while has_more:
         message = await receive()
         chunks.append(message.get("body", b""))
@@ -74,8 +77,8 @@ async def _read(receive: Receive, length: str) -> bytes | None:
 
 def _is_shallow(body: bytes) -> bool:
     depth = 0
-    for found in _STRUCTURE.finditer(body):
-        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found[0], 0)
+    for match in _STRUCTURE.finditer(body):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match[0], 0)
         if depth > DEEPEST:
             return False
     return True

@@ -44,7 +44,11 @@ class Connections:
     def add(self, connection: LimitedProtocol, address: str) -> bool:
         """Admit a connection, in place of one that waits where there are too many; return whether it is admitted."""
         is_full = len(self._open) >= self._total or self._by_address[address] >= self._per_address
-        longest = next((one for one in self._waiting if self._makes_room(one, address)), None) if is_full else None
+        longest = (
+            next((longest_idle for longest_idle in self._waiting if self._makes_room(longest_idle, address)), None)
+            if is_full
+            else None
+        )
         if is_full and longest is None:
             return False
         if longest is not None:

@@ -46,14 +46,14 @@ def parse_time(text: str | None) -> datetime | None:
 
 def iso(time: datetime | str | None) -> str:
     """Return a time as RFC 3339, empty when it is not known."""
-    found = parse_time(time) if isinstance(time, str) else time
-    return found.isoformat() if found is not None else ""
+    moment = parse_time(time) if isinstance(time, str) else time
+    return moment.isoformat() if moment is not None else ""
 
 
 def utc(time: datetime | str | None) -> str:
     """Return a time in the one format of all pages: ``2026-11-22 07:15:31 UTC``; empty when it is not known."""
-    found = parse_time(time) if isinstance(time, str) else time
-    return f"{found.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if found is not None else ""
+    moment = parse_time(time) if isinstance(time, str) else time
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment is not None else ""
 
 
 def short_revision(revision: str) -> str:

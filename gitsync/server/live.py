@@ -71,7 +71,7 @@ class Feed:
         """Whether the state is polled."""
         return self._watch is not None
 
-    async def messages(self, position: int, seen: Callable[[], StateReader]) -> AsyncGenerator[bytes, None]:
+    async def messages(self, position: int, view_of: Callable[[], StateReader]) -> AsyncGenerator[bytes, None]:
         """Yield what a listener at this position, who sees this state, has to be sent, for ever."""
         self.listeners += 1
         if self._watch is None:
@@ -87,8 +87,9 @@ class Feed:
                 news = self._news
                 if position < self._newest:
                     oldest = self._view.bounds[0]
-                    before, position = position, self._newest
-                    message = _reset(position) if before + 1 < oldest else self._message(before, seen())
+                    previous = position
+                    position = self._newest
+                    message = _reset(position) if previous + 1 < oldest else self._message(previous, view_of())
                     if message:
                         yield message
                     continue
@@ -108,20 +109,21 @@ class Feed:
             if newest > self._newest:
                 self._newest = newest
                 self._batches.clear()
-                news, self._news = self._news, asyncio.Event()
+                news = self._news
+                self._news = asyncio.Event()
                 news.set()
             await asyncio.sleep(_BEAT)
 
-    def _message(self, position: int, seen: StateReader) -> bytes:
+    def _message(self, position: int, view: StateReader) -> bytes:
         """Return one message with one entry for each application; those at one position who see all share it."""
-        if seen is not self._view:
-            return self._batch(position, seen)
+        if view is not self._view:
+            return self._batch(position, view)
         if position not in self._batches:
-            self._batches[position] = self._batch(position, seen)
+            self._batches[position] = self._batch(position, view)
         return self._batches[position]
 
-    def _batch(self, position: int, seen: StateReader) -> bytes:
-        events = seen.events(position, limit=self._newest - position)
+    def _batch(self, position: int, view: StateReader) -> bytes:
+        events = view.events(position, limit=self._newest - position)
         latest = {event.application: event.kind for event in events}
         data = orjson.dumps([{"app": app, "kind": kind} for app, kind in latest.items()]).decode()
         return f"event: changed\nid: {self._newest}\ndata: {data}\n\n".encode() if latest else b""

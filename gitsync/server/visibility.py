@@ -30,8 +30,7 @@ from gitsync.ports import (
 )
 from gitsync.server.backend import Backend
 from gitsync.services.provenance import FieldProvenance
-from gitsync.services.revert import RevertService
-from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.sync.policies import Policies
 
@@ -88,7 +87,7 @@ class VisibleSets:
 
     def sets(self) -> tuple[Manifest, ...]:
         """Return the sets that are shown."""
-        return tuple(one for one in self._sets.sets() if self._shows(str(OwnerKey.of_ref(ref_of(one)))))
+        return tuple(manifest for manifest in self._sets.sets() if self._shows(str(OwnerKey.of_ref(ref_of(manifest)))))
 
 
 class VisibleState:
@@ -97,8 +96,10 @@ class VisibleState:
     def __init__(self, state: StateReader, shows: Shows) -> None:
         self._state = state
         self._shows = shows
-        self.wait, self.stage_durations = state.wait, state.stage_durations
-        self.api_requests, self.sizes = state.api_requests, state.sizes
+        self.wait = state.wait
+        self.stage_durations = state.stage_durations
+        self.api_requests = state.api_requests
+        self.sizes = state.sizes
 
     def applications(self) -> tuple[ApplicationView, ...]:
         """Return the Applications that are shown, sorted by key."""
@@ -120,7 +121,7 @@ class VisibleState:
     def live(self, key: str, ref: ObjectRef) -> Manifest | None:
         """Return a live object of an Application that is shown, but for a generated Application that is not."""
         view = self.application(key)
-        if view is None or (self._is_hidden(ref) and all(ref != one.ref for one in view.resources)):
+        if view is None or (self._is_hidden(ref) and all(ref != item.ref for item in view.resources)):
             return None
         return self._state.live(key, ref)
 
@@ -155,9 +156,15 @@ class VisibleRecords:
         self._records = records
         self._view = view
         self._shows = shows
-        self.audit, self.keep_review, self.review = records.audit, records.keep_review, records.review
-        self.save, self.mark_failed, self.end_approval = records.save, records.mark_failed, records.end_approval
-        self.head, self.verify, self.unresolved = records.head, records.verify, records.unresolved
+        self.audit = records.audit
+        self.keep_review = records.keep_review
+        self.review = records.review
+        self.save = records.save
+        self.mark_failed = records.mark_failed
+        self.end_approval = records.end_approval
+        self.head = records.head
+        self.verify = records.verify
+        self.unresolved = records.unresolved
         self.trim = records.trim
 
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
@@ -167,8 +174,8 @@ class VisibleRecords:
 
     def record(self, id: int) -> SyncRecord | None:
         """Return one sync; None also for one of an Application that is not shown."""
-        found = self._records.record(id)
-        return found if found is not None and self._shows(found.application) else None
+        record = self._records.record(id)
+        return record if record is not None and self._shows(record.application) else None
 
     def audit_records(
         self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
@@ -192,5 +199,5 @@ class VisibleRecords:
         """Return the newest records of one Application, or of all that are shown."""
         if application:
             return read(application) if self._shows(application) else ()
-        found = [record for view in self._view.applications() for record in read(view.key)]
-        return tuple(sorted(found, key=lambda record: record.id, reverse=True)[:limit])
+        records = [record for view in self._view.applications() for record in read(view.key)]
+        return tuple(sorted(records, key=lambda record: record.id, reverse=True)[:limit])

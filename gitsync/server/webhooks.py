@@ -71,7 +71,7 @@ def router(engine: Backend, secret: str) -> APIRouter:
     acted on again.
     """
     routes = APIRouter()
-    seen: OrderedDict[str, None] = OrderedDict()
+    deliveries: OrderedDict[str, None] = OrderedDict()
 
     @routes.post("/webhook/{name}")
     async def push(name: str, request: Request) -> JSONResponse:
@@ -95,7 +95,7 @@ def router(engine: Backend, secret: str) -> APIRouter:
             except ValueError:
                 is_other = event and "push" not in event.lower()
                 return _ignored(event) if is_other else _failure(400, "invalid payload: it names no repository")
-        if _is_repeated(_header(request, _DELIVERIES), seen):
+        if _is_repeated(_header(request, _DELIVERIES), deliveries):
             return JSONResponse({"accepted": True, "again": True}, 202)
         return JSONResponse({"accepted": True, "matched": _poll(engine, urls)}, 202)
 
@@ -106,13 +106,13 @@ def _header(request: Request, names: Iterable[str]) -> str:
     return next((request.headers[name] for name in names if name in request.headers), "")
 
 
-def _is_repeated(delivery: str, seen: OrderedDict[str, None]) -> bool:
+def _is_repeated(delivery: str, deliveries: OrderedDict[str, None]) -> bool:
     """Return whether a delivery was seen before, and remember it; those without an id are never repeated."""
-    if delivery and delivery in seen:
+    if delivery and delivery in deliveries:
         return True
-    seen[delivery] = None
-    if len(seen) > _REMEMBERED:
-        seen.popitem(last=False)
+    deliveries[delivery] = None
+    if len(deliveries) > _REMEMBERED:
+        deliveries.popitem(last=False)
     return False
 
 

@@ -44,9 +44,9 @@ def read_policies(folder: Path | None, prometheus: str = "", *, controller_right
 
 def read_files(folder: Path) -> Files:
     """Return the Policy files of a folder; raise InvalidInput when one is not valid."""
-    found = _files(folder)
-    _parsed(found, "", controller_rights=False)
-    return found
+    files = _files(folder)
+    _parsed(files, "", controller_rights=False)
+    return files
 
 
 def _files(folder: Path) -> Files:
@@ -111,21 +111,23 @@ class PolicyReloader(Periodic):
 
     def _load(self) -> None:
         try:
-            found: Files | str = _files(self._folder)
+            content: Files | str = _files(self._folder)
         except InvalidInput as error:
-            found = str(error)
-        if found == self._read:
+            content = str(error)
+        if content == self._read:
             return
-        is_first, self._read = self._read is None, found
+        is_first = self._read is None
+        self._read = content
         try:
             prometheus = self._policies.current.prometheus
-            current = _parsed(found, prometheus, self._controller_rights) if isinstance(found, dict) else None
-            problem = found if isinstance(found, str) else ""
+            current = _parsed(content, prometheus, self._controller_rights) if isinstance(content, dict) else None
+            problem = content if isinstance(content, str) else ""
         except GitsyncError as error:
-            current, problem = None, str(error)
+            current = None
+            problem = str(error)
         self._policies.problem = problem
-        if isinstance(found, dict) and current is not None:
-            self._unrecorded = found
+        if isinstance(content, dict) and current is not None:
+            self._unrecorded = content
         if problem:
             _log.error("the policies are not used, the earlier ones stay in use: %s", problem)
         elif current is not None and current != self._policies.current:

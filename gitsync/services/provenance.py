@@ -5,16 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, TypeVar
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.objects.application import Application, GitSource
+from gitsync.objects.manifest import at, metadata_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, FileVersion, Source
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
+from gitsync.render.yaml.limits import LIMITS
+from gitsync.render.yaml.reader import read_all
 from gitsync.sync.remote_bases import RemoteBases
 
 _log = logging.getLogger(__name__)
@@ -71,8 +76,8 @@ class FieldProvenance:
         if set(places) - known.keys() and self._busy.acquire(timeout=_WAIT):
             try:
                 missing = set(places) - known.keys()
-                found = self._source.blame(app.source, commit, missing) if missing else {}
-                known |= {place: found.get(place) for place in missing}
+                commits = self._source.blame(app.source, commit, missing) if missing else {}
+                known |= {place: commits.get(place) for place in missing}
             except GitsyncError as error:
                 _log.warning("the authors of %s at %s cannot be read: %s", app.key, commit[:12], error)
             finally:
@@ -88,8 +93,8 @@ class FieldProvenance:
         if set(files) - known.keys() and self._busy.acquire(timeout=_WAIT):
             try:
                 missing = set(files) - known.keys()
-                found = self._source.file_versions(app.source, commit, missing) if missing else {}
-                known |= {file: found.get(file, ()) for file in missing}
+                versions = self._source.file_versions(app.source, commit, missing) if missing else {}
+                known |= {file: versions.get(file, ()) for file in missing}
             except GitsyncError as error:
                 _log.warning("files of %s at %s have no known versions: %s", app.key, commit[:12], error)
             finally:
@@ -98,14 +103,14 @@ class FieldProvenance:
 
     def _trace(self, app: Application, commit: str, missing: FieldSelection) -> FieldTraces:
         """Return a trace for each field, an empty one where there is none, so that it is not traced again."""
-        found: Traces = {}
+        traces: Traces = {}
         try:
             if missing:
                 snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
-                found = self._renderer.trace(app, snapshot, missing)
+                traces = self._renderer.trace(app, snapshot, missing)
         except GitsyncError as error:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)
-        return {(ref, field): found.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}
+        return {(ref, field): traces.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}
 
     def _cached(self, cache: OrderedDict[_Revision, dict[_K, _V]], key: _Revision) -> dict[_K, _V]:
         """Return what is known of a commit, to be added to; the commits that were not asked for lately are dropped."""
@@ -118,5 +123,83 @@ class FieldProvenance:
 
 
 def _missing(asked: FieldSelection, known: FieldTraces) -> FieldSelection:
-    left = {ref: [field for field in fields if (ref, field) not in known] for ref, fields in asked.items()}
-    return {ref: fields for ref, fields in left.items() if fields}
+    unknown = {ref: [field for field in fields if (ref, field) not in known] for ref, fields in asked.items()}
+    return {ref: fields for ref, fields in unknown.items() if fields}
+
+
+_LIMITS = LIMITS._replace(bytes=64 << 10, aliases=64 << 10)
+_Path = tuple[str | int, ...]
+_Reader = Callable[[bytes], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TextVersion:
+    """A text, and the commit that wrote it."""
+
+    commit: Commit
+    text: str
+
+
+def text_versions(files: Sequence[FileVersion], text: str) -> tuple[TextVersion, ...]:
+    """
+    Return the versions of a text, newest first, from the versions of its file, of which the newest holds it.
+
+    Of a YAML file the document with the same kind and name is read in each version, at the same path. Empty where the
+    newest version neither is nor holds the text; commits that changed only other parts of the file are left out.
+    """
+    read = _reader(files[0].content, text) if files else None
+    versions = [
+        TextVersion(version.commit, known) for version in files if read is not None and (known := read(version.content))
+    ]
+    older = [version.text for version in versions[1:]]
+    return tuple(version for version, older_text in zip_longest(versions, older) if version.text != older_text)
+
+
+def _reader(content: bytes, text: str) -> _Reader | None:
+    """Return how to read the text from its file, None where the file has it in no way that is known."""
+    if _whole(content) == text:
+        return _whole
+    places = [place for place in _texts(content) if place[2] == text]
+    if not places:
+        return None
+    document, path, _ = places[0]
+    return lambda other: next(
+        (text_there for name, where, text_there in _texts(other) if (name, where) == (document, path)), None
+    )
+
+
+def _whole(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _texts(content: bytes) -> Iterator[tuple[tuple[str, str], _Path, str]]:
+    """Yield the texts of a YAML file: the kind and name of their document, their path in it, and their value."""
+    try:
+        documents = read_all(content, limits=_LIMITS)
+    except InvalidInput:
+        return
+    for document in documents:
+        is_object = isinstance(document, dict)
+        name = (str(document.get("kind")), str(at(metadata_of(document), "name"))) if is_object else ("", "")
+        yield from ((name, path, text) for path, text in _leaves(document, ()))
+
+
+def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
+    members: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        members = value.items()
+    elif isinstance(value, list):
+        members = ((_key(item, index), item) for index, item in enumerate(value))
+    for key, member in members:
+        yield from _leaves(member, (*path, key))
+
+
+def _key(item: Any, index: int) -> str | int:
+    """Return the name of an item where it has one: others may be added before it."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return f"name={name}" if isinstance(name, str) else index

@@ -1,16 +1,42 @@
-"""Revert commits in Git; the controller then applies the revert as any commit."""
+"""Find commits by the prefix of their id among the latest commits of a revision."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from gitsync.errors import InvalidInput, Refused
-from gitsync.objects.application import Application
+from gitsync.errors import GitsyncError, InvalidInput, Refused
+from gitsync.merge.schema import Schema, builtin
+from gitsync.objects.application import Application, GitSource
+from gitsync.objects.change import Change, Risk
+from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
-from gitsync.ports import Cluster, LiveCache, RevertResult, Source
-from gitsync.services.commits import SHORTEST_ID, latest_commits, position_of
+from gitsync.plan.commit_effect import commit_effect, effect_risk
+from gitsync.ports import Cluster, Credentials, LiveCache, RevertResult, Source
 from gitsync.sync.credentials import credentials_of
+from gitsync.sync.remote_bases import RemoteBases
+
+SHORTEST_ID: Final = 7
+"""Characters that a prefix has at least."""
+_SEARCHED = 200
+"""Commits that are searched, newest first."""
+
+
+def latest_commits(source: Source, revision: GitSource, credentials: Credentials) -> Sequence[Commit]:
+    """Return the latest commits of a revision, newest first, fetched if need be."""
+    head = source.resolve(revision, credentials)
+    source.snapshot(revision, credentials, head)
+    return source.commits(revision, head, limit=_SEARCHED)
+
+
+def position_of(commits: Sequence[Commit], prefix: str) -> int | None:
+    """Return the position of the newest commit whose id has a prefix of at least ``SHORTEST_ID`` characters."""
+    if len(prefix) < SHORTEST_ID:
+        return None
+    return next((position for position, commit in enumerate(commits) if commit.id.startswith(prefix)), None)
+
 
 _HEADS = "refs/heads/"
 
@@ -76,7 +102,8 @@ class RevertService:
 
     def _reject_unsigned(self, app: Application, branch: str) -> None:
         tracked = app.source.revision.removeprefix(_HEADS)
-        by_source, by_policy = app.source.verify.mode == "SignedCommits", bool(self._signers_of(app))
+        by_source = app.source.verify.mode == "SignedCommits"
+        by_policy = bool(self._signers_of(app))
         if (by_source or by_policy) and branch.removeprefix(_HEADS) in ("", tracked):
             raise Refused(
                 f"the revert commit is not signed, and {app.key} accepts signed commits only: the bad commit would "
@@ -84,3 +111,57 @@ class RevertService:
                 location="spec.source.verify" if by_source else "require.signers of its policy",
                 hint="push it to another branch (--branch NAME), and merge it with a signed commit",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class RevertEffect:
+    """What a revert changes in one Application; ``problem`` is why that is not known, empty otherwise."""
+
+    application: str
+    steps: tuple[Change, ...] = ()
+    problem: str = ""
+
+    @property
+    def risk(self) -> Risk:
+        """The class of the riskiest step."""
+        return effect_risk(self.steps)
+
+
+class RevertPreview:
+    """Render a branch as it is and as it would be after a revert, in the isolated render processes."""
+
+    def __init__(
+        self, source: Source, renderer: RemoteBases, credentials_of: Callable[[Application], Credentials]
+    ) -> None:
+        self._source = source
+        self._renderer = renderer
+        self._credentials_of = credentials_of
+
+    def effects(
+        self, app: Application, commits: Sequence[Commit], followers: Iterable[Application]
+    ) -> tuple[RevertEffect, ...]:
+        """
+        Return the effect of a revert of these commits, newest first, on the Applications that follow the branch.
+
+        Raise Refused when the commits cannot be reverted by themselves.
+        """
+        head, reverted = self._source.prepare_revert(
+            app.source, self._credentials_of(app), [commit.id for commit in commits]
+        )
+        return tuple(self._effect(follower, head, reverted) for follower in followers)
+
+    def _effect(self, app: Application, head: str, reverted: str) -> RevertEffect:
+        try:
+            current, after = (self._rendered(app, commit) for commit in (head, reverted))
+        except GitsyncError as error:
+            return RevertEffect(app.key, problem=str(error))
+        return RevertEffect(app.key, commit_effect(current, after, _schema_of))
+
+    def _rendered(self, app: Application, commit: str) -> tuple[Manifest, ...]:
+        snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
+        return self._renderer.render(app, snapshot).manifests
+
+
+def _schema_of(manifest: Manifest) -> Schema | None:
+    api_version = str(manifest.get("apiVersion") or "")
+    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(manifest.get("kind") or ""))

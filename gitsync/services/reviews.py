@@ -74,7 +74,8 @@ class ReviewService:
 
         Raise Refused where user or plan is not allowed, InvalidInput where steps depend on others.
         """
-        by, policy = approval.by, self._policy_of(app)
+        by = approval.by
+        policy = self._policy_of(app)
         _check(app, by, policy)
         if not may_approve(app, plan, by, policy):
             raise Refused(
@@ -84,16 +85,16 @@ class ReviewService:
             )
         chosen = _chosen(app, plan, frozenset(approval.steps))
         now = self._clock.now()
-        before = self._records.review(app.key, plan.digest, now)
-        is_overruled = before is not None and not before.approves
-        if before is not None and is_overruled and not approval.overrules:
+        last = self._records.review(app.key, plan.digest, now)
+        is_overruled = last is not None and not last.approves
+        if last is not None and is_overruled and not approval.overrules:
             raise Refused(
-                f"the plan was {rejection_message(before)}",
+                f"the plan was {rejection_message(last)}",
                 object=f"Application {app.key}",
                 hint="approve it with --overrule, or change Git",
             )
         until = expires(app, now)
-        overruled = f"overrules: {rejection_message(before)}" if before is not None and is_overruled else ""
+        overruled = f"overrules: {rejection_message(last)}" if last is not None and is_overruled else ""
         message = "; ".join(filter(None, (overruled, _part_message(plan, chosen))))
         self._store(app, plan, Review(by, True, approval.reason, until, steps=chosen), message)
         return until
@@ -111,7 +112,8 @@ class ReviewService:
 
 def _chosen(app: Application, plan: Plan, steps: frozenset[str]) -> tuple[str, ...]:
     """Return the steps of an approval in order, none for the whole plan; raise InvalidInput where they need others."""
-    known, needs = {step.ref.path: step.ref for step in plan.writes}, needs_by_step(plan)
+    known = {step.ref.path: step.ref for step in plan.writes}
+    needs = needs_by_step(plan)
     unknown = sorted(steps - known.keys())
     if unknown:
         raise InvalidInput(f"the plan has no step for {unknown[0]}", object=f"Application {app.key}")

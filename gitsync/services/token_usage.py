@@ -19,10 +19,10 @@ class TokenUsage:
 
     def by_service(self) -> Mapping[tuple[str, str], int]:
         """Return the tokens by namespace and name of the Service, at most a minute old; never waits."""
-        found = self._metrics.read(_QUERY, _MAX_AGE) if self._metrics is not None else None
-        samples = found.samples if found is not None else ()
+        result = self._metrics.read(_QUERY, _MAX_AGE) if self._metrics is not None else None
+        samples = result.samples if result is not None else ()
         return {
-            (one.series.get("namespace", ""), one.series.get("service", "")): round(one.value)
-            for one in samples
-            if one.value < float("inf")
+            (sample.series.get("namespace", ""), sample.series.get("service", "")): round(sample.value)
+            for sample in samples
+            if sample.value < float("inf")
         }

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gitsync.admission.review import check_own
 from gitsync.errors import InvalidInput
-from gitsync.services.validation import check_own
 from tests.applicationsets.factories import TEMPLATE, git, listed, manifest
 
 PARAMETERS = {"sync": {"interval": "{{interval}}"}, "source": {"repoURL": "{{url}}", "renderer": "{{renderer}}"}}

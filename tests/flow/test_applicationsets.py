@@ -16,7 +16,7 @@ from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Outcome
 from gitsync.sandbox.faults import FaultKind, InjectedFault
-from gitsync.server.rows.relations.tree import tree
+from gitsync.server.queries.tree import tree
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
 from tests.waiting import until

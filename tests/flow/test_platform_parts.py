@@ -7,8 +7,8 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.yaml.reader import read_all
-from gitsync.server.rows.relations.graph import graph
-from gitsync.server.rows.relations.tree import Node, tree
+from gitsync.server.queries.graph import graph
+from gitsync.server.queries.tree import Node, tree
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import deployment
 from tests.operator.surroundings import define

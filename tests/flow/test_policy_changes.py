@@ -10,8 +10,8 @@ import pytest
 from gitsync.errors import Refused
 from gitsync.objects.user import User
 from gitsync.sandbox.server import Sandbox
-from gitsync.server.changes import Position, changes
-from gitsync.server.rows.query import Query
+from gitsync.server.queries.filters import Query
+from gitsync.server.queries.timeline import Position, changes
 from gitsync.services.reviews import Approval
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -16,6 +17,7 @@ from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
 from tests.asgi_server import Answer, Served, serve
 from tests.server.fakes import FORM, StillEngine, engine
+from tools.format_templates import BLOCK
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class Site:
         return self.web.url.rpartition(":")[2]
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.web.ask(path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+        return _shown(self.web.ask(path, headers={name.replace("_", "-"): text for name, text in headers.items()}))
 
     def post(self, path: str, fields: dict[str, Any] | None = None, **headers: str) -> Answer:
         """Send a form as a page of ours would."""
@@ -46,9 +48,16 @@ class Site:
             "Cookie": self.form_cookie,
             **headers,
         }
-        return self.web.ask(
-            path, method="POST", body=urlencode({"token": FORM, **(fields or {})}, doseq=True).encode(), headers=sent
-        )
+        body = urlencode({"token": FORM, **(fields or {})}, doseq=True).encode()
+        return _shown(self.web.ask(path, method="POST", body=body, headers=sent))
+
+
+_BESIDE_BLOCKS = re.compile(rf"\n?(</?(?:{BLOCK.pattern})\b[^>]*>)\n?")
+
+
+def _shown(answer: Answer) -> Answer:
+    """Return an answer without the line breaks of templates beside block-level elements, which a browser drops too."""
+    return replace(answer, text=_BESIDE_BLOCKS.sub(r"\1", answer.text))
 
 
 Open = Callable[..., Site]

@@ -16,7 +16,7 @@ from gitsync.cluster import client as requests
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.ports import EndedReconcile, ProcessReport
 from gitsync.runtime.work_costs import Interval
-from gitsync.server.metrics.processes import with_others
+from gitsync.server.metrics import with_others
 from gitsync.source import remote as git_requests
 from gitsync.state.costs import QUEUE
 from tests.server.conftest import Open

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.ports import Cost, ProcessReport, Spent
-from gitsync.server.metrics.processes import with_others
+from gitsync.server.metrics import with_others
 
 OWN = """# HELP gitsync_syncs_total Finished syncs
 # TYPE gitsync_syncs_total counter

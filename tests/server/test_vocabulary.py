@@ -13,10 +13,10 @@ from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
 from gitsync.ports import StateEvent
-from gitsync.server.rows.applications import SYNC_STATES
-from gitsync.server.rows.timeline import KINDS
-from gitsync.server.rows.words import KINDS as KIND_WORDS
-from gitsync.server.rows.words import WORDS, sentence
+from gitsync.server.queries.applications import SYNC_STATES
+from gitsync.server.queries.timeline import KINDS
+from gitsync.server.queries.words import KINDS as KIND_WORDS
+from gitsync.server.queries.words import WORDS, sentence
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
 

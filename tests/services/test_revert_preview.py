@@ -12,7 +12,7 @@ from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
-from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.revert import RevertPreview
 from gitsync.source.repositories import Repositories
 from gitsync.sync.remote_bases import RemoteBases
 from tests.git_repository import GitRepo, git

@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.objects.record import Commit
 from gitsync.ports import FileVersion
-from gitsync.services.text_versions import text_versions
+from gitsync.services.provenance import text_versions
 
 AGENT = """apiVersion: agents.gitsync.dev/v1alpha1
 kind: Agent

@@ -20,7 +20,7 @@ from gitsync.cluster.client import Client
 from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
-from gitsync.server.rows.words import words
+from gitsync.server.queries.words import words
 
 _NAME = ("namespace", "name")
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")

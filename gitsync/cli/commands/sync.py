@@ -23,7 +23,7 @@ from gitsync.objects.conditions import READY, find_condition, main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
 from gitsync.objects.user import User
-from gitsync.server.rows.words import sentence
+from gitsync.server.queries.words import sentence
 from gitsync.services.requests import RequestKind
 
 _POLL_PERIOD = 0.2

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.cli.dashboard import DashboardOptions, application_path
 from gitsync.cli.options import NAMESPACE, Name, Namespace, Output, command
 from gitsync.cli.output import STYLES, Exit, Format, say, show
-from gitsync.server.rows.words import sentence
+from gitsync.server.queries.words import sentence
 
 _COLUMNS = ("ref", "sync", "health", "reason")
 

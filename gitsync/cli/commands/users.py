@@ -16,7 +16,7 @@ from gitsync.errors import InvalidInput
 from gitsync.record.configuration_audit import USERS, ConfigurationAudit
 from gitsync.runtime.clock import SystemClock
 from gitsync.server.auth import users as users_file
-from gitsync.server.auth.user_audit import entries_of
+from gitsync.server.auth.users import entries_of
 
 users = command_group("Manage the users who may sign in to the dashboard.")
 

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 import uvicorn
 
+from gitsync.admission.certificates import CertificateRotation
+from gitsync.admission.webhook import admission_app
 from gitsync.cli.applications import connect
 from gitsync.cli.options import Kubeconfig, command
 from gitsync.cli.output import Exit, say
@@ -16,8 +18,6 @@ from gitsync.cli.serve import listen
 from gitsync.cluster.webhook import WebhookCertificates
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.logs import configure
-from gitsync.server.admission.app import admission_app
-from gitsync.server.admission.rotation import CertificateRotation
 
 _NAME = "gitsync-webhook"
 """The name of the Service and of the Secret."""

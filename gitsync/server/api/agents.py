@@ -6,12 +6,11 @@ from fastapi import APIRouter
 
 from gitsync.server.api.lists import next_url, parsed
 from gitsync.server.api.models import AgentModel, EnvironmentModel, Limit, PageModel, PromptModel, Start
-from gitsync.server.pages.agents.lists import agents_of
-from gitsync.server.pages.agents.prompts import versions_of
-from gitsync.server.pages.dependencies import BackendOf, SearchText
-from gitsync.server.pages.paging import page_of
-from gitsync.server.rows.agents import NAMES, agent_row, matching
-from gitsync.server.rows.environments.matrix import flat, matrix
+from gitsync.server.dependencies import BackendOf, SearchText, agent_or_404
+from gitsync.server.paging import page_of
+from gitsync.server.queries.agents import NAMES, agent_row, agents_of, matching
+from gitsync.server.queries.environments import flat, matrix
+from gitsync.server.queries.prompts import versions_of
 
 router = APIRouter(prefix="/agents", tags=["lists"])
 
@@ -19,10 +18,10 @@ router = APIRouter(prefix="/agents", tags=["lists"])
 @router.get("")
 def agents(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[AgentModel]:
     """Return the agents that match, by namespace and name."""
-    found = matching(map(agent_row, agents_of(backend)), parsed(backend, q, NAMES))
-    shown, following = page_of(found, start, limit)
+    rows = matching(map(agent_row, agents_of(backend)), parsed(backend, q, NAMES))
+    shown, following = page_of(rows, start, limit)
     items = [AgentModel.model_validate(row) for row in shown]
-    return PageModel(items=items, total=len(found), next=next_url("agents", q, limit, following))
+    return PageModel(items=items, total=len(rows), next=next_url("agents", q, limit, following))
 
 
 @router.get("/environments")
@@ -31,14 +30,15 @@ def agent_environments(
 ) -> PageModel[EnvironmentModel]:
     """Return the agents that match in each environment, by name and from dev to prod."""
     rows = matching(map(agent_row, agents_of(backend)), parsed(backend, q, NAMES))
-    found = [cell for line in matrix(rows) for cell in line.cells]
-    shown, following = page_of(found, start, limit)
+    cells = [cell for line in matrix(rows) for cell in line.cells]
+    shown, following = page_of(cells, start, limit)
     items = [EnvironmentModel(**flat(cell)) for cell in shown]
-    return PageModel(items=items, total=len(found), next=next_url("agents/environments", q, limit, following))
+    return PageModel(items=items, total=len(cells), next=next_url("agents/environments", q, limit, following))
 
 
 @router.get("/{namespace}/{name}/prompts")
 def agent_prompts(backend: BackendOf, namespace: str, name: str) -> PageModel[PromptModel]:
     """Return the versions of an agent's prompts: of now, in other environments, in Git, kept ones, those of syncs."""
-    found = versions_of(backend, namespace, name)
-    return PageModel(items=[PromptModel.model_validate(one) for one in found], total=len(found))
+    known = agents_of(backend)
+    versions = versions_of(backend, known, agent_or_404(known, namespace, name))
+    return PageModel(items=[PromptModel.model_validate(version) for version in versions], total=len(versions))

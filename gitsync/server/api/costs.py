@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView, Cost, OtherProcesses
 from gitsync.server.api.models import CostModel, Limit, PageModel, StageModel, Start
-from gitsync.server.pages.dependencies import BackendOf
-from gitsync.server.pages.paging import list_url, page_of
+from gitsync.server.dependencies import BackendOf
+from gitsync.server.paging import list_url, page_of
 
 router = APIRouter(tags=["lists"])
 
@@ -22,7 +22,9 @@ def costs(request: Request, backend: BackendOf, limit: Limit = 100, start: Start
     reports = others()
 
     def cost(key: str) -> Cost:
-        return reduce(Cost.plus, (one.costs[key] for one in reports if key in one.costs), backend.view.cost(key))
+        return reduce(
+            Cost.plus, (report.costs[key] for report in reports if key in report.costs), backend.view.cost(key)
+        )
 
     rows = [_row(view, cost(view.key)) for view in backend.view.applications()]
     rows.sort(key=lambda row: (-row.cpu_seconds, row.namespace, row.name))

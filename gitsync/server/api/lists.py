@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
-from gitsync.server import changes as timeline
 from gitsync.server.api.models import (
     ApplicationDetail,
     ApplicationModel,
@@ -20,19 +19,20 @@ from gitsync.server.api.models import (
     PastDriftModel,
     Start,
 )
-from gitsync.server.changes import Position
+from gitsync.server.dependencies import BackendOf, SearchText, ViewOf
 from gitsync.server.formatting import visible
-from gitsync.server.pages.dependencies import BackendOf, SearchText, ViewOf
-from gitsync.server.pages.differences import changed_in_cluster
-from gitsync.server.pages.drift import corrected
-from gitsync.server.pages.paging import list_url, page_of
-from gitsync.server.rows import applications as app_rows
-from gitsync.server.rows import drift_list, object_list
-from gitsync.server.rows.applications import AppRow
-from gitsync.server.rows.fields import FieldRow
-from gitsync.server.rows.objects import ResourceRow, resource_row
-from gitsync.server.rows.query import Query as Filter
-from gitsync.server.rows.query import parse_query
+from gitsync.server.paging import list_url, page_of
+from gitsync.server.queries import applications as app_rows
+from gitsync.server.queries import drift as drift_list
+from gitsync.server.queries import object_list, timeline
+from gitsync.server.queries.applications import AppRow
+from gitsync.server.queries.differences import changed_in_cluster
+from gitsync.server.queries.drift import corrected
+from gitsync.server.queries.fields import FieldRow
+from gitsync.server.queries.filters import Query as Filter
+from gitsync.server.queries.filters import parse_query
+from gitsync.server.queries.objects import ResourceRow, resource_row
+from gitsync.server.queries.timeline import Position
 
 router = APIRouter(tags=["lists"])
 
@@ -43,10 +43,10 @@ def applications(
 ) -> PageModel[ApplicationModel]:
     """Return the applications that match, those that need a person first."""
     query = parsed(backend, q, app_rows.NAMES)
-    found = app_rows.matching(app_rows.app_rows(backend.view.applications()), query)
-    shown, following = page_of(found, start, limit)
+    rows = app_rows.matching(app_rows.app_rows(backend.view.applications()), query)
+    shown, following = page_of(rows, start, limit)
     items = [ApplicationModel(**_members(row)) for row in shown]
-    return PageModel(items=items, total=len(found), next=next_url("applications", q, limit, following))
+    return PageModel(items=items, total=len(rows), next=next_url("applications", q, limit, following))
 
 
 @router.get("/applications/{namespace}/{name}")
@@ -59,10 +59,10 @@ def application(backend: BackendOf, view: ViewOf) -> ApplicationDetail:
 def objects(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[ObjectModel]:
     """Return the objects that match, those with problems first."""
     query = parsed(backend, q, object_list.NAMES)
-    found = object_list.matching(object_list.all_objects(backend.view.applications()), query)
-    shown, following = page_of(found, start, limit)
+    matched = object_list.matching(object_list.all_objects(backend.view.applications()), query)
+    shown, following = page_of(matched, start, limit)
     items = [object_model(item.application, resource_row(item.view)) for item in shown]
-    return PageModel(items=items, total=len(found), next=next_url("objects", q, limit, following))
+    return PageModel(items=items, total=len(matched), next=next_url("objects", q, limit, following))
 
 
 @router.get("/changes")
@@ -74,18 +74,18 @@ def changes(
 ) -> PageModel[ChangeModel]:
     """Return commits with their syncs, drift, decisions and requests, newest first."""
     query = parsed(backend, q, timeline.NAMES)
-    found = timeline.changes(backend, query, Position.parse(before), limit)
-    older = found.older
+    page = timeline.changes(backend, query, Position.parse(before), limit)
+    older = page.older
     following = list_url("/api/v1/changes", q, limit=str(limit), before=str(older)) if older is not None else ""
-    return PageModel(items=[ChangeModel.model_validate(entry) for entry in found.entries], next=following)
+    return PageModel(items=[ChangeModel.model_validate(entry) for entry in page.entries], next=following)
 
 
 @router.get("/drift")
 def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> DriftPage:
     """Return the objects that were changed in the cluster, the riskiest first, and the fields that were corrected."""
     query = parsed(backend, q, drift_list.NAMES)
-    found = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster)
-    shown, following = page_of(found, start, limit)
+    rows = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster)
+    shown, following = page_of(rows, start, limit)
     items = [
         DriftModel(
             application=row.application,
@@ -112,7 +112,7 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
         )
         for row in corrected(backend, query)[:limit]
     ]
-    return DriftPage(items=items, total=len(found), next=next_url("drift", q, limit, following), corrected=past)
+    return DriftPage(items=items, total=len(rows), next=next_url("drift", q, limit, following), corrected=past)
 
 
 def object_model(application: str, row: ResourceRow) -> ObjectModel:

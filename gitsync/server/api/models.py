@@ -21,16 +21,6 @@ class Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
 
-class Problem(Model):
-    """An error, as RFC 9457 describes it."""
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    detail: str
-    instance: str = ""
-
-
 class PageModel(Model, Generic[T]):
     """One page of a list; ``next`` is the URL of the following page, empty at the end."""
 

@@ -26,12 +26,12 @@ from gitsync.server.api.models import (
     SyncModel,
 )
 from gitsync.server.backend import Backend
-from gitsync.server.pages.dependencies import BackendOf, ViewOf
-from gitsync.server.pages.differences import object_differences, unpaired
-from gitsync.server.pages.object import FoundOf, pods_of, related
-from gitsync.server.pages.paging import page_of
-from gitsync.server.rows.objects import by_severity, foreign_fields
-from gitsync.server.rows.relations.tree import Node, tree
+from gitsync.server.dependencies import BackendOf, FoundOf, ViewOf
+from gitsync.server.paging import page_of
+from gitsync.server.queries.differences import object_differences, unpaired
+from gitsync.server.queries.object_details import pods_of, related
+from gitsync.server.queries.objects import by_severity, foreign_fields
+from gitsync.server.queries.tree import Node, tree
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["one application"])
 
@@ -41,11 +41,11 @@ _BEFORE = Annotated[int, Query(ge=0, lt=1 << 62, description="Only syncs with a 
 @router.get("/diff")
 def diff(backend: BackendOf, view: ViewOf, limit: Limit = 100, start: Start = 0) -> PageModel[ObjectDiff]:
     """Return the objects that differ from Git, or have fields that others added, those with problems first."""
-    found = [item for item in unpaired(view) if item.sync != "Synced" or foreign_fields(item)]
-    shown, following = page_of(sorted(found, key=by_severity), start, limit)
+    differing = [item for item in unpaired(view) if item.sync != "Synced" or foreign_fields(item)]
+    shown, following = page_of(sorted(differing, key=by_severity), start, limit)
     path = f"/api/v1/applications/{view.key}/diff?limit={limit}&start={following}"
     items = [_diff(backend, view, item) for item in shown]
-    return PageModel(items=items, total=len(found), next=path if following else "")
+    return PageModel(items=items, total=len(differing), next=path if following else "")
 
 
 @router.get("/tree")
@@ -56,45 +56,47 @@ def resource_tree(backend: BackendOf, view: ViewOf) -> list[NodeModel]:
 
 
 @router.get("/object")
-def one_object(backend: BackendOf, view: ViewOf, found: FoundOf) -> ObjectDetail:
+def one_object(backend: BackendOf, view: ViewOf, subject: FoundOf) -> ObjectDetail:
     """Return an object with its differences, relations and both manifests; Secret values are masked."""
-    if found.item is None:
-        raise HTTPException(404, f"{found.ref} is a part of an object of this application: see /tree, /events, /logs.")
+    if subject.item is None:
+        raise HTTPException(
+            404, f"{subject.ref} is a part of an object of this application: see /tree, /events, /logs."
+        )
     relations = [
         RelationModel(relation=item.relation if name == "uses" else name, object=str(item.ref), ref=item.ref.path)
-        for name, items in related(found).items()
+        for name, items in related(subject).items()
         for item in items
     ]
-    conditions = at(found.live, "status", "conditions", default=[]) or []
+    conditions = at(subject.live, "status", "conditions", default=[]) or []
     return ObjectDetail(
-        **_diff(backend, view, found.item).model_dump(),
+        **_diff(backend, view, subject.item).model_dump(),
         conditions=[item for item in conditions if isinstance(item, dict)],
         relations=relations,
-        live_manifest=dict(found.live) if found.live is not None else None,
-        git_manifest=dict(declared_content(found.desired)) if found.desired is not None else None,
+        live_manifest=dict(subject.live) if subject.live is not None else None,
+        git_manifest=dict(declared_content(subject.desired)) if subject.desired is not None else None,
     )
 
 
 @router.get("/events")
-def events(backend: BackendOf, found: FoundOf) -> list[EventModel]:
+def events(backend: BackendOf, subject: FoundOf) -> list[EventModel]:
     """Return the Kubernetes Events about an object, newest first, read from the API server now."""
-    return [EventModel.model_validate(event) for event in backend.details.events(found.ref)]
+    return [EventModel.model_validate(event) for event in backend.details.events(subject.ref)]
 
 
 @router.get("/logs", response_class=PlainTextResponse)
 def logs(
     backend: BackendOf,
-    found: FoundOf,
+    subject: FoundOf,
     pod: Annotated[str, Query(max_length=253)] = "",
     container: Annotated[str, Query(max_length=63)] = "",
     previous: bool = False,
     lines: Annotated[int, Query(ge=1, le=2000)] = 200,
 ) -> PlainTextResponse:
     """Return the last lines of the log of a container of a Pod that the object owns, or is."""
-    pods = pods_of(backend, found)
+    pods = pods_of(backend, subject)
     chosen = next((item for item in pods if not pod or ref_of(item).name == pod), None)
     if chosen is None:
-        raise HTTPException(404, f"{found.ref} has no such Pod.")
+        raise HTTPException(404, f"{subject.ref} has no such Pod.")
     ref = ref_of(chosen)
     first = str(at(chosen, "spec", "containers", 0, "name", default=""))
     return PlainTextResponse(
@@ -120,14 +122,14 @@ def sync(backend: BackendOf, view: ViewOf, id: int) -> SyncModel:
 
 
 def _diff(backend: Backend, view: ApplicationView, item: ResourceView) -> ObjectDiff:
-    (found,) = object_differences(backend, view, [item])
+    (differences,) = object_differences(backend, view, [item])
     return ObjectDiff(
         application=view.key,
-        **object_members(found.row),
-        fields=[field_model(row) for row in found.fields],
-        added=[field_model(row) for row in found.foreign],
-        drift_risk=found.drift.risk.value if found.drift is not None else "",
-        drift_reason=found.drift.reason if found.drift is not None else "",
+        **object_members(differences.row),
+        fields=[field_model(row) for row in differences.fields],
+        added=[field_model(row) for row in differences.foreign],
+        drift_risk=differences.drift.risk.value if differences.drift is not None else "",
+        drift_reason=differences.drift.reason if differences.drift is not None else "",
     )
 
 

@@ -23,10 +23,10 @@ from gitsync.server.api.models import (
     StepModel,
 )
 from gitsync.server.auth.security import check_call
+from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.formatting import iso, visible
-from gitsync.server.origins import Origins, origins_of
-from gitsync.server.pages.dependencies import BackendOf, RequestsOf, UserOf, ViewOf
-from gitsync.server.reviews import line, reviewer
+from gitsync.server.queries.fields import Origins, origins_of
+from gitsync.server.queries.waiting import line, reviewer
 from gitsync.services.requests import RequestKind
 from gitsync.services.reviews import Approval
 
@@ -40,7 +40,7 @@ def plan(backend: BackendOf, view: ViewOf, origins: bool = False) -> PlanModel:
     if view.plan is None:
         raise HTTPException(409, "The application has no plan yet.")
     needs = needs_by_step(view.plan)
-    found = origins_of(backend, view, view.plan.writes) if origins else Origins()
+    traced = origins_of(backend, view, view.plan.writes) if origins else Origins()
     return PlanModel(
         application=view.key,
         digest=view.plan.digest,
@@ -48,7 +48,7 @@ def plan(backend: BackendOf, view: ViewOf, origins: bool = False) -> PlanModel:
         risk=view.plan.risk.value,
         explanation=view.plan.explanation,
         held=list(view.verdict.reasons) if view.verdict is not None else [],
-        steps=[_step(step, needs.get(step.ref, ()), found) for step in view.plan.writes],
+        steps=[_step(step, needs.get(step.ref, ()), traced) for step in view.plan.writes],
     )
 
 
@@ -57,10 +57,10 @@ def policy(view: ViewOf, backend: BackendOf) -> PolicyModel:
     """Return what the operator's policies allow and require, and what decided each setting."""
     if view.application is None:
         raise HTTPException(409, "The spec of the application is not valid.")
-    found = backend.policies.explain(view.application)
+    settings = backend.policies.explain(view.application)
     return PolicyModel(
         application=view.key,
-        settings=[SettingModel.model_validate(setting) for setting in found],
+        settings=[SettingModel.model_validate(setting) for setting in settings],
         problem=backend.policies.problem,
     )
 
@@ -68,7 +68,8 @@ def policy(view: ViewOf, backend: BackendOf) -> PolicyModel:
 @router.post("/review", dependencies=checked)
 def review(view: ViewOf, user: UserOf, requests: RequestsOf, word: ReviewRequest) -> ReviewResult:
     """Take a review of exactly the plan that its digest names."""
-    by, reason = reviewer(user, word.by), line(word.reason)
+    by = reviewer(user, word.by)
+    reason = line(word.reason)
     taken = ReviewResult(application=view.key, digest=word.digest, by=by.name)
     if word.verdict == "reject":
         requests.reject(view, word.digest, by, reason)
@@ -120,7 +121,7 @@ def _step(step: Change, needs: Iterable[Need], origins: Origins) -> StepModel:
 
 
 def _origins(step: Change, origins: Origins) -> Iterator[OriginModel]:
-    for path in ("", *(found.path for found in step.differences)):
+    for path in ("", *(difference.path for difference in step.differences)):
         line = next((place for place in reversed(origins.of(step.ref, path)) if place.where), None)
         if line is not None:
             yield OriginModel(field=path, where=line.where, **_written(line.author))

@@ -10,8 +10,7 @@ from fastapi import APIRouter, FastAPI
 
 from gitsync import __version__
 from gitsync.server.api import agents, applicationsets, costs, lists, objects, plans
-from gitsync.server.api.models import Problem
-from gitsync.server.api.problems import MEDIA_TYPE
+from gitsync.server.problems import MEDIA_TYPE, Problem
 
 _V1: Final = "/api/v1"
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
@@ -40,10 +39,10 @@ def description() -> dict[str, Any]:
     text = "State of a gitsync controller, and requests of users. Values of Secrets are masked."
     app = FastAPI(title="gitsync", version=__version__, description=text)
     app.include_router(api_router())
-    found = app.openapi()
-    _describe_errors(found)
-    found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return {**found, "security": [{"token": []}]}
+    document = app.openapi()
+    _describe_errors(document)
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return {**document, "security": [{"token": []}]}
 
 
 def _describe_errors(document: dict[str, Any]) -> None:

@@ -6,9 +6,13 @@ import hmac
 import ipaddress
 import math
 import secrets
-from collections.abc import Mapping
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
+from typing import Final
+from urllib.parse import quote, urlsplit
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
@@ -16,13 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.user import User
-from gitsync.server.api.problems import PREFIX, problem
-from gitsync.server.auth.attempts import Attempts
-from gitsync.server.auth.cookies import cookie_name
-from gitsync.server.auth.hosts import KnownHosts
 from gitsync.server.auth.oidc import Provider
+from gitsync.server.auth.security import cookie_name
 from gitsync.server.auth.sessions import Session, Sessions
 from gitsync.server.auth.users import Users, account_of, hash_of, person_of, session_of
+from gitsync.server.problems import PREFIX, problem
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -140,8 +142,8 @@ class Access:
 
     def _signed_in(self, request: Request) -> Response | None:
         """Return the answer to the first request with the token of the link: the page without it, and a session."""
-        given = request.query_params.get("token", "")
-        if not self._link or not hmac.compare_digest(given.encode(), self._link.encode()):
+        token = request.query_params.get("token", "")
+        if not self._link or not hmac.compare_digest(token.encode(), self._link.encode()):
             return None
         self._link = ""
         response = RedirectResponse(request.url.path, 303)
@@ -188,7 +190,8 @@ class Access:
 
     def attempt(self, request: Request, token: str) -> User | None:
         """Return the user of a token that was sent, None for a wrong one and while address or account has to wait."""
-        key, delayed = hash_of(session_of(token)), self._delayed(request, token)
+        key = hash_of(session_of(token))
+        delayed = self._delayed(request, token)
         if key not in self._used and any(map(self._attempts.wait, delayed)):
             return None
         user = SCRAPER if self._is_of_metrics(request, key) else self._of_token(key)
@@ -290,3 +293,80 @@ def current_user(request: Request) -> User:
     """Return the user of a request."""
     person: User = request.state.person
     return person
+
+
+_FREE: Final = 5
+"""Wrong tokens without a delay."""
+_LONGEST: Final = 60.0
+_FORGOTTEN: Final = 900.0
+"""Seconds after the last wrong token after which its count starts at zero."""
+_ADDRESSES: Final = 10_000
+
+
+class Attempts:
+    """Count wrong tokens by address or account; the delay in seconds is 1, 2, 4 and so on, at most a minute."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def wait(self, address: str) -> float:
+        """Return the seconds until the next token of an address is checked, 0 for at once."""
+        with self._lock:
+            failures, last = self._failed.get(address, (0, 0.0))
+            elapsed = self._monotonic() - last
+            delay = min(2.0 ** min(failures - _FREE, 10), _LONGEST) if failures >= _FREE else 0.0
+            return max(delay - elapsed, 0.0)
+
+    def fail(self, address: str) -> None:
+        """Count a wrong token; the addresses that failed longest ago are forgotten where there are too many."""
+        now = self._monotonic()
+        with self._lock:
+            failures, last = self._failed.pop(address, (0, now))
+            self._failed[address] = (failures + 1 if now - last < _FORGOTTEN else 1, now)
+            while len(self._failed) > _ADDRESSES:
+                self._failed.popitem(last=False)
+
+
+class KnownHosts:
+    """
+    Check the ``Host`` of requests, against DNS rebinding.
+
+    Addresses and loopback names always pass, since no foreign page has them as its origin by a DNS name. With a public
+    URL its host passes too, and no other name. Without one, other names pass only where users have to sign in: a
+    foreign page has no session.
+    """
+
+    def __init__(self, public_url: str = "") -> None:
+        self._public = urlsplit(public_url).hostname or ""
+        if public_url and not self._public:
+            raise InvalidInput(
+                f"{public_url!r} is not a valid URL",
+                location="GITSYNC_WEB_URL",
+                hint="write https://gitsync.example.com",
+            )
+
+    def refusal(self, host: str, *, needs_sign_in: bool) -> str:
+        """Return why a request for this host is refused, empty when it is answered."""
+        name = _name(host)
+        if _is_address(name) or name == "localhost" or name.endswith(".localhost") or name == self._public != "":
+            return ""
+        if needs_sign_in and not self._public:
+            return ""
+        return "unknown host: open the dashboard by its address, or set GITSYNC_WEB_URL to its public URL"
+
+
+def _name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

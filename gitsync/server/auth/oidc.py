@@ -20,7 +20,9 @@ from gitsync.server.auth.users import person_of
 SECONDS: Final = 600
 """Seconds that a sign-in may take."""
 _ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
-_TIMEOUT, _MAX_BYTES, _CACHED = 10.0, 1 << 20, 3600.0
+_TIMEOUT = 10.0
+_MAX_BYTES = 1 << 20
+_CACHED = 3600.0
 _LEEWAY: Final = 60
 
 
@@ -135,10 +137,10 @@ class Provider:
             ) from error
 
     def _metadata(self, member: str) -> str:
-        found = self._document(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-        if found.get("issuer") != self._issuer:
-            raise Refused(f"the provider names another issuer: {found.get('issuer')}", location=self._issuer)
-        return str(found.get(member, ""))
+        metadata = self._document(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        if metadata.get("issuer") != self._issuer:
+            raise Refused(f"the provider names another issuer: {metadata.get('issuer')}", location=self._issuer)
+        return str(metadata.get(member, ""))
 
     def _document(self, url: str) -> dict[str, Any]:
         """Return a JSON document of the provider, at most an hour old."""
@@ -149,12 +151,12 @@ class Provider:
             return known
         try:
             status, answer = request("GET", url, {}, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
-            found: dict[str, Any] = orjson.loads(answer) if status == 200 else {}
+            document: dict[str, Any] = orjson.loads(answer) if status == 200 else {}
         except (RequestFailed, orjson.JSONDecodeError) as error:
             raise SourceUnavailable(f"the provider {error}", location=url) from error
         with self._lock:
-            self._found[url] = (now, found)
-        return found
+            self._found[url] = (now, document)
+        return document
 
 
 def _check_installed() -> None:

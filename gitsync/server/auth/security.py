@@ -1,4 +1,4 @@
-"""Headers on every answer, and the checks on every form."""
+"""Names of cookies: browsers share cookies between the ports of a host, and dashboards must not share them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from fastapi import HTTPException, Request, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gitsync.server.auth.cookies import cookie_name
+
+def cookie_name(base: str, request: Request) -> str:
+    """Return the name of a cookie for the port that the browser opened."""
+    try:
+        port = request.url.port
+    except ValueError:
+        port = None
+    return f"{base}-{port}" if port else base
+
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -79,8 +87,9 @@ async def check_form(request: Request) -> None:
     if origin and urlsplit(origin).netloc != request.headers.get("host", ""):
         raise HTTPException(403, "The form came from another site.")
     form = await request.form()
-    given, kept = str(form.get("token", "")), request.cookies.get(_name(request), "")
-    if not kept or not hmac.compare_digest(given.encode(), kept.encode()):
+    sent = str(form.get("token", ""))
+    kept = request.cookies.get(_name(request), "")
+    if not kept or not hmac.compare_digest(sent.encode(), kept.encode()):
         raise HTTPException(403, "The form is out of date: load the page again.")
 
 

@@ -57,10 +57,10 @@ class Sessions:
 
     def read(self, cookie: str) -> Session | None:
         """Return the session of a cookie; None where it is invalid, expired or was ended."""
-        found = self.open(cookie, self.seconds)
-        if found is None or found.get("id") in self._ended:
+        session = self.open(cookie, self.seconds)
+        if session is None or session.get("id") in self._ended:
             return None
-        return Session(found["token"], found["name"], tuple(found["groups"]), found["id"])
+        return Session(session["token"], session["name"], tuple(session["groups"]), session["id"])
 
     def end(self, cookie: str) -> None:
         """Make the session of a cookie invalid here; without this it would be valid until it expires."""
@@ -79,12 +79,12 @@ class Sessions:
     def open(self, text: str, seconds: float) -> dict[str, str] | None:
         """Return the content of a sealed text that is at most so old; None where it is not valid."""
         try:
-            found: dict[str, str] = orjson.loads(
+            content: dict[str, str] = orjson.loads(
                 self._fernet.decrypt_at_time(text.encode(), int(seconds), int(self._clock()))
             )
         except (InvalidToken, ValueError):
             return None
-        return found
+        return content
 
 
 def session_key(data: Path) -> str:

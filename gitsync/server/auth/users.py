@@ -15,9 +15,12 @@ from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.files import PRIVATE, write_file
+from gitsync.objects.manifest import content_hash
 from gitsync.objects.user import User
+from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.writer import write
+from gitsync.runtime.clock import Periodic
 
 _MEMBERS = {"name", "groups", "tokenHash", "tokenName", "expires"}
 _LONGEST = 100
@@ -70,16 +73,17 @@ class Users:
         with self._lock:
             stamp = self._file_version()
             if stamp != self._stamp:
-                self._stamp, self._people = stamp, self._again()
+                self._stamp = stamp
+                self._people = self._again()
             holder = self._people.get(key)
         return holder.user if holder is not None and not holder.is_expired(now or datetime.now(UTC)) else None
 
     def _file_version(self) -> tuple[int, int, int]:
         try:
-            found = self._file.stat()
+            stat = self._file.stat()
         except OSError:
             return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
+        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
     def _again(self) -> Mapping[str, Holder]:
         try:
@@ -103,7 +107,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def people(entries: Iterable[Mapping[str, Any]], location: str) -> dict[str, Holder]:
     """Return the holder of each token hash; raise InvalidInput with the place of an invalid entry."""
-    found: dict[str, Holder] = {}
+    holders: dict[str, Holder] = {}
     names: set[tuple[str, str]] = set()
     for index, entry in enumerate(entries):
         place = f"{location}: users[{index}]"
@@ -115,20 +119,20 @@ def people(entries: Iterable[Mapping[str, Any]], location: str) -> dict[str, Hol
             raise InvalidInput(
                 "tokenHash is not a valid hash", location=place, hint="make it with: gitsync users add NAME"
             )
-        if (person.name, person.token) in names or key in found:
+        if (person.name, person.token) in names or key in holders:
             token = f" with the token {person.token}" if person.token else ""
             raise InvalidInput(f"duplicate user {person.name}{token}", location=place)
         names.add((person.name, person.token))
-        found[key] = Holder(person, _expiry(entry.get("expires"), place))
-    return found
+        holders[key] = Holder(person, _expiry(entry.get("expires"), place))
+    return holders
 
 
 def _expiry(text: Any, location: str) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        expiry = datetime.fromisoformat(text)
+        return expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)
     except (TypeError, ValueError):
         raise InvalidInput(
             f"expires: {text!r} is not a time", location=location, hint='write "2026-12-31T00:00:00+00:00"'
@@ -137,8 +141,8 @@ def _expiry(text: Any, location: str) -> datetime | None:
 
 def person_of(name: Any, groups: Any, location: str, token: Any = "") -> User:
     """Return a signed-in user; raise InvalidInput when a name or a group is not valid."""
-    given: list[Any] = groups if isinstance(groups, list) else [None]
-    for text in (name, *given, *([token] if token != "" else [])):
+    names: list[Any] = groups if isinstance(groups, list) else [None]
+    for text in (name, *names, *([token] if token != "" else [])):
         is_name = isinstance(text, str) and text == text.strip() and text.isprintable() and "," not in text
         if not is_name or not 0 < len(text) <= _LONGEST:
             raise InvalidInput(
@@ -146,7 +150,7 @@ def person_of(name: Any, groups: Any, location: str, token: Any = "") -> User:
                 location=location,
                 hint=f"write 1 to {_LONGEST} printable characters without comma",
             )
-    return User(name, tuple(given), is_authenticated=True, token=token)
+    return User(name, tuple(names), is_authenticated=True, token=token)
 
 
 def add(file: Path, name: str, groups: Iterable[str], token_name: str = "", expires: datetime | None = None) -> str:
@@ -184,3 +188,35 @@ def _replace(file: Path, text: str) -> None:
         write_file(file, text, PRIVATE)
     except OSError as error:
         raise InvalidInput(f"cannot be written: {error.strerror}", location=str(file)) from error
+
+
+_EVERY = 2.0
+"""Seconds between two reads of the file."""
+_HASH = 16
+
+
+class UserAudit(Periodic):
+    """Audit each change of the users file, also one that was made while the controller was stopped."""
+
+    def __init__(self, file: Path, audit: ConfigurationAudit) -> None:
+        super().__init__("users", self.check, _EVERY)
+        self._file = file
+        self._audit = audit
+        self._recorded: dict[str, str] | None = None
+
+    def check(self) -> None:
+        """Record that the file changed since it was read before; an invalid one, with which sign-in fails, is not."""
+        try:
+            entries = entries_of(read(self._file))
+        except InvalidInput:
+            return
+        if entries != self._recorded and self._audit.record(entries, owner_of(self._file)):
+            self._recorded = entries
+
+
+def entries_of(users: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the tokens of users by user and name of the token, each with a hash of groups, token hash and expiry."""
+    return {
+        str(user.get("name")) + (f" ({user['tokenName']})" if user.get("tokenName") else ""): content_hash(user)[:_HASH]
+        for user in users
+    }

@@ -7,8 +7,8 @@ from typing import Final
 
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView
-from gitsync.server.rows.verdict import verdict_of
-from gitsync.server.rows.words import words
+from gitsync.server.queries.verdict import verdict_of
+from gitsync.server.queries.words import words
 
 KINDS: Final = {
     "Failed": "failed",
@@ -51,8 +51,8 @@ def notice_of(view: ApplicationView) -> Notice | None:
     return Notice(view.key, kind, verdict.state, text, commit)
 
 
-def is_news(before: Notice | None, now: Notice) -> bool:
+def is_news(last: Notice | None, now: Notice) -> bool:
     """Tell whether a notice differs from the last one in what counts: the state or, once synced, the commit."""
-    if before is None:
+    if last is None:
         return False  # after a start: what was there before is not news
-    return before.state != now.state or (now.state == "Synced" and before.commit != now.commit)
+    return last.state != now.state or (now.state == "Synced" and last.commit != now.commit)

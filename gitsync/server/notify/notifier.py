@@ -89,8 +89,9 @@ class Notifier:
             notice = notice_of(view)
             if notice is None:
                 continue
-            before, self._known[view.key] = self._known.get(view.key), notice
-            if is_news(before, notice) and self._owns(view.key):
+            last = self._known.get(view.key)
+            self._known[view.key] = notice
+            if is_news(last, notice) and self._owns(view.key):
                 for box in self._outboxes:
                     if box.channel.wants(notice):
                         box.waiting[view.key] = notice

@@ -9,16 +9,18 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.ports import ResourceView
-from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
+from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
-from gitsync.server.pages.paging import page_of
-from gitsync.server.rows.objects import by_severity, resource_row, severity
-from gitsync.server.rows.relations.graph import HEIGHT, LENSES, WIDTH, graph
-from gitsync.server.rows.relations.tree import tree
+from gitsync.server.paging import page_of
+from gitsync.server.queries.graph import HEIGHT, LENSES, WIDTH, graph
+from gitsync.server.queries.objects import by_severity, resource_row, severity
+from gitsync.server.queries.tree import tree
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
-_ROWS, _EVENTS, _KEPT_EVENTS = 100, 200, 2000
+_ROWS = 100
+_EVENTS = 200
+_KEPT_EVENTS = 2000
 
 ONLY: dict[str, Callable[[ResourceView], bool]] = {
     "": lambda item: True,
@@ -47,8 +49,8 @@ def resources(
     if mode == "tree":
         groups, left_out = tree(view.resources, pages.engine.view.owned_by)
         return show_application(pages, request, view, "tree", groups=groups, left_out=left_out)
-    found = sorted(filter(ONLY.get(only, ONLY[""]), view.resources), key=by_severity)
-    shown, following = page_of(found, start, _ROWS)
+    chosen_objects = sorted(filter(ONLY.get(only, ONLY[""]), view.resources), key=by_severity)
+    shown, following = page_of(chosen_objects, start, _ROWS)
     return show_application(
         pages,
         request,
@@ -57,7 +59,7 @@ def resources(
         rows=[resource_row(item) for item in shown],
         only=only if only in ONLY else "",
         counts={name: sum(map(keep, view.resources)) for name, keep in ONLY.items()},
-        matched=len(found),
+        matched=len(chosen_objects),
         start=start,
         following=following,
     )
@@ -68,3 +70,11 @@ def events(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
     """Show what changed since the controller started, newest first."""
     kept = [event for event in pages.engine.view.events(limit=_KEPT_EVENTS) if event.application == view.key]
     return show_application(pages, request, view, "events", events=kept[: -_EVENTS - 1 : -1])
+
+
+@router.get("/policy", response_class=HTMLResponse)
+def policy(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
+    """Show what the operator's policies allow and require, and what decided each setting."""
+    policies = pages.engine.policies
+    settings = policies.explain(view.application) if view.application is not None else ()
+    return show_application(pages, request, view, "policy", settings=settings, problem=policies.problem)

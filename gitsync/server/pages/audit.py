@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.record.tables import dump
 from gitsync.server.backend import Backend
-from gitsync.server.pages.dependencies import BackendOf, PagesOf
+from gitsync.server.dependencies import BackendOf, PagesOf
 
 router = APIRouter()
 
@@ -68,8 +68,8 @@ def _full_key(backend: Backend, text: str) -> str:
     """Return ``namespace/name`` of an application; a bare name counts where one application has it."""
     if not text or "/" in text:
         return text
-    found = [view.key for view in backend.view.applications() if view.key.rpartition("/")[2] == text]
-    return found[0] if len(found) == 1 else text
+    keys = [view.key for view in backend.view.applications() if view.key.rpartition("/")[2] == text]
+    return keys[0] if len(keys) == 1 else text
 
 
 def _lines(records: Iterator[AuditRecord]) -> Iterator[bytes]:

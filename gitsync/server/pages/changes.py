@@ -11,19 +11,19 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from gitsync.server.changes import NAMES, SYNCS, Position, changes, records_between
-from gitsync.server.pages.dependencies import PagesOf, SearchText
-from gitsync.server.pages.paging import list_url
-from gitsync.server.rows.fields import FIELDS
-from gitsync.server.rows.net_changes import NetChange, net_changes
-from gitsync.server.rows.query import parse_query
-from gitsync.server.rows.timeline import KINDS
+from gitsync.server.dependencies import PagesOf, SearchText
+from gitsync.server.paging import list_url
+from gitsync.server.queries.fields import FIELDS
+from gitsync.server.queries.filters import parse_query
+from gitsync.server.queries.net_changes import NetChange, net_changes
+from gitsync.server.queries.timeline import KINDS, NAMES, SYNCS, Position, changes, records_between
 
 router = APIRouter()
 
 COMPARED = ("app", "ns", "kind", "name", "since", "until")
 """The members of a filter that a comparison accepts."""
-_ENTRIES, _OBJECTS = 40, 40
+_ENTRIES = 40
+_OBJECTS = 40
 _PERIOD = timedelta(hours=24)
 
 
@@ -33,17 +33,17 @@ def timeline(
 ) -> HTMLResponse:
     """Show commits with their syncs, drift, decisions and requests, newest first."""
     query = parse_query(q, NAMES, pages.engine.clock.now())
-    found = changes(pages.engine, query, Position.parse(before), _ENTRIES)
+    page = changes(pages.engine, query, Position.parse(before), _ENTRIES)
     return pages.show(
         request,
         "changes.html",
-        days=[(day, list(entries)) for day, entries in groupby(found.entries, key=lambda entry: entry.time.date())],
+        days=[(day, list(entries)) for day, entries in groupby(page.entries, key=lambda entry: entry.time.date())],
         query=query,
         names=NAMES,
         kinds=KINDS,
         spans=_SPANS,
         newest=not before,
-        older=list_url("/changes", str(query), before=str(found.older)) if found.older is not None else "",
+        older=list_url("/changes", str(query), before=str(page.older)) if page.older is not None else "",
         url=list_url("/changes", str(query)),
         link=lambda name, value: list_url("/changes", query.toggled(name, value)),
         span=lambda text: list_url("/changes", " ".join(filter(None, (str(query.without("since")), text)))),
@@ -61,9 +61,9 @@ def compare(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLRespons
     if query.since is None:
         query = replace(query, since=now - _PERIOD)
     records = records_between(pages.engine, query)
-    found = net_changes(reversed(records))
+    changed = net_changes(reversed(records))
     matches = query.without("since").without("until").matcher(_READ, lambda item: f"{item.application} {item.step.ref}")
-    wanted = list(filter(matches, found))
+    wanted = list(filter(matches, changed))
     shown = min(len(wanted), _OBJECTS)
     return pages.show(
         request,

@@ -1,61 +1,23 @@
-"""The differences between Git and the cluster: of all objects of an application, and of one."""
+"""The differences between Git and the cluster of all objects of an application."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from gitsync.merge.schema import Schema, builtin
-from gitsync.objects.change import Action, Change, Difference
-from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, group_of
-from gitsync.objects.ref import ObjectRef
-from gitsync.plan.risk.drift import DriftRisk, drift_risk
-from gitsync.plan.undeclared import undeclared
-from gitsync.ports import ApplicationView, ResourceView
-from gitsync.server.backend import Backend
-from gitsync.server.origins import origins_of
-from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
+from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
-from gitsync.server.pages.paging import page_of
-from gitsync.server.rows.contents import Content, content_of
-from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row
-from gitsync.server.rows.objects import (
-    ResourceRow,
+from gitsync.server.paging import page_of
+from gitsync.server.queries.differences import object_differences, unpaired
+from gitsync.server.queries.objects import (
     by_severity,
-    drifted,
     foreign_counts,
     foreign_fields,
-    ignored_counts,
-    resource_row,
 )
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
 _OBJECTS = 25
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectDifferences:
-    """
-    What one object has otherwise than Git declares.
-
-    ``foreign`` are fields that others added; ``quiet`` counts the differences that are not drift; ``drift`` is the
-    class of what was changed in the cluster.
-    """
-
-    row: ResourceRow
-    fields: list[FieldRow]
-    more: int
-    foreign: list[FieldRow]
-    quiet: list[tuple[str, int]]
-    drift: DriftRisk | None
-    content: Content | None
-    origin: Place | None
-    follows: ObjectRef | None
 
 
 @router.get("/diff", response_class=HTMLResponse)
@@ -80,66 +42,3 @@ def diff(request: Request, pages: PagesOf, view: ViewOf, mode: str = "split", st
         start=start,
         following=following,
     )
-
-
-def unpaired(view: ApplicationView) -> list[ResourceView]:
-    """Return the objects of a view without those that a generated object follows: that one shows both."""
-    followed = {item.change.follows for item in view.resources}
-    return [item for item in view.resources if item.ref not in followed or item.change.action is not Action.PRUNE]
-
-
-def object_differences(
-    backend: Backend, view: ApplicationView, items: Sequence[ResourceView]
-) -> list[ObjectDifferences]:
-    """Return what is shown of objects that differ, with the files and lines that their fields come from."""
-    origins = origins_of(backend, view, (item.change for item in items if item.sync != "Synced"))
-    drift = view.status.get("drift") or {}
-    first_seen = str(drift.get("detectedAt", "")) if drift.get("objects") else ""
-    return [
-        ObjectDifferences(
-            row=resource_row(item),
-            fields=[
-                field_row(found, origins.of(item.ref, found.path), item.change.live, first_seen, len(items))
-                for found in drifted(item)[:FIELDS]
-            ],
-            more=max(len(drifted(item)) - FIELDS, 0),
-            foreign=[field_row(found, objects=len(items)) for found in foreign_fields(item)[:FIELDS]],
-            quiet=[*ignored_counts(item), *_defaulted(item)],
-            drift=changed_in_cluster(view, item),
-            content=content_of(item.change, len(items)),
-            origin=next(iter(origins.of(item.ref)), None),
-            follows=item.change.follows,
-        )
-        for item in items
-    ]
-
-
-def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk | None:
-    """Return the class of what others did to an object, None where it differs because of a new commit only."""
-    is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
-    by_others = any(owner.manager != FIELD_MANAGER for found in drifted(item) for owner in found.owners)
-    is_drift = item.change.action in (Action.UPDATE, Action.CREATE) and (by_others or is_applied)
-    removed = [found for found in item.change.differences if found.pointer in item.change.removed]
-    change, foreign = item.change if is_drift else None, [*foreign_fields(item), *removed]
-    if change is None:
-        return drift_risk(_unchanged(item), foreign) if foreign else None
-    return drift_risk(change, foreign)
-
-
-def _defaulted(item: ResourceView) -> list[tuple[str, int]]:
-    desired, live = item.change.desired, item.change.live
-    if desired is None or live is None:
-        return []
-    found = undeclared(desired, live, _schema_of(live))
-    count = sum(difference.kind is Difference.DEFAULTED for difference in found)
-    return [("defaulted by the API server", count)] if count else []
-
-
-def _schema_of(live: Manifest) -> Schema | None:
-    api_version = str(live.get("apiVersion") or "")
-    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
-
-
-def _unchanged(item: ResourceView) -> Change:
-    """Return the step of an object as if Git and the cluster had the same declared fields."""
-    return replace(item.change, differences=(), live=item.change.live or {})

@@ -6,17 +6,18 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.objects.record import AuditRecord, SyncRecord
-from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
+from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
-from gitsync.server.pages.paging import page_of
-from gitsync.server.pages.templates import Pages
-from gitsync.server.rows.applications import app_row, newest_syncs
-from gitsync.server.rows.contents import recorded_content
-from gitsync.server.rows.fields import FIELDS, recorded_field
+from gitsync.server.paging import page_of
+from gitsync.server.queries.applications import app_row, newest_syncs
+from gitsync.server.queries.contents import recorded_content
+from gitsync.server.queries.fields import FIELDS, recorded_field
+from gitsync.server.templates import Pages
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/history")
 
-_STEPS, _HISTORY = 50, 20
+_STEPS = 50
+_HISTORY = 20
 
 
 @router.get("", response_class=HTMLResponse)
@@ -60,10 +61,10 @@ def _reviews(pages: Pages, record: SyncRecord) -> list[AuditRecord]:
     """Return the audit records of the reviews of what a sync applied, rejections among them, oldest first."""
     if not record.approver:
         return []
-    found = [
+    reviews = [
         link
         for action in ("approve", "reject")
         for link in pages.engine.records.audit_records(record.application, action=action)
         if link.digest == record.digest
     ]
-    return sorted(found, key=lambda link: link.id)
+    return sorted(reviews, key=lambda link: link.id)

@@ -13,10 +13,10 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
-from gitsync.server.pages.templates import Pages
-from gitsync.server.rows.applications import app_row
-from gitsync.server.rows.phases import phases
-from gitsync.server.rows.waiting import stuck_deletions
+from gitsync.server.queries.applications import app_row
+from gitsync.server.queries.phases import phases
+from gitsync.server.queries.waiting import stuck_deletions
+from gitsync.server.templates import Pages
 
 
 def show_application(

@@ -14,27 +14,26 @@ from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.parts import Need, closure, needs_by_step
 from gitsync.plan.risk.drift import DriftRisk
-from gitsync.server.api.problems import status_of
 from gitsync.server.auth.security import check_form
+from gitsync.server.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
 from gitsync.server.formatting import app_url
-from gitsync.server.notices import leave_notice
-from gitsync.server.origins import origins_of
-from gitsync.server.pages.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
-from gitsync.server.pages.differences import changed_in_cluster, unpaired
 from gitsync.server.pages.layout import show_application
-from gitsync.server.pages.paging import page_of
-from gitsync.server.reviews import line, reviewer
-from gitsync.server.rows.agents import EvaluationRow, evaluation_of
-from gitsync.server.rows.contents import Content, content_of
-from gitsync.server.rows.effects import effects
-from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row
-from gitsync.server.rows.plan_changes import PlanChange, plan_changes
+from gitsync.server.paging import page_of
+from gitsync.server.problems import status_of
+from gitsync.server.queries.agents import EvaluationRow, evaluation_of
+from gitsync.server.queries.contents import Content, content_of
+from gitsync.server.queries.differences import changed_in_cluster, unpaired
+from gitsync.server.queries.fields import FIELDS, FieldRow, Place, field_row, origins_of
+from gitsync.server.queries.plans import PlanChange, effects, plan_changes
+from gitsync.server.queries.waiting import line, reviewer
+from gitsync.server.templates import leave_notice
 from gitsync.services.reviews import Approval, is_held
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
 _STEPS = 30
-_TYPED, _MOST_STEPS = 1000, 10_000
+_TYPED = 1000
+_MOST_STEPS = 10_000
 Typed = Annotated[str, Form(max_length=_TYPED)]
 
 
@@ -99,14 +98,14 @@ class PlanPage:
         rows = []
         for step in shown:
             item = resources.get(step.ref)
-            fields = [found for found in step.differences if found.kind in DRIFT]
+            fields = [difference for difference in step.differences if difference.kind in DRIFT]
             rows.append(
                 StepRow(
                     step,
                     tuple(need for need in needs.get(step.ref, ()) if need.ref != step.follows),
                     [
-                        field_row(found, origins.of(step.ref, found.path), step.live, objects=len(shown))
-                        for found in fields[:FIELDS]
+                        field_row(difference, origins.of(step.ref, difference.path), step.live, objects=len(shown))
+                        for difference in fields[:FIELDS]
                     ],
                     max(len(fields) - FIELDS, 0),
                     content_of(step, len(shown)),
@@ -161,14 +160,16 @@ def review(
     view = page.view
     steps = _with_needs(view.plan, step)
     try:
-        verb, author = _decision("" if implicit else decision), reviewer(page.user, by)
+        verb = _decision("" if implicit else decision)
+        author = reviewer(page.user, by)
         if verb == "reject":
             page.requests.reject(view, digest, author, line(reason))
         else:
             chosen = _chosen(view.plan, steps, step) if verb == "approve-selected" else ()
             page.requests.approve(view, digest, Approval(author, line(reason), bool(overrule), chosen))
     except GitsyncError as error:
-        status, problem = _status_of(error), str(error)
+        status = _status_of(error)
+        problem = str(error)
         shown = page.plans.shown(view.key, digest)
         changed = (
             plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
@@ -204,7 +205,8 @@ def _chosen(plan: Plan | None, steps: Collection[ObjectRef], selected: Sequence[
     shown_in_another = {step.follows for step in plan.writes if step.follows} if plan is not None else set()
     added = sorted(ref for ref in steps if ref.path not in selected and ref not in shown_in_another)
     if added:
-        names, hint = ", ".join(map(str, added)), "they are selected now; check them and decide again"
+        names = ", ".join(map(str, added))
+        hint = "they are selected now; check them and decide again"
         raise InvalidInput(f"the selected steps need {names}", hint=hint)
     return tuple(ref.path for ref in steps)
 

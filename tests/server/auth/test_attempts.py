@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gitsync.server.auth.attempts import Attempts
+from gitsync.server.auth.access import Attempts
 
 
 def test_the_delay_grows_to_a_minute_and_ends() -> None:

@@ -67,7 +67,15 @@ def test_static_files_are_kept_for_ever_under_the_name_of_their_content(site: Op
     page = opened.get("/").text
     name = page.partition('<link rel="stylesheet" href="')[2].partition('"')[0]
     assert opened.get(name).headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert opened.get("/static/style.css?v=other").headers["cache-control"] == "no-cache"
+    script = page.partition('<script type="module" src="')[2].partition('"')[0]
+    folder = script.rpartition("/")[0]
+    modules = re.findall(r'import "\./([a-z]+\.js)"', opened.get(script).text)
+    assert len(modules) > 4
+    for module in modules:
+        assert f'rel="modulepreload" href="{folder}/{module}"' in page
+        assert opened.get(f"{folder}/{module}").headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert opened.get("/static/other/style.css").headers["cache-control"] == "no-cache"
+    assert opened.get("/static/other/..%2f..%2fpyproject.toml").status == 404
 
 
 def test_pages_are_compressed_for_who_can_read_it(site: Open) -> None:

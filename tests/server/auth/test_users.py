@@ -17,8 +17,7 @@ from gitsync.objects.change import Risk
 from gitsync.objects.user import User
 from gitsync.record.configuration_audit import USERS, ConfigurationAudit
 from gitsync.server.auth.access import Proxy
-from gitsync.server.auth.user_audit import UserAudit
-from gitsync.server.auth.users import Users, add, hash_of, read, remove, session_of
+from gitsync.server.auth.users import UserAudit, Users, add, hash_of, read, remove, session_of
 from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, StoppedClock, application, resource

@@ -12,7 +12,7 @@ import pytest
 from gitsync.objects.change import Difference, FieldOwner
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
-from gitsync.server.rows.objects import foreign_fields
+from gitsync.server.queries.objects import foreign_fields
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, edited, resource
 

@@ -10,7 +10,7 @@ from gitsync.errors import Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, ResourceView
-from gitsync.server.rows.relations.references import references
+from gitsync.server.queries.references import references
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
 

@@ -1,0 +1,1 @@
+"""The admission webhook, which answers for the API server by the rules of `gitsync build --check`."""

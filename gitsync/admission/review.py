@@ -1,0 +1,50 @@
+"""Answer an AdmissionReview by the rules that `gitsync build --check` applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.agents.systems.members import check_object
+from gitsync.applicationsets.model import check_set
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import parse_application
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest, metadata_of
+
+Answer = dict[str, Any]
+
+
+def answer(review: Mapping[str, Any]) -> Answer:
+    """
+    Return the AdmissionReview with the response.
+
+    An object whose spec does not change, or that is deleted, is allowed: a rule that is newer than the object must not
+    stop the removal of a finalizer. Source: Kubernetes documentation, "Dynamic Admission Control".
+    """
+    request = review["request"]
+    manifest = request.get("object") or {}
+    old = request.get("oldObject") or {}
+    is_same = bool(old) and old.get("spec") == manifest.get("spec")
+    refusal = {} if is_same or metadata_of(manifest).get("deletionTimestamp") else _refusal(manifest)
+    response = {"uid": request["uid"], "allowed": not refusal, **({"status": refusal} if refusal else {})}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def _refusal(manifest: Manifest) -> Answer:
+    """Return the status that refuses an object, empty for a valid one."""
+    try:
+        check_own(manifest)
+    except InvalidInput as error:
+        cause = {"reason": "FieldValueInvalid", "field": error.location, "message": error.message}
+        details = {"kind": str(manifest.get("kind")), "causes": [cause]}
+        return {"code": 422, "reason": "Invalid", "message": str(error), "details": details}
+    return {}
+
+
+def check_own(manifest: Manifest) -> None:
+    """Raise InvalidInput that names the field of an invalid object of our kinds; others are not checked."""
+    if manifest.get("apiVersion") == API_VERSION and manifest.get("kind") == "Application":
+        parse_application(manifest)
+    check_set(manifest)
+    check_object(manifest)

@@ -1,1 +1,0 @@
-"""The admission webhook: the API server asks whether an object of our kinds is valid, over TLS."""

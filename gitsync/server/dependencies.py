@@ -1,0 +1,85 @@
+"""What routes get from FastAPI: the templates, plans, requests, the application of the path and the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Query, Request
+
+from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
+from gitsync.ports import ApplicationView
+from gitsync.server.auth.access import current_user
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import visible
+from gitsync.server.queries.agents import FoundAgent, find_agent
+from gitsync.server.queries.object_details import FoundObject
+from gitsync.server.queries.waiting import PendingPlans
+from gitsync.server.templates import Pages
+from gitsync.services.requests import UserRequests
+
+
+def _pages(request: Request) -> Pages:
+    pages: Pages = request.app.state.pages
+    return pages.seen_by(current_user(request))
+
+
+def _pending_plans(request: Request) -> PendingPlans:
+    plans: PendingPlans = request.app.state.pending_plans
+    return plans
+
+
+def _requests(request: Request) -> UserRequests:
+    requests: UserRequests = request.app.state.requests
+    return requests
+
+
+PagesOf = Annotated[Pages, Depends(_pages)]
+PendingPlansOf = Annotated[PendingPlans, Depends(_pending_plans)]
+RequestsOf = Annotated[UserRequests, Depends(_requests)]
+UserOf = Annotated[User, Depends(current_user)]
+SearchText = Annotated[str, Query(max_length=300)]
+Start = Annotated[int, Query(ge=0, le=10_000_000)]
+
+
+def _backend(pages: PagesOf) -> Backend:
+    return pages.engine
+
+
+BackendOf = Annotated[Backend, Depends(_backend)]
+
+
+def _application_or_404(backend: BackendOf, namespace: str, name: str) -> ApplicationView:
+    """Return the application of a path, or answer 404."""
+    view = backend.view.application(f"{namespace}/{name}")
+    if view is None:
+        raise HTTPException(404, f"Application {visible(namespace)}/{visible(name)} not found.")
+    return view
+
+
+ViewOf = Annotated[ApplicationView, Depends(_application_or_404)]
+
+
+def find_object(backend: BackendOf, view: ViewOf, ref: Annotated[str, Query(max_length=1200)]) -> FoundObject:
+    """Return the object of a request; answer 404 where there is none."""
+    try:
+        wanted = ObjectRef.from_path(ref)
+    except ValueError:
+        raise HTTPException(404, "This is not a valid object reference.") from None
+    item = next((item for item in view.resources if item.ref == wanted), None)
+    object = FoundObject(view, wanted, item, backend.view.live(view.key, wanted))
+    if not object.manifest:
+        raise HTTPException(404, f"{visible(wanted)} is not in the cluster, or not part of this application.")
+    return object
+
+
+FoundOf = Annotated[FoundObject, Depends(find_object)]
+
+
+def agent_or_404(agents: Iterable[FoundAgent], namespace: str, name: str) -> FoundAgent:
+    """Return an agent by its name, or answer 404."""
+    agent = find_agent(agents, namespace, name)
+    if agent is None:
+        raise HTTPException(404, f"No agent {visible(namespace)}/{visible(name)} in any application.")
+    return agent

@@ -1,0 +1,184 @@
+"""Metrics of what the engine knows, worked out when asked. No names of applications: the page may be open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from gitsync.errors import RecordUnavailable
+from gitsync.objects.conditions import SOURCE_READY, find_condition
+from gitsync.objects.manifest import at
+from gitsync.ports import BOUNDS, ApplicationView, OtherProcesses, ProcessReport, StateReader
+from gitsync.server.auth.access import METRICS, SCRAPER, current_user
+from gitsync.server.backend import Backend
+from gitsync.server.queries.waiting import needs_approval
+
+
+class Applications(Collector):
+    """Gauges and totals over all applications, by their statuses."""
+
+    def __init__(self, engine: Backend) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        views = self._engine.view.applications()
+        for label in ("sync", "health", "phase"):
+            states = Counter(str(view.status.get(label, "Unknown")) for view in views)
+            yield _by(f"gitsync_applications_{label}", f"Applications by {label}", label, states)
+        sources = Counter({"True": 0, "False": 0, "Unknown": 0})
+        sources.update(str(find_condition(view.status, SOURCE_READY).get("status", "Unknown")) for view in views)
+        text = "Applications by the status of their condition SourceReady"
+        yield _by("gitsync_source_ready", text, "status", sources)
+        corrected = sum(int(at(view.status, "drift", "correctedTotal", default=0)) for view in views)
+        yield CounterMetricFamily("gitsync_drift_corrected", "Objects put back to what Git says", value=corrected)
+        now = self._engine.clock.now()
+        looks = [max((now - view.seen).total_seconds(), 0.0) for view in views]
+        for name, text, value in (
+            (
+                "applications_awaiting_approval",
+                "Applications whose plan waits for a person",
+                sum(map(needs_approval, views)),
+            ),
+            ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
+            ("oldest_look_seconds", "Seconds since the oldest observation", max(looks, default=0.0)),
+        ):
+            yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
+
+
+class Process(Collector):
+    """Gauges and totals of what one controller process works on and keeps."""
+
+    def __init__(self, view: StateReader, queue_length: Callable[[], int]) -> None:
+        self._view = view
+        self._queue_length = queue_length
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        sizes = self._view.sizes()
+        resources = Counter(str(item.sync) for view in self._view.applications() for item in view.resources)
+        yield _by("gitsync_resources", "Objects by sync state", "sync", resources)
+        yield _by("gitsync_cached_objects", "Live objects that are kept in memory", "resource", sizes.objects)
+        yield _by("gitsync_cache_entries", "Entries of other caches", "cache", sizes.entries)
+        yield self._stages()
+        text = "Requests to the API server for Applications, without watches"
+        yield CounterMetricFamily("gitsync_application_api_requests", text, value=self._view.api_requests())
+        text = "Applications that wait for a worker"
+        yield GaugeMetricFamily("gitsync_queue_length", text, value=self._queue_length())
+
+    def _stages(self) -> Metric:
+        """Return how long the stages of reconciles took."""
+        text = "How long each stage of a reconcile took, with the time in the queue"
+        family = HistogramMetricFamily("gitsync_reconcile_stage_seconds", text, labels=["stage"])
+        for stage, durations in sorted(self._view.stage_durations().items()):
+            limits = (*map(str, BOUNDS), "+Inf")
+            family.add_metric([stage], list(zip(limits, accumulate(durations.counts), strict=True)), durations.seconds)
+        return family
+
+
+def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    gauge = GaugeMetricFamily(name, text, labels=[label])
+    for value, count in sorted(counts.items()):
+        gauge.add_metric([value], count)
+    return gauge
+
+
+def _is_behind(view: ApplicationView) -> bool:
+    revision = view.status.get("revision") or {}
+    return bool(revision.get("fetched") != revision.get("applied"))
+
+
+FIRST = "1"
+"""The process with the dashboard."""
+
+
+def process_text(view: StateReader, queue_length: Callable[[], int]) -> str:
+    """Return the metrics of this process alone."""
+    registry = CollectorRegistry()
+    registry.register(Process(view, queue_length))
+    return (generate_latest(registry) + generate_latest(REGISTRY)).decode()
+
+
+def with_others(own: str, others: Iterable[ProcessReport]) -> str:
+    """Return the metrics of this process and of others; those of one process alone get no label."""
+    reports = (ProcessReport(FIRST, own), *others)
+    if len(reports) == 1:
+        return own
+    registry = CollectorRegistry()
+    registry.register(_Labelled({report.name: report.metrics for report in reports}))
+    registry.register(_Up({report.name: report.is_up for report in reports}))
+    return generate_latest(registry).decode()
+
+
+class _Labelled(Collector):
+    """The samples of each process with its name, in one family for all, as the format requires."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for process, text in self._texts.items():
+            for family in text_string_to_metric_families(text):
+                into = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                into.samples += [
+                    sample._replace(labels={**sample.labels, "process": process}) for sample in family.samples
+                ]
+        yield from families.values()
+
+
+class _Up(Collector):
+    """Whether each process answered."""
+
+    def __init__(self, processes: Mapping[str, bool]) -> None:
+        self._processes = processes
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Whether a controller process of this machine answers; without, its other metrics are missing"
+        gauge = GaugeMetricFamily("gitsync_process_up", text, labels=["process"])
+        for name, is_up in self._processes.items():
+            gauge.add_metric([name], float(is_up))
+        yield gauge
+
+
+_HIDDEN = (
+    "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
+    "sign in as a user who sees every Application."
+)
+
+
+def router(engine: Backend, others: OtherProcesses) -> APIRouter:
+    """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
+    routes = APIRouter()
+    registry = CollectorRegistry()
+    registry.register(Applications(engine))
+
+    @routes.get("/healthz")
+    def healthz() -> Response:
+        return Response("ok\n", media_type="text/plain")
+
+    @routes.get("/readyz")
+    def readyz() -> Response:
+        try:
+            engine.records.history(limit=1)
+        except RecordUnavailable as error:
+            return JSONResponse({"ready": False, "reason": str(error)}, 503)
+        return JSONResponse({"ready": True})
+
+    @routes.get(METRICS)
+    def metrics(request: Request) -> Response:
+        user = current_user(request)
+        if user != SCRAPER and not engine.policies.sees_all(user):
+            raise HTTPException(403, _HIDDEN)
+        own = generate_latest(registry).decode() + process_text(engine.view, engine.requests.queue_length)
+        return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return routes

@@ -1,0 +1,155 @@
+"""Requests of users: sync, suspend and resume an application. ``services.requests`` decides and audits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView
+from gitsync.server.auth.security import check_form
+from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
+from gitsync.server.formatting import app_url, visible
+from gitsync.server.pages.layout import show_application
+from gitsync.server.queries.applications import AppRow, app_row
+from gitsync.server.queries.waiting import line, reviewer
+from gitsync.server.templates import leave_notice
+from gitsync.services.requests import RequestKind, check_named
+
+router = APIRouter(prefix="/apps/{namespace}/{name}")
+checked = [Depends(check_form)]
+
+Text = Annotated[str, Form(max_length=1000)]
+
+
+@router.post("/sync", dependencies=checked)
+def sync(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+    """Request a sync now; the button beside the name of an application sends neither a name nor a reason."""
+    requests.request(view, RequestKind.SYNC, reviewer(user, by or "dashboard"), line(reason))
+    return back_to(view, "sync")
+
+
+@router.get("/suspend", response_class=HTMLResponse)
+def ask_suspend(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
+    """Show the form that asks who suspends or resumes an application, and why."""
+    return show_application(pages, request, view, "suspend")
+
+
+@router.post("/suspend", dependencies=checked)
+def suspend(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+    """Suspend an application."""
+    requests.request(view, RequestKind.SUSPEND, reviewer(user, by), line(reason))
+    return back_to(view, "suspend")
+
+
+@router.post("/resume", dependencies=checked)
+def resume(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+    """Resume an application."""
+    requests.request(view, RequestKind.RESUME, reviewer(user, by), line(reason))
+    return back_to(view, "resume")
+
+
+def back_to(view: ApplicationView, action: str) -> RedirectResponse:
+    """Lead to the page of an application, which says that an action was requested."""
+    response = RedirectResponse(app_url(view.key), 303)
+    leave_notice(response, action)
+    return response
+
+
+bulk_router = APIRouter(prefix="/bulk")
+
+_MOST = 100
+"""Applications, and objects, of one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkItem:
+    """
+    One Application of a request, its row where it is known, and why nothing is requested for it, else empty.
+
+    ``objects`` are those by which it was selected in a list of objects; an action is always on the Application.
+    """
+
+    key: str
+    objects: tuple[ObjectRef, ...]
+    row: AppRow | None = None
+    problem: str = ""
+
+
+ActionForm = Annotated[RequestKind, Form()]
+KeysQuery = Annotated[tuple[str, ...], Query(alias="app", max_length=_MOST)]
+KeysForm = Annotated[tuple[str, ...], Form(alias="app", max_length=_MOST)]
+ObjectsQuery = Annotated[tuple[str, ...], Query(alias="object", max_length=_MOST)]
+ObjectsForm = Annotated[tuple[str, ...], Form(alias="object", max_length=_MOST)]
+
+
+@bulk_router.get("", response_class=HTMLResponse)
+def ask(
+    request: Request,
+    pages: PagesOf,
+    requests: RequestsOf,
+    user: UserOf,
+    action: RequestKind,
+    keys: KeysQuery = (),
+    objects: ObjectsQuery = (),
+) -> HTMLResponse:
+    """Show what would be requested for which Applications, and ask who requests it and why."""
+    items = [
+        _attempt(pages.engine, item, lambda view: requests.check(view, action, user))
+        for item in _selected(keys, objects)
+    ]
+    return pages.show(request, "bulk.html", action=action.value, items=items, is_done=False)
+
+
+@bulk_router.post("", response_class=HTMLResponse, dependencies=checked)
+def request_all(
+    request: Request,
+    pages: PagesOf,
+    requests: RequestsOf,
+    user: UserOf,
+    action: ActionForm,
+    keys: KeysForm = (),
+    objects: ObjectsForm = (),
+    reason: Text = "",
+    by: Text = "",
+) -> HTMLResponse:
+    """Request an action for each of some Applications, and show for which of them that failed."""
+    who = reviewer(user, by)
+    why = line(reason)
+    check_named(who, why, f"{action.value} of several applications")
+    items = [
+        _attempt(pages.engine, item, lambda view: requests.request(view, action, who, why))
+        for item in _selected(keys, objects)
+    ]
+    return pages.show(request, "bulk.html", action=action.value, items=items, is_done=True)
+
+
+def _selected(keys: Sequence[str], objects: Sequence[str]) -> list[BulkItem]:
+    """Return the Applications of a request, each once, with the objects (``KEY PATH``) that were selected of it."""
+    refs_by_key: dict[str, list[ObjectRef]] = {key: [] for key in keys}
+    for text in dict.fromkeys(objects):
+        key, _, path = text.partition(" ")
+        try:
+            refs_by_key.setdefault(key, []).append(ObjectRef.from_path(path))
+        except ValueError:
+            raise InvalidInput(f"{visible(text)} is not the application and reference of an object") from None
+    return [BulkItem(key, tuple(refs)) for key, refs in refs_by_key.items()]
+
+
+def _attempt(backend: BackendOf, item: BulkItem, attempt: Callable[[ApplicationView], None]) -> BulkItem:
+    """Check or request an action for one Application; return it with its row, and with the error, if any."""
+    view = backend.view.application(item.key)
+    if view is None:
+        return replace(item, problem="is not known")
+    item = replace(item, row=app_row(view))
+    try:
+        attempt(view)
+    except GitsyncError as error:
+        # the page names the Application in front of the problem
+        return replace(item, problem=visible("; ".join(filter(None, (error.message, error.hint)))))
+    return item

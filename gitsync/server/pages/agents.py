@@ -1,0 +1,227 @@
+"""The agents of all applications: as a list with their changes, and by environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi import Query as QueryParameter
+from fastapi.responses import HTMLResponse
+
+from gitsync.errors import GitsyncError
+from gitsync.objects.manifest import at, group_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import KubernetesEvent
+from gitsync.server.backend import Backend
+from gitsync.server.dependencies import PagesOf, SearchText, Start, agent_or_404
+from gitsync.server.formatting import visible
+from gitsync.server.paging import list_url, page_of
+from gitsync.server.queries.agent_changes import AgentChange, agent_changes
+from gitsync.server.queries.agents import (
+    NAMES,
+    SYNCS,
+    FoundAgent,
+    agent_row,
+    agents_of,
+    evaluation_of,
+    matching,
+    prompt_diff,
+    prompt_history,
+)
+from gitsync.server.queries.environments import ASPECTS, matrix
+from gitsync.server.queries.environments import environments as environments_of
+from gitsync.server.queries.filters import Query, parse_query
+from gitsync.server.queries.object_details import LOGGED
+from gitsync.server.queries.prompts import (
+    versions_of,
+)
+from gitsync.server.queries.systems import HEIGHT, WIDTH, brokers_of, find_system, policies_of, system_graph
+
+router = APIRouter(prefix="/agents")
+
+CHANGES: Final = 20
+"""Changes that a page shows."""
+_ROWS = 80
+_DAYS = 7
+_CELLS = 80
+_COLUMNS = 8
+"""Cells of a page, and the environments that are shown."""
+
+
+@router.get("/environments", response_class=HTMLResponse)
+def environments(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0) -> HTMLResponse:
+    """Show the agents that match a filter as rows, their environments as columns."""
+    query = parse_query(q, NAMES, pages.engine.clock.now())
+    known = agents_of(pages.engine)
+    rows = matching(map(agent_row, known), query)
+    columns = environments_of(rows)
+    lines = matrix(rows)
+    size = max(_CELLS // max(len(columns[:_COLUMNS]), 1), 1)
+    shown, following = page_of(lines, start, size)
+    return pages.show(
+        request,
+        "agent_environments.html",
+        lines=shown,
+        columns=columns[:_COLUMNS],
+        hidden=columns[_COLUMNS:],
+        aspects=ASPECTS,
+        matched=len(lines),
+        total=len(known),
+        query=query,
+        names=NAMES,
+        start=start,
+        following=following,
+        page_size=size,
+        url=list_url("/agents/environments", str(query)),
+    )
+
+
+@router.get("", response_class=HTMLResponse)
+def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0) -> HTMLResponse:
+    """Show the agents that match a filter, and what changed of them in its period, by default in the last days."""
+    names = (*NAMES, "since", "until")
+    query = parse_query(q, names, pages.engine.clock.now())
+    known = agents_of(pages.engine)
+    rows = matching(map(agent_row, known), query)
+    matched = {(row.namespace, row.name) for row in rows}
+    changes = _changes(
+        pages.engine, query, [agent for agent in known if (agent.ref.namespace, agent.ref.name) in matched]
+    )
+    shown, following = page_of(rows, start, _ROWS)
+    return pages.show(
+        request,
+        "agents.html",
+        rows=shown,
+        has_tokens=any(row.tokens is not None for row in rows),
+        matched=len(rows),
+        total=len(known),
+        query=query,
+        names=names,
+        start=start,
+        following=following,
+        page_size=_ROWS,
+        changes=changes[:CHANGES],
+        more=len(changes) - CHANGES,
+        days=_DAYS,
+        url=list_url("/agents", str(query)),
+    )
+
+
+def _changes(backend: Backend, query: Query, agents: Sequence[FoundAgent]) -> list[AgentChange]:
+    """Return what the latest syncs in the period of a filter changed of agents."""
+    if query.since is None and query.until is None:
+        query = replace(query, since=backend.clock.now() - timedelta(days=_DAYS))
+    records = backend.records.history(query.application, limit=SYNCS) if agents else ()
+    return agent_changes((record for record in records if query.is_in_time(record.started)), agents)
+
+
+@router.get("/systems/{namespace}/{name}", response_class=HTMLResponse)
+def system(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLResponse:
+    """Show a system: its members, and who may talk to whom."""
+    backend = pages.engine
+    shown = find_system(backend.view.applications(), backend.view.live, namespace, name)
+    if shown is None:
+        raise HTTPException(404, f"No system {visible(namespace)}/{visible(name)} in any application.")
+    agents = {agent.ref.name: agent.live for agent in agents_of(backend) if agent.ref.namespace == namespace}
+    policies = policies_of(backend.view.applications(), namespace, agents.values(), backend.view.owned_by)
+    return pages.show(
+        request,
+        "agent_system.html",
+        name=name,
+        namespace=namespace,
+        application=shown.application,
+        phase=str(at(shown.live, "status", "phase", default="Unknown")),
+        ready=str(at(shown.live, "status", "ready", default="0")),
+        description=str(at(shown.live, "spec", "description", default="")),
+        owner=str(at(shown.live, "spec", "owner", default="")),
+        brokers=brokers_of(shown.live),
+        graph=system_graph(shown.live, agents, policies),
+        width=WIDTH,
+        height=HEIGHT,
+    )
+
+
+@router.get("/{namespace}/{name}", response_class=HTMLResponse)
+def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLResponse:
+    """Show one agent."""
+    backend = pages.engine
+    subject = agent_or_404(agents_of(backend), namespace, name)
+    events, problem = _events(backend, subject)
+    syncs = backend.records.history(subject.application, limit=SYNCS)
+    return pages.show(
+        request,
+        "agent.html",
+        row=agent_row(subject),
+        ref=subject.ref,
+        description=visible(str(at(subject.live, "spec", "description", default=""))),
+        owner=visible(str(at(subject.live, "spec", "owner", default=""))),
+        address=visible(str(at(subject.live, "status", "url", default=""))),
+        conditions=[
+            condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
+        ],
+        children=_children(subject),
+        evaluation=evaluation_of(subject.live),
+        prompts=prompt_history(subject, backend.view.owned_by, syncs),
+        changes=agent_changes(syncs, [subject])[:CHANGES],
+        events=events,
+        problem=problem,
+    )
+
+
+def _children(subject: FoundAgent) -> list[dict[str, Any]]:
+    """Return the children that the status of an agent lists, with the paths of their pages."""
+    listed = (child for child in at(subject.live, "status", "children") or () if isinstance(child, dict))
+    children = []
+    for child in listed:
+        kind = str(child.get("kind", ""))
+        group = group_of(str(child.get("apiVersion", "")))
+        ref = ObjectRef(group, kind, subject.ref.namespace, str(child.get("name", "")))
+        children.append({**child, "path": ref.path, "has_logs": kind in LOGGED})
+    return children
+
+
+def _events(backend: Backend, subject: FoundAgent) -> tuple[tuple[KubernetesEvent, ...], str]:
+    """Return the Kubernetes Events of an agent, or why they cannot be read."""
+    try:
+        return backend.details.events(subject.ref), ""
+    except GitsyncError as error:
+        return (), visible(error)
+
+
+Version = Annotated[str, QueryParameter(max_length=600)]
+_LINES = 300
+"""Rows of two prompts that are compared."""
+
+
+@router.get("/{namespace}/{name}/prompts", response_class=HTMLResponse)
+def prompts(
+    request: Request,
+    pages: PagesOf,
+    namespace: str,
+    name: str,
+    before: Version = "",
+    after: Version = "",
+    mode: str = "",
+) -> HTMLResponse:
+    """Compare two versions of an agent's prompts word by word, by default that of now with another."""
+    known = agents_of(pages.engine)
+    versions = versions_of(pages.engine, known, agent_or_404(known, namespace, name))
+    keys = {version.key: version for version in versions}
+    new = keys.get(after) or next(iter(versions), None)
+    old = keys.get(before) or next(
+        (version for version in versions if new is not None and version.text != new.text), new
+    )
+    return pages.show(
+        request,
+        "agent_prompts.html",
+        namespace=namespace,
+        name=name,
+        versions=versions,
+        old=old,
+        new=new,
+        mode="split" if mode == "split" else "unified",
+        rows=prompt_diff(old.text, new.text, _LINES) if old and new and old.text != new.text else (),
+    )

@@ -1,0 +1,157 @@
+"""Home: what needs attention, what happened since the last visit, what runs now."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from gitsync.server.backend import Backend
+from gitsync.server.dependencies import PagesOf
+from gitsync.server.queries.application_sets import set_problems
+from gitsync.server.queries.applications import (
+    HEALTH_STATES,
+    SYNC_STATES,
+    app_rows,
+    counts,
+    is_busy,
+    needs_attention,
+    newest_syncs,
+    problems,
+)
+from gitsync.server.queries.filters import Query as Filter
+from gitsync.server.queries.timeline import Entry, Position, changes
+
+router = APIRouter()
+
+_LISTED = 12
+_OUTCOMES = 8
+_RECENT = 100
+_VISIT: Final = "gitsync-visit"
+_PAUSE = timedelta(minutes=30)
+"""Time without a request after which the next one is another visit."""
+_FIRST = timedelta(hours=24)
+"""How far back a first visit shows."""
+_HAPPENED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("commit", ("sync",)),
+    ("drift corrected", ("heal",)),
+    ("open drift", ("drift",)),
+    ("decision", ("approve", "reject")),
+    ("revert", ("revert",)),
+    ("suspension", ("suspend", "resume")),
+    ("refusal", ("refused",)),
+)
+"""The words of the page for kinds of changes."""
+_VISIT_SECONDS = 90 * 86400
+
+
+@router.get("/", response_class=HTMLResponse)
+def overview(request: Request, pages: PagesOf) -> HTMLResponse:
+    """Show what needs attention, what happened since the last visit, and what runs now."""
+    now = pages.engine.clock.now()
+    backend = pages.engine
+    views = backend.view.applications()
+    rows = sorted(app_rows(views), key=lambda row: (row.rank, row.key))
+    attention = problems(row for row in rows if needs_attention(row))
+    boundary = _boundary(request.cookies.get(_VISIT, ""), now)
+    recent = _since(backend, boundary)
+    outcomes = backend.records.history(limit=_OUTCOMES)
+    response = pages.show(
+        request,
+        "overview.html",
+        total=len(rows),
+        matching=sum(row.state == "Synced" for row in rows),
+        sync_counts=counts(rows, "sync", SYNC_STATES),
+        health_counts=counts(rows, "health", HEALTH_STATES),
+        suspended=sum(row.is_suspended for row in rows),
+        attention=attention[:_LISTED],
+        sets=set_problems(backend.sets.sets()),
+        more=len(attention) - _LISTED,
+        busy=[row for row in rows if is_busy(row)][:_LISTED],
+        rows=rows[:_LISTED],
+        outcomes=outcomes,
+        newest=newest_syncs(outcomes, rows),
+        queue=backend.requests.queue_length(),
+        behind=sum(row.is_behind for row in rows),
+        seen=max((view.seen for view in views), default=None),
+        recent=recent[:_OUTCOMES],
+        happened=_happened(recent),
+        is_cut=len(recent) >= _RECENT,
+        boundary=boundary,
+        is_first_visit=_VISIT not in request.cookies,
+    )
+    response.set_cookie(
+        _VISIT,
+        f"{boundary.timestamp():.0f}.{now.timestamp():.0f}",
+        max_age=_VISIT_SECONDS,
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+def _boundary(cookie: str, now: datetime) -> datetime:
+    """
+    Return the end of the visit before this one.
+
+    The cookie has that time and the time of the last request; after a pause the last request ended a visit.
+    """
+    previous, _, last = cookie.partition(".")
+    if not (previous.isdecimal() and last.isdecimal() and len(cookie) < 40):
+        return now - _FIRST
+    latest = datetime.fromtimestamp(int(last) % (1 << 33), now.tzinfo)
+    return latest if now - latest > _PAUSE else datetime.fromtimestamp(int(previous) % (1 << 33), now.tzinfo)
+
+
+def _since(backend: Backend, boundary: datetime) -> list[Entry]:
+    return changes(backend, Filter(since=boundary), Position(), _RECENT).entries
+
+
+def _happened(entries: list[Entry]) -> list[tuple[str, int]]:
+    """Return how many entries of each kind there are, by the words of the page."""
+    counted = [(word, sum(entry.kind in names for entry in entries)) for word, names in _HAPPENED]
+    return [(word, count) for word, count in counted if count]
+
+
+_SHOWN = 8
+_STALE = timedelta(seconds=30)
+"""Age of the newest check from which the display says that its data is old."""
+DENSITY: Final = "gitsync-density"
+_COOKIE_SECONDS = 365 * 86400
+
+
+@router.get("/wall", response_class=HTMLResponse)
+def wall(request: Request, pages: PagesOf) -> HTMLResponse:
+    """Show large counts and what needs attention; grey when the data is old."""
+    now = pages.engine.clock.now()
+    views = pages.engine.view.applications()
+    rows = app_rows(views)
+    groups = problems(row for row in rows if needs_attention(row))
+    newest = max((view.seen for view in views), default=None)
+    return pages.show(
+        request,
+        "wall.html",
+        total=len(rows),
+        good=sum(row.rank == 3 for row in rows),
+        urgent=sum(row.rank == 0 for row in rows),
+        waiting_rows=sum(row.rank == 1 for row in rows),
+        problems=groups[:_SHOWN],
+        more=len(groups) - _SHOWN,
+        seen=newest,
+        is_stale=newest is not None and now - newest > _STALE,
+    )
+
+
+@router.get("/view")
+def choose_view(
+    density: Annotated[str, Query(pattern="^(compact|comfortable)$")],
+    back: Annotated[str, Query(max_length=500)] = "/",
+) -> RedirectResponse:
+    """Keep how dense tables are in a cookie, and lead back to the page."""
+    if not back.startswith("/") or back.startswith(("//", "/\\")):
+        raise HTTPException(422, "back is not a path of this dashboard.")
+    response = RedirectResponse(back, 303)
+    response.set_cookie(DENSITY, density, max_age=_COOKIE_SECONDS, httponly=True, samesite="lax")
+    return response

@@ -1,0 +1,130 @@
+"""Revert one commit, or all after one: first what that changes in each application of the branch, then the push."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from gitsync.errors import GitsyncError, TransientError
+from gitsync.objects.application import Application
+from gitsync.objects.change import DRIFT, Change
+from gitsync.objects.record import Commit
+from gitsync.server.backend import Backend
+from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
+from gitsync.server.pages.actions import Text, back_to, checked
+from gitsync.server.pages.layout import show_application
+from gitsync.server.queries.contents import Content, content_of
+from gitsync.server.queries.fields import FIELDS, FieldRow, field_row
+from gitsync.server.queries.waiting import line, reviewer
+from gitsync.services.requests import Revert, readable
+from gitsync.services.revert import RevertEffect
+
+router = APIRouter(prefix="/apps/{namespace}/{name}")
+
+_SHOWN = 30
+_APPLICATIONS = 10
+
+CommitId = Annotated[str, Query(max_length=64)]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectStep:
+    """One step of a revert with what it changes."""
+
+    step: Change
+    fields: list[FieldRow]
+    content: Content | None
+
+
+@router.get("/revert", response_class=HTMLResponse)
+def ask_revert(
+    request: Request, pages: PagesOf, view: ViewOf, commit: CommitId = "", after: CommitId = ""
+) -> HTMLResponse:
+    """Show what a revert of a commit, of all after one, or of the newest one changes, and ask for it."""
+    app = readable(view)
+    followers = _followers(pages.engine, app)
+    problem = ""
+    commits: Sequence[Commit] = ()
+    effects: Sequence[RevertEffect] = ()
+    try:
+        commits = _commits(pages.engine, app, commit, after)
+        effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
+    except TransientError:
+        raise
+    except GitsyncError as error:
+        problem = str(error)
+    return show_application(
+        pages,
+        request,
+        view,
+        "revert",
+        commits=commits,
+        problem=problem,
+        effects=[(effect, _steps(effect)) for effect in effects],
+        unseen=len(followers) - _APPLICATIONS,
+        commit=commit,
+        after=after,
+    )
+
+
+@router.post("/revert", dependencies=checked)
+def revert(
+    backend: BackendOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    newest: Text,
+    commit: Text = "",
+    after: Text = "",
+    by: Text = "",
+    branch: Text = "",
+    reason: Text = "",
+) -> RedirectResponse:
+    """Push the revert that was shown, to the tracked branch or to one for review."""
+    author = reviewer(user, by or "dashboard")
+    requests.check_operator(view, author)  # before Git is read on their behalf
+    app = readable(view)
+    wanted = Revert(
+        _commits(backend, app, commit, after),
+        author.name,
+        branch.strip(),
+        shown=newest,
+        followers=tuple(item.key for item in _followers(backend, app)),
+    )
+    requests.revert(view, backend.reverts, wanted, author, line(reason))
+    return back_to(view, "revert")
+
+
+def _commits(backend: Backend, app: Application, commit: str, after: str) -> Sequence[Commit]:
+    """Return the commits to revert, newest first: one, all after one, or the newest."""
+    return backend.reverts.one_commit(app, commit) if commit else backend.reverts.commits(app, after)
+
+
+def _steps(effect: RevertEffect) -> list[EffectStep]:
+    shown = effect.steps[:_SHOWN]
+    return [
+        EffectStep(
+            step,
+            [
+                field_row(item, live=step.live, objects=len(shown))
+                for item in step.differences[:FIELDS]
+                if item.kind in DRIFT
+            ],
+            content_of(step, len(shown)),
+        )
+        for step in shown
+    ]
+
+
+def _followers(backend: Backend, app: Application) -> list[Application]:
+    """Return the applications that follow the same branch of the same repository, this one first."""
+    wanted = (app.source.repo_url, app.source.revision)
+    applications = [view.application for view in backend.view.applications() if view.application is not None]
+    same = [
+        item for item in applications if (item.source.repo_url, item.source.revision) == wanted and item.key != app.key
+    ]
+    return [app, *same]

@@ -1,0 +1,102 @@
+"""The sign-in page, and the way to a provider of OpenID Connect and back."""
+
+import logging
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from gitsync.errors import RecordUnavailable
+from gitsync.objects.record import AuditRecord
+from gitsync.objects.user import User
+from gitsync.server.auth.access import Access, too_many
+from gitsync.server.auth.oidc import SECONDS, Flow
+from gitsync.server.auth.security import check_form, cookie_name
+from gitsync.server.auth.sessions import Session
+from gitsync.server.auth.users import hash_of, session_of
+from gitsync.server.templates import Pages
+
+_FLOW = "gitsync-oidc"
+_log = logging.getLogger(__name__)
+
+
+def router(pages: Pages, access: Access) -> APIRouter:
+    """Return ``/sign-in`` and ``/sign-out``, and with a provider ``/sign-in/oidc``."""
+    routes = APIRouter()
+
+    def show(request: Request, next: str, status: int = 200, *, wrong: bool = False) -> HTMLResponse:
+        return pages.show(request, "signin.html", status, next=next, wrong=wrong, access=access)
+
+    @routes.get("/sign-in", response_class=HTMLResponse)
+    def ask(request: Request, next: str = "/") -> HTMLResponse:
+        return show(request, next)
+
+    @routes.post("/sign-in", dependencies=[Depends(check_form)])
+    def sign_in(request: Request, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+        if wait := access.wait(request, secret):
+            raise HTTPException(429, too_many(wait))
+        user = access.attempt(request, secret)
+        if user is None:
+            return show(request, next, 401, wrong=True)
+        _audit(pages, user)
+        response = RedirectResponse(own_path(next), 303)
+        access.keep(request, response, Session(hash_of(session_of(secret))))
+        return response
+
+    @routes.post("/sign-out", dependencies=[Depends(check_form)])
+    def sign_out(request: Request) -> Response:
+        response = RedirectResponse("/sign-in", 303)
+        access.sign_out(request, response)
+        return response
+
+    if access.provider is not None:
+        _add_provider(routes, pages, access)
+    return routes
+
+
+def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
+    @routes.get("/sign-in/oidc")
+    def begin(request: Request, next: str = "/") -> Response:
+        assert access.provider is not None
+        url, flow = access.provider.begin(_callback(request), own_path(next))
+        response = RedirectResponse(url, 303)
+        secure = request.url.scheme == "https"
+        # Lax: the provider's redirect back comes from another site
+        response.set_cookie(
+            cookie_name(_FLOW, request), access.sessions.seal(flow.sealed()), max_age=SECONDS, httponly=True,
+            samesite="lax", secure=secure, path="/sign-in",
+        )  # fmt: skip
+        return response
+
+    @routes.get("/sign-in/oidc/callback", response_class=HTMLResponse)
+    def finish(request: Request) -> Response:
+        assert access.provider is not None
+        name = cookie_name(_FLOW, request)
+        kept = access.sessions.open(request.cookies.get(name, ""), SECONDS)
+        if kept is None:
+            raise HTTPException(403, "The sign-in took too long or began in another browser: sign in again.")
+        flow = Flow.opened(kept)
+        user = access.provider.finish(_callback(request), str(request.query_params), flow)
+        _audit(pages, user)
+        # a page, since browsers do not send a strict cookie after a redirect from another site
+        response = pages.show(request, "signed_in.html", next=flow.next)
+        access.keep(request, response, Session(name=user.name, groups=user.groups))
+        response.delete_cookie(name, path="/sign-in")
+        return response
+
+    def _callback(request: Request) -> str:
+        return f"{access.public_url or str(request.base_url).rstrip('/')}/sign-in/oidc/callback"
+
+
+def _audit(pages: Pages, user: User) -> None:
+    """Record a sign-in; while the records are unavailable people may still view what happens."""
+    try:
+        pages.engine.records.audit([AuditRecord.by_user("", "sign-in", user, pages.engine.clock.now(), "")])
+    except RecordUnavailable as error:
+        _log.warning("the sign-in of %s was not recorded: %s", user.name or "the shared token", error)
+
+
+def own_path(path: str) -> str:
+    """Return the path if it leads to a page of ours, else the overview: never to another site."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_ours else "/"

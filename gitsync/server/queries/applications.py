@@ -1,0 +1,204 @@
+"""Rows of lists of applications: their content, counts, order and filters. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from gitsync.objects.health import Health
+from gitsync.objects.manifest import at
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import SyncRecord
+from gitsync.ports import ApplicationView
+from gitsync.server.formatting import visible
+from gitsync.server.queries.filters import Query
+from gitsync.server.queries.verdict import verdict_of
+
+SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
+HEALTH_STATES = tuple(health.value for health in Health)
+NAMES: Final = ("app", "set", "ns", "state", "sync", "health", "by", "commit", "is")
+"""The members of a filter that the list of applications accepts."""
+PAGE = 50
+_DIFFERING = re.compile(r"\S*/\S*|\d+|[0-9a-f]{7,}")
+
+
+T = TypeVar("T")
+
+
+class PerView(Generic[T]):
+    """
+    Compute a value for each view, and reuse it while the view is the same object.
+
+    A view never changes: a reconcile publishes another one. Only the values of the views of the last call are kept, so
+    those of deleted applications are not. Concurrent calls compute a value twice at worst.
+    """
+
+    def __init__(self, make: Callable[[ApplicationView], T]) -> None:
+        self._make = make
+        self._made: dict[str, tuple[ApplicationView, T]] = {}
+
+    def all_of(self, views: Iterable[ApplicationView]) -> list[T]:
+        """Return the values of views, which are all that there are."""
+        known = self._made
+        made = dict[str, tuple[ApplicationView, T]]()
+        for view in views:
+            last = known.get(view.key)
+            made[view.key] = last if last is not None and last[0] is view else (view, self._make(view))
+        self._made = made
+        return [value for _, value in made.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class AppRow:
+    """
+    One application as lists show it; ``rank`` is lower the more it needs a person.
+
+    ``state``, ``reason`` and ``since_time`` (RFC 3339) are its verdict. ``commit`` is the newest in Git, with its
+    message and author; ``applied`` is what the cluster was brought to last. ``set`` is the ApplicationSet that yields
+    it.
+    """
+
+    key: str
+    namespace: str
+    name: str
+    state: str
+    is_suspended: bool
+    sync: str
+    health: str
+    phase: Phase
+    reason: str
+    commit: str
+    message: str
+    author: str
+    applied: str
+    since_time: str
+    resources: str
+    rank: int
+    sequence: int
+    set: str = ""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether Git has a commit that is not applied yet."""
+        return self.commit != self.applied
+
+
+def app_row(view: ApplicationView) -> AppRow:
+    """Return the row of an application."""
+    status = view.status
+    namespace, _, name = view.key.partition("/")
+    verdict = verdict_of(view)
+    counts = status.get("resources") or {}
+    total = counts.get("total", 0)
+    synced = counts.get("synced", 0)
+    return AppRow(
+        key=view.key,
+        namespace=namespace,
+        name=name,
+        state=verdict.state,
+        is_suspended=verdict.is_suspended,
+        sync=status.get("sync", "Unknown"),
+        health=status.get("health", "Unknown"),
+        phase=Phase.of(status),
+        reason=verdict.reason,
+        commit=str(at(status, "revision", "fetched", default=""))[:7],
+        message=visible(at(status, "revision", "message", default="")).partition("\n")[0],
+        author=visible(at(status, "revision", "author", default="")),
+        applied=str(at(status, "revision", "applied", default=""))[:7],
+        since_time=verdict.since,
+        resources=f"{synced}/{total}" if total else "",
+        rank=verdict.rank,
+        sequence=view.sequence,
+        set=view.application.set if view.application is not None else "",
+    )
+
+
+_ROWS: Final = PerView(app_row)
+
+
+def app_rows(views: Iterable[ApplicationView]) -> list[AppRow]:
+    """Return the rows of all applications."""
+    return _ROWS.all_of(views)
+
+
+def needs_attention(row: AppRow) -> bool:
+    """Tell whether a person has to act."""
+    return row.rank <= 1
+
+
+def is_busy(row: AppRow) -> bool:
+    """Tell whether work is under way."""
+    return row.phase.is_in_progress or row.health == "Progressing"
+
+
+def newest_syncs(records: Iterable[SyncRecord], rows: Iterable[AppRow]) -> dict[int, AppRow]:
+    """Return the row of the application for the newest of its syncs in a list that is newest first."""
+    known = {row.key: row for row in rows}
+    first: dict[str, int] = {}
+    for record in records:
+        first.setdefault(record.application, record.id)
+    return {id: known[key] for key, id in first.items() if key in known}
+
+
+def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tuple[str, int]]:
+    """Return how many rows have each value of a member, in order, without those that nothing has."""
+    numbers = Counter(getattr(row, member) for row in rows)
+    return [(state, numbers[state]) for state in order if numbers[state]]
+
+
+def matching(rows: Iterable[AppRow], query: Query, sort: str = "worst") -> list[AppRow]:
+    """Return the rows that match, the worst first or sorted ``name``."""
+    wanted = filter(query.matcher(_READ, _text), rows)
+    return sorted(wanted, key=lambda row: (row.key,) if sort == "name" else (row.rank, row.key))
+
+
+def _text(row: AppRow) -> str:
+    return f"{row.key} {row.reason} {row.message} {row.author} {row.commit}"
+
+
+_READ: Final[Mapping[str, Callable[[AppRow], Iterable[str]]]] = {
+    "app": lambda row: (row.key, row.name),
+    "set": lambda row: (row.set,),
+    "ns": lambda row: (row.namespace,),
+    "state": lambda row: (row.state,),
+    "sync": lambda row: (row.sync,),
+    "health": lambda row: (row.health,),
+    "by": lambda row: (row.author,),
+    "commit": lambda row: (row.commit, row.applied),
+    "is": lambda row: [name for name, is_so in (("suspended", row.is_suspended), ("behind", row.is_behind)) if is_so],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Applications with the same problem: the reason without what differs between them, and since when."""
+
+    rows: tuple[AppRow, ...]
+
+    @property
+    def first(self) -> AppRow:
+        """The application that represents all."""
+        return self.rows[0]
+
+    @property
+    def since(self) -> str:
+        """When the oldest of them began (RFC 3339)."""
+        return min((row.since_time for row in self.rows if row.since_time), default="")
+
+
+def problems(rows: Iterable[AppRow]) -> list[Problem]:
+    """Return the problems of applications that need a person, equal ones as one, the most urgent and oldest first."""
+    rows_by_reason: dict[tuple[str, str], list[AppRow]] = {}
+    for row in rows:
+        rows_by_reason.setdefault((row.state, _common_reason(row)), []).append(row)
+    grouped = [Problem(tuple(members)) for members in rows_by_reason.values()]
+    return sorted(grouped, key=lambda item: (item.first.rank, item.since or "~", item.first.key))
+
+
+def _common_reason(row: AppRow) -> str:
+    """Return the reason without names, paths and numbers, which differ between applications with one problem."""
+    text = row.reason.replace(row.key, "").replace(row.name, "")
+    return _DIFFERING.sub("", text)

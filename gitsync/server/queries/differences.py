@@ -1,0 +1,110 @@
+"""What objects have otherwise than Git declares, with the lines in Git and the class of what others did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gitsync.merge.schema import Schema, builtin
+from gitsync.objects.change import Action, Change, Difference
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.risk.drift import DriftRisk, drift_risk
+from gitsync.plan.undeclared import undeclared
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.backend import Backend
+from gitsync.server.queries.contents import Content, content_of
+from gitsync.server.queries.fields import FIELDS, FieldRow, Place, field_row, origins_of
+from gitsync.server.queries.objects import (
+    ResourceRow,
+    drifted,
+    foreign_fields,
+    ignored_counts,
+    resource_row,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDifferences:
+    """
+    What one object has otherwise than Git declares.
+
+    ``foreign`` are fields that others added; ``quiet`` counts the differences that are not drift; ``drift`` is the
+    class of what was changed in the cluster.
+    """
+
+    row: ResourceRow
+    fields: list[FieldRow]
+    more: int
+    foreign: list[FieldRow]
+    quiet: list[tuple[str, int]]
+    drift: DriftRisk | None
+    content: Content | None
+    origin: Place | None
+    follows: ObjectRef | None
+
+
+def unpaired(view: ApplicationView) -> list[ResourceView]:
+    """Return the objects of a view without those that a generated object follows: that one shows both."""
+    followed = {item.change.follows for item in view.resources}
+    return [item for item in view.resources if item.ref not in followed or item.change.action is not Action.PRUNE]
+
+
+def object_differences(
+    backend: Backend, view: ApplicationView, items: Sequence[ResourceView]
+) -> list[ObjectDifferences]:
+    """Return what is shown of objects that differ, with the files and lines that their fields come from."""
+    origins = origins_of(backend, view, (item.change for item in items if item.sync != "Synced"))
+    drift = view.status.get("drift") or {}
+    first_seen = str(drift.get("detectedAt", "")) if drift.get("objects") else ""
+    return [
+        ObjectDifferences(
+            row=resource_row(item),
+            fields=[
+                field_row(difference, origins.of(item.ref, difference.path), item.change.live, first_seen, len(items))
+                for difference in drifted(item)[:FIELDS]
+            ],
+            more=max(len(drifted(item)) - FIELDS, 0),
+            foreign=[field_row(difference, objects=len(items)) for difference in foreign_fields(item)[:FIELDS]],
+            quiet=[*ignored_counts(item), *_defaulted(item)],
+            drift=changed_in_cluster(view, item),
+            content=content_of(item.change, len(items)),
+            origin=next(iter(origins.of(item.ref)), None),
+            follows=item.change.follows,
+        )
+        for item in items
+    ]
+
+
+def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk | None:
+    """Return the class of what others did to an object, None where it differs because of a new commit only."""
+    is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
+    by_others = any(owner.manager != FIELD_MANAGER for difference in drifted(item) for owner in difference.owners)
+    is_drift = item.change.action in (Action.UPDATE, Action.CREATE) and (by_others or is_applied)
+    removed = [difference for difference in item.change.differences if difference.pointer in item.change.removed]
+    change = item.change if is_drift else None
+    foreign = [*foreign_fields(item), *removed]
+    if change is None:
+        return drift_risk(_unchanged(item), foreign) if foreign else None
+    return drift_risk(change, foreign)
+
+
+def _defaulted(item: ResourceView) -> list[tuple[str, int]]:
+    desired = item.change.desired
+    live = item.change.live
+    if desired is None or live is None:
+        return []
+    differences = undeclared(desired, live, _schema_of(live))
+    count = sum(difference.kind is Difference.DEFAULTED for difference in differences)
+    return [("defaulted by the API server", count)] if count else []
+
+
+def _schema_of(live: Manifest) -> Schema | None:
+    api_version = str(live.get("apiVersion") or "")
+    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
+
+
+def _unchanged(item: ResourceView) -> Change:
+    """Return the step of an object as if Git and the cluster had the same declared fields."""
+    return replace(item.change, differences=(), live=item.change.live or {})

@@ -1,0 +1,158 @@
+"""Drift of all applications: the fields that differ now, and how often each was changed and corrected before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitsync.objects.change import Action
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.record import SyncRecord
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.risk.drift import DriftRisk
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import parse_time, visible
+from gitsync.server.queries.fields import FieldRow, field_row
+from gitsync.server.queries.filters import Query
+from gitsync.server.queries.objects import drifted
+from gitsync.server.queries.timeline import changed_fields
+
+NAMES: Final = ("app", "ns", "kind", "name", "by", "risk", "since", "until")
+"""The members of a filter that the list of drift accepts."""
+
+
+SYNCS: Final = 200
+"""The latest syncs in which corrected drift is found."""
+_ROWS = 20
+"""Objects of one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRow:
+    """One object that was changed in the cluster: its fields, the class of the change, and since when (RFC 3339)."""
+
+    application: str
+    ref: ObjectRef
+    risk: DriftRisk
+    fields: tuple[FieldRow, ...]
+    managers: tuple[str, ...]
+    since: str
+    action: str
+
+    @property
+    def ignore_rule(self) -> str:
+        """The rule of ``spec.sync.ignoreDifferences`` that leaves these fields to others."""
+        lines = [f"- kind: {self.ref.kind}", *([f"  group: {self.ref.group}"] if self.ref.group else [])]
+        lines += [f"  name: {self.ref.name}", "  jqPathExpressions:", *(f"  - '{row.path}'" for row in self.fields)]
+        return visible("\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class PastDrift:
+    """A field that was changed in the cluster and corrected: by which manager, how often, and the last time."""
+
+    application: str
+    ref: ObjectRef
+    path: str
+    manager: str
+    times: int
+    last: datetime
+    repaired: timedelta | None
+    url: str
+
+
+def drift_rows(
+    views: Iterable[ApplicationView], query: Query, risk_of: Callable[[ApplicationView, ResourceView], DriftRisk | None]
+) -> list[DriftRow]:
+    """Return the objects that differ from Git because of what was done in the cluster, the riskiest first."""
+    rows = [
+        row
+        for view in views
+        if any(item.sync != "Synced" for item in view.resources)
+        for item in view.resources
+        if item.sync != "Synced" and (row := _row(view, item, risk_of(view, item))) is not None
+    ]
+    matches = query.matcher(_READ, _text)
+    matched = [row for row in rows if matches(row) and query.is_in_time(parse_time(row.since))]
+    return sorted(matched, key=lambda row: (-row.risk.risk.level, row.application, row.ref))
+
+
+def past_drift(records: Iterable[SyncRecord], query: Query) -> list[PastDrift]:
+    """Return the fields that self-heal corrected, those that were changed most often first."""
+    corrections: dict[tuple[str, str, str, str], PastDrift] = {}
+    for record in records:  # newest first
+        end = record.started + timedelta(milliseconds=record.duration_ms)
+        if record.trigger != "drift" or not query.is_in_time(end):
+            continue
+        for path, item, manager in changed_fields(record):
+            key = (record.application, path, str(item["path"]), manager)
+            known = corrections.get(key)
+            if known is None:
+                owner: Mapping[str, Any] = next(iter(item.get("owners") or ()), {})
+                written = parse_time(str(owner.get("time") or ""))
+                corrections[key] = PastDrift(
+                    record.application,
+                    ObjectRef.from_path(path),
+                    visible(item["path"]),
+                    manager,
+                    1,
+                    end,
+                    max(end - written, timedelta()) if written is not None else None,
+                    str(record.id),
+                )
+            else:
+                corrections[key] = replace(known, times=known.times + 1)
+    matches = query.without("risk").matcher(_READ_PAST, lambda row: f"{row.application} {row.ref} {row.path}")
+    return sorted(filter(matches, corrections.values()), key=lambda row: (-row.times, -row.last.timestamp()))
+
+
+def corrected(backend: Backend, query: Query) -> list[PastDrift]:
+    """Return the fields that self-heal corrected in the latest syncs."""
+    return past_drift(backend.records.history(query.application, limit=SYNCS), query)
+
+
+def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> DriftRow | None:
+    if risk is None:
+        return None
+    fields = drifted(item)
+    owners = [owner for difference in fields for owner in difference.owners if owner.manager != FIELD_MANAGER]
+    is_applied = view.plan is not None and (view.status.get("revision") or {}).get("applied") == view.plan.revision
+    if not (owners or is_applied):
+        return None  # it differs because of a commit that is not applied yet
+    first_seen = str((view.status.get("drift") or {}).get("detectedAt", ""))
+    times = sorted(owner.time for owner in owners if owner.time)
+    return DriftRow(
+        view.key,
+        item.ref,
+        risk,
+        tuple(
+            field_row(difference, live=item.change.live, first_seen=first_seen, objects=_ROWS) for difference in fields
+        ),
+        tuple(dict.fromkeys(visible(owner.manager) for owner in owners)),
+        times[0] if times else first_seen,
+        {Action.CREATE: "deleted", Action.PRUNE: "not declared"}.get(item.change.action, "changed"),
+    )
+
+
+def _text(row: DriftRow) -> str:
+    return f"{row.application} {row.ref} {' '.join(field.path for field in row.fields)} {row.risk.reason}"
+
+
+_READ: Final[Mapping[str, Callable[[DriftRow], Iterable[str]]]] = {
+    "app": lambda row: (row.application, row.application.rpartition("/")[2]),
+    "ns": lambda row: (row.ref.namespace,),
+    "kind": lambda row: (row.ref.kind,),
+    "name": lambda row: (row.ref.name,),
+    "by": lambda row: row.managers,
+    "risk": lambda row: (row.risk.risk.value,),
+}
+_READ_PAST: Final[Mapping[str, Callable[[PastDrift], Iterable[str]]]] = {
+    "app": lambda row: (row.application, row.application.rpartition("/")[2]),
+    "ns": lambda row: (row.ref.namespace,),
+    "kind": lambda row: (row.ref.kind,),
+    "name": lambda row: (row.ref.name,),
+    "by": lambda row: (row.manager,),
+}

@@ -1,0 +1,80 @@
+"""Agents by environment: one cell for each, with what differs from the environment before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final
+
+from gitsync.server.queries.agent_settings import promotion_order
+from gitsync.server.queries.agents import AgentRow
+
+ASPECTS: Final = ("model", "endpoint", "prompt", "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One agent in one environment; ``differs`` names the aspects that are not as in the environment ``before``."""
+
+    agent: str
+    environment: str
+    row: AgentRow
+    before: str = ""
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLine:
+    """One agent in all environments."""
+
+    agent: str
+    cells: tuple[Cell, ...]
+
+    def within(self, environment: str) -> list[Cell]:
+        """Return the cells of an environment; several where Applications share it and the name."""
+        return [cell for cell in self.cells if cell.environment == environment]
+
+    @property
+    def differs(self) -> bool:
+        """Whether any two environments differ."""
+        return any(cell.differs for cell in self.cells)
+
+
+def environments(rows: Iterable[AgentRow]) -> list[str]:
+    """Return the environments of agents in the order of promotion."""
+    return sorted({row.environment for row in rows}, key=promotion_order)
+
+
+def matrix(rows: Iterable[AgentRow]) -> list[AgentLine]:
+    """Return the agents by name, each with its environments in the order of promotion."""
+    ordered = sorted(rows, key=lambda row: (row.agent, row.family, promotion_order(row.environment), row.namespace))
+    groups = groupby(ordered, key=lambda row: (row.agent, row.family))
+    return [AgentLine(agent, tuple(_compared([*rows_of_agent]))) for (agent, _), rows_of_agent in groups]
+
+
+def flat(cell: Cell) -> dict[str, Any]:
+    """Return a cell as the API and the command line show it."""
+    row = cell.row
+    named = {name: getattr(row, name) for name in ("application", "namespace", "name", *ASPECTS)}
+    return {"agent": cell.agent, "environment": cell.environment, **named} | {
+        "before": cell.before,
+        "differs": cell.differs,
+    }
+
+
+def _compared(rows: Sequence[AgentRow]) -> Iterable[Cell]:
+    previous: AgentRow | None = None
+    for index, row in enumerate(rows):
+        if index and rows[index - 1].environment != row.environment:
+            previous = rows[index - 1]
+        cell = Cell(row.agent, row.environment, row)
+        yield (
+            cell
+            if previous is None
+            else replace(cell, before=previous.environment, differs=_differences(previous, row))
+        )
+
+
+def _differences(previous: AgentRow, row: AgentRow) -> tuple[str, ...]:
+    return tuple(name for name in ASPECTS if getattr(previous, name) != getattr(row, name))

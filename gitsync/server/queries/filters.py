@@ -1,0 +1,150 @@
+"""
+The filter of lists, one syntax for pages, API and command line. Pure.
+
+``kind:Deployment sync:OutOfSync -ns:dev since:18h word``: members with the same name are alternatives, others all have
+to match; ``-`` excludes; ``*`` matches any text; what has no name is searched in the row. Case does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from gitsync.objects.patterns import matches
+
+T = TypeVar("T")
+
+NAMES: Final = (
+    *("app", "ns", "kind", "name", "state", "sync", "health", "risk", "by", "is", "commit", "since", "until"),
+    *("model", "phase", "set"),
+)
+"""Every name of a member; a list accepts some of them."""
+_TIMES: Final = ("since", "until")
+_LONGEST = 300
+_TOKEN = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))')
+_DURATION = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a filter, such as ``-kind:Pod``."""
+
+    name: str
+    value: str
+    is_excluded: bool = False
+
+    def __str__(self) -> str:
+        value = f'"{self.value}"' if re.search(r"\s", self.value) else self.value
+        return f"{'-' if self.is_excluded else ''}{self.name}:{value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parsed filter; ``problem`` says why it cannot be used, empty otherwise."""
+
+    members: tuple[Member, ...] = ()
+    words: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        return " ".join([*map(str, self.members), *self.words])
+
+    def has(self, name: str, value: str) -> bool:
+        """Tell whether the filter has this member."""
+        return Member(name, value) in self.members
+
+    @property
+    def application(self) -> str:
+        """The one application, as ``namespace/name``, that the filter is about; empty where it is about more."""
+        names = [member.value for member in self.members if member.name == "app" and not member.is_excluded]
+        return names[0] if len(names) == 1 and "/" in names[0] and "*" not in names[0] else ""
+
+    def toggled(self, name: str, value: str) -> str:
+        """Return the text of this filter with a member added, or removed where it has it."""
+        member = Member(name, value)
+        kept = [str(item) for item in self.members if item != member]
+        return " ".join([*kept, *([] if self.has(name, value) else [str(member)]), *self.words])
+
+    def without(self, name: str) -> Query:
+        """Return this filter without the members of a name."""
+        return Query(tuple(item for item in self.members if item.name != name), self.words, self.since, self.until)
+
+    def matcher(
+        self, read: Mapping[str, Callable[[T], Iterable[str]]], text: Callable[[T], str]
+    ) -> Callable[[T], bool]:
+        """Return the test of rows; ``read`` has the values of a row by name, words are searched in its ``text``."""
+        included: dict[str, list[Callable[[str], bool]]] = {}
+        excluded: list[tuple[str, Callable[[str], bool]]] = []
+        for member in self.members:
+            if member.name in _TIMES:
+                continue
+            if member.is_excluded:
+                excluded.append((member.name, _value_test(member.value)))
+            else:
+                included.setdefault(member.name, []).append(_value_test(member.value))
+        words = [word.lower() for word in self.words]
+
+        def matches(row: T) -> bool:
+            for name, tests in included.items():
+                if not any(test(value) for value in read[name](row) for test in tests):
+                    return False
+            if excluded and any(test(value) for name, test in excluded for value in read[name](row)):
+                return False
+            searched = text(row).lower() if words else ""
+            return all(word in searched for word in words)
+
+        return matches
+
+    def is_in_time(self, time: datetime | None) -> bool:
+        """Tell whether a time is between ``since`` and ``until``."""
+        if time is None:
+            return self.since is None and self.until is None
+        return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
+
+
+def parse_query(text: str, names: Iterable[str], now: datetime) -> Query:
+    """Return the filter that a text describes, with the members that a list accepts."""
+    accepted = tuple(names)
+    members = []
+    words = []
+    problems = []
+    for sign, name, quoted, plain in _TOKEN.findall(text[:_LONGEST]):
+        value = quoted or plain
+        if name not in NAMES:  # also an image with a tag, or a URL
+            words.append(f"{sign}{name}:{value}" if name else f"{sign}{value}")
+        elif name not in accepted:
+            problems.append(f"{name}: is not a filter of this list; it has {', '.join(accepted)}")
+        elif value:
+            members.append(Member(name, value, bool(sign)))
+    times = {member.name: parse_moment(member.value, now) for member in members if member.name in _TIMES}
+    problems += [
+        f"{name}: is not a time; write 30m, 18h, 7d, or 2026-03-01" for name, time in times.items() if time is None
+    ]
+    return Query(
+        tuple(dict.fromkeys(members)), tuple(words), times.get("since"), times.get("until"), "; ".join(problems)
+    )
+
+
+def parse_moment(text: str, now: datetime) -> datetime | None:
+    """Return the time that a text names: a duration before now, a date, or RFC 3339; None when it is not valid."""
+    duration = _DURATION.fullmatch(text)
+    try:
+        if duration:
+            return now - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _value_test(wanted: str) -> Callable[[str], bool]:
+    pattern = wanted.lower()
+    if "*" in pattern:
+        return lambda value: matches(value.lower(), pattern)
+    return lambda value: value.lower() == pattern

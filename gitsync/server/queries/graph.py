@@ -1,0 +1,185 @@
+"""The graph of an application: its objects in columns, what they own, and what they refer to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitsync.health.assess import assess
+from gitsync.kube.kinds import POD
+from gitsync.kube.parts import PART_KINDS
+from gitsync.objects.health import Health, worst
+from gitsync.objects.keys import APPLICATION
+from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.ports import ResourceView
+from gitsync.server.formatting import visible
+from gitsync.server.queries.objects import by_severity
+from gitsync.server.queries.references import references, selected_by
+from gitsync.server.queries.tree import Owned
+
+MOST: Final = 60
+"""Declared objects of one graph; the list shows them all."""
+WIDTH = 215
+HEIGHT = 40
+_COLUMN = 270
+_ROW = 52
+_LETTERS = 24
+_OF_MANY: Final = frozenset({POD, APPLICATION})
+"""Parts of which an object may have a thousand: those of one health are one node."""
+_WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod", "ReplicaSet"})
+
+LENSES: Final[Mapping[str, Callable[[ResourceView], str]]] = {
+    "health": lambda item: item.health.health.value,
+    "drift": lambda item: item.sync,
+    "changes": lambda item: item.change.action.value if item.change.is_write else "Synced",
+    "risk": lambda item: item.change.risk.value if item.change.is_write else "Synced",
+}
+"""What the colour and the second line of an object say."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One object, or equal parts of one owner as a group; ``relations`` are its edges in words."""
+
+    path: str
+    kind: str
+    name: str
+    state: str
+    x: int
+    y: int
+    relations: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The name as it fits the node."""
+        return self.name if len(self.name) <= _LETTERS else f"{self.name[: _LETTERS - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A line from the right side of a node to the left side of another one."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes and edges with their places, the size of the picture, and how many objects are left out."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[Edge, ...]
+    width: int
+    height: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a declared object owns: a part, such as a Job; its Pods, or Applications, of one health are one node."""
+
+    owner: str
+    path: str
+    kind: str
+    name: str
+    state: str
+
+
+def graph(resources: Iterable[ResourceView], owned: Owned, lens: str) -> Graph:
+    """Return the graph of the objects with problems first; ``lens`` is one of ``LENSES``."""
+    views = sorted(resources, key=by_severity)
+    shown = views[:MOST]
+    read = LENSES.get(lens, LENSES["health"])
+    named = {item.ref.path for item in shown}
+    owned_parts = (part for item in shown for part in _parts(item.ref.path, item.change.live, owned))
+    parts = [part for part in owned_parts if part.path not in named]
+    links = [link for link in _links(shown) if link[2] in named]
+    columns = _columns(shown, parts, links)
+    places = {
+        path: (column * _COLUMN, row * _ROW) for column, paths in enumerate(columns) for row, path in enumerate(paths)
+    }
+    links += [(part.owner, "owns", part.path) for part in parts]
+    words = _relations(
+        links, {part.path: part.name if part.name.endswith(" Pods") else f"{part.kind} {part.name}" for part in parts}
+    )
+    nodes = [
+        GraphNode(path, visible(item.ref.kind), visible(item.ref.name), read(item), *places[path], words.get(path, ()))
+        for path, item in ((item.ref.path, item) for item in shown)
+    ]
+    nodes += [
+        GraphNode("", part.kind, part.name, part.state, *places[part.path], words.get(part.path, ())) for part in parts
+    ]
+    return Graph(
+        tuple(sorted(nodes, key=lambda node: (node.x, node.y))),
+        tuple(dict.fromkeys(_edge(places[source], places[target]) for source, _, target in links)),
+        max(((x + WIDTH) for x, _ in places.values()), default=0),
+        max(((y + HEIGHT) for _, y in places.values()), default=0),
+        len(views) - len(shown),
+    )
+
+
+def _links(shown: Sequence[ResourceView]) -> list[tuple[str, str, str]]:
+    """Return the relations of declared objects: path, what it does, path of the other."""
+    links = []
+    for item in shown:
+        manifest = item.change.live or item.change.desired or {}
+        related = (*references(item.ref, manifest), *selected_by(item.ref, manifest, shown))
+        links += [(item.ref.path, other.relation, other.ref.path) for other in related]
+    return links
+
+
+def _parts(owner: str, live: Manifest | None, owned: Owned) -> list[_Part]:
+    """Return what an object owns that runs, down to the Pods; ReplicaSets without Pods are left out."""
+    parts: list[_Part] = []
+    many: dict[tuple[str, Health], list[ObjectRef]] = {}
+    for part in sorted(owned(uid_of(live or {})) if uid_of(live or {}) else (), key=lambda item: ref_of(item).path):
+        ref = ref_of(part)
+        if ref.of in _OF_MANY:
+            many.setdefault((ref.kind, assess(part).health), []).append(ref)
+        elif ref.of in PART_KINDS and (ref.kind != "ReplicaSet" or at(part, "spec", "replicas", default=1)):
+            below = _parts(ref.path, part, owned)
+            state = worst([assess(part).health, *(Health(item.state) for item in below)]).value
+            parts += [_Part(owner, ref.path, ref.kind, visible(ref.name), state), *below]
+    for (kind, health), refs in many.items():
+        name = visible(refs[0].name) if len(refs) == 1 else f"{len(refs)} {kind}s"
+        parts.append(_Part(owner, f"{owner} {kind} {health.value}", kind, name, health.value))
+    return parts
+
+
+def _columns(
+    shown: Sequence[ResourceView], parts: Sequence[_Part], links: Sequence[tuple[str, str, str]]
+) -> list[list[str]]:
+    """Return the paths of each column: other objects, workloads, what they own, Pods; linked ones near each other."""
+    workloads = [item.ref.path for item in shown if item.ref.kind in _WORKLOADS]
+    rank = {path: row for row, path in enumerate(workloads)}
+    near = {path: len(rank) for path in (item.ref.path for item in shown)}
+    for source, _, target in links:
+        for path, neighbour in ((source, target), (target, source)):
+            near[path] = min(near[path], rank.get(neighbour, len(rank)))
+    others = sorted((path for path in near if path not in rank), key=lambda path: (near[path], path))
+    return [
+        others,
+        workloads,
+        [part.path for part in parts if part.kind != "Pod"],
+        [part.path for part in parts if part.kind == "Pod"],
+    ]
+
+
+def _relations(links: Iterable[tuple[str, str, str]], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the relations of each object in words, by its path."""
+    relations: dict[str, dict[str, None]] = {}
+    for source, relation, target in links:
+        name = names.get(target) or visible(" ".join(target.split("/")[1::2]))
+        relations.setdefault(source, {})[f"{relation} {name}"] = None
+    return {path: tuple(words) for path, words in relations.items()}
+
+
+def _edge(source: tuple[int, int], target: tuple[int, int]) -> Edge:
+    """Return the line between two boxes, from the right side of the one further left to the left side of the other."""
+    first, second = sorted((source, target))
+    start = first[0] + (WIDTH if first[0] != second[0] else 0)
+    return Edge(start, first[1] + HEIGHT // 2, second[0], second[1] + HEIGHT // 2)

@@ -1,0 +1,133 @@
+"""What a plan does to the running system: Pods that restart, start or stop, data that is lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitsync.objects.change import DRIFT, Action, Change, Plan
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView
+from gitsync.server.formatting import visible
+from gitsync.server.queries.references import Reference, users_of
+from gitsync.server.queries.waiting import Owned, mounted_by
+
+_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_REMOVES = (Action.PRUNE, Action.REPLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect; ``is_loss`` where it cannot be undone by a revert."""
+
+    text: str
+    ref: ObjectRef
+    is_loss: bool = False
+
+
+def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[Effect]:
+    """Return the effects of a plan, losses first."""
+    users = users_of(view.resources)
+    written = {step.ref for step in plan.writes}
+    not_restarted = {ref: [user for user in references if user.ref not in written] for ref, references in users.items()}
+    references = [effect for step in plan.writes for effect in _of_step(view, step, owned, not_restarted)]
+    return sorted(references, key=lambda effect: (not effect.is_loss, effect.ref.kind, effect.ref.name))
+
+
+def _of_step(
+    view: ApplicationView, step: Change, owned: Owned, users: Mapping[ObjectRef, Sequence[Reference]]
+) -> Iterator[Effect]:
+    ref = step.ref
+    if ref.kind in _WORKLOADS:
+        yield from _of_workload(step)
+    elif ref.kind == "PersistentVolumeClaim" and step.action in _REMOVES:
+        yield _lost_volume(view, step, owned)
+    elif ref.kind in ("Namespace", "CustomResourceDefinition") and step.action in _REMOVES:
+        what = "everything in it" if ref.kind == "Namespace" else "every object of its kind, in all namespaces"
+        yield Effect(f"deletes {what}", ref, is_loss=True)
+    elif ref.kind in ("ConfigMap", "Secret") and step.action is Action.UPDATE:
+        yield from _not_read(step, users.get(ref, ()))
+
+
+def _of_workload(step: Change) -> Iterator[Effect]:
+    old = _replicas(step.live)
+    new = _replicas(step.desired)
+    changed = [item.path for item in step.differences if item.kind in DRIFT]
+    match step.action:
+        case Action.CREATE:
+            yield Effect(f"starts {_pods(new)}", step.ref)
+        case Action.PRUNE:
+            yield Effect(f"stops {_pods(old)}", step.ref)
+        case Action.REPLACE:
+            yield Effect(f"stops {_pods(old)}, then starts {_pods(new)}: not available in between", step.ref)
+        case Action.UPDATE if any(path.startswith(".spec.template") for path in changed):
+            yield Effect(f"restarts {_pods(old)}", step.ref)
+    if step.action is Action.UPDATE and ".spec.replicas" in changed and old != new:
+        yield Effect(f"scales from {old} to {new}", step.ref)
+
+
+def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> Effect:
+    size = str(at(step.live, "spec", "resources", "requests", "storage", default="a volume"))
+    item = next((item for item in view.resources if item.ref == step.ref), None)
+    users = mounted_by(item, view, owned) if item is not None else ()
+    mounts = f"mounted by {', '.join(users)}" if users else "mounted by no Pod of this application"
+    return Effect(visible(f"deletes the data of {size}, {mounts}"), step.ref, is_loss=True)
+
+
+def _not_read(step: Change, users: Iterable[Reference]) -> Iterator[Effect]:
+    """Yield the workloads, among those the plan does not write, whose running Pods keep old values as environment."""
+    for reference in users:
+        if reference.relation == "reads":
+            yield Effect(visible(f"{reference.ref} keeps the old values until its Pods restart"), step.ref)
+
+
+def _replicas(manifest: Manifest | None) -> int:
+    replicas = at(manifest or {}, "spec", "replicas", default=1)
+    if (manifest or {}).get("kind") == "DaemonSet":
+        replicas = at(manifest, "status", "desiredNumberScheduled", default=1)
+    return replicas if isinstance(replicas, int) else 1
+
+
+def _pods(count: int) -> str:
+    return f"{count} {'Pod' if count == 1 else 'Pods'}"
+
+
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """One difference between two plans: what happened to a step, and which one."""
+
+    what: str
+    text: str
+
+
+def plan_changes(shown: Plan, now: Plan) -> tuple[PlanChange, ...]:
+    """Return what changed from one plan to another, at most 20 steps and then their number."""
+    old = _steps(shown)
+    new = _steps(now)
+    changes = [PlanChange("new step", _label(new[ref])) for ref in new.keys() - old.keys()]
+    changes += [PlanChange("no longer planned", _label(old[ref])) for ref in old.keys() - new.keys()]
+    changes += [
+        PlanChange("changed", _label(new[ref]))
+        for ref in new.keys() & old.keys()
+        if (old[ref].action, old[ref].desired, old[ref].differences)
+        != (new[ref].action, new[ref].desired, new[ref].differences)
+    ]
+    changes.sort(key=lambda item: (item.what, item.text))
+    if shown.revision != now.revision:
+        changes.insert(0, PlanChange("other commit", f"{shown.revision[:7]} → {now.revision[:7]}"))
+    if not changes:
+        return (PlanChange("changed", "an object in the cluster was written since; the steps are the same"),)
+    rest = len(changes) - _LISTED
+    return (*changes[:_LISTED], *([PlanChange("and", f"{rest} more")] if rest > 0 else []))
+
+
+def _steps(plan: Plan) -> dict[ObjectRef, Change]:
+    return {step.ref: step for step in plan.writes}
+
+
+def _label(step: Change) -> str:
+    return visible(f"{step.action.value} {step.ref} ({step.risk.value})")

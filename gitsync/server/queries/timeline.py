@@ -1,0 +1,308 @@
+"""The timeline of changes: commits with their syncs, corrected and open drift, decisions of users. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from heapq import merge
+from typing import Any, Final
+
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
+from gitsync.ports import ApplicationView
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import app_url, duration, parse_time, value, visible
+from gitsync.server.queries.filters import Query
+from gitsync.server.queries.objects import drifted
+from gitsync.server.queries.words import words
+
+KINDS: Final = (
+    *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "pin", "unpin"),
+    *("refused", "post-sync", "trim", "policy", "users", "sign-in"),
+)
+"""The kinds of entries, which ``kind:`` filters."""
+_SHORT = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of an entry in one application: ``state`` by its name in the API, and a link to the details."""
+
+    application: str
+    state: str
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    One entry of the timeline.
+
+    ``people`` are who did it: authors, approvers, or the field managers of a drift. ``history`` and ``audit`` are the
+    ids of the newest and oldest records that it was made from, 0 for none.
+    """
+
+    time: datetime
+    kind: str
+    title: str
+    people: tuple[str, ...] = ()
+    commit: str = ""
+    reason: str = ""
+    results: tuple[Result, ...] = ()
+    history: int = 0
+    audit: int = 0
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """The applications that it concerns."""
+        return tuple(result.application for result in self.results)
+
+    @property
+    def text(self) -> str:
+        """What words of a filter are searched in."""
+        results = " ".join(f"{result.application} {result.text}" for result in self.results)
+        return f"{self.kind} {self.title} {' '.join(self.people)} {self.commit} {self.reason} {results}"
+
+
+def sync_entry(record: SyncRecord) -> Entry:
+    """Return the entry of a sync, or of drift that it corrected."""
+    url = f"{app_url(record.application)}/history/{record.id}"
+    end = record.started + timedelta(milliseconds=record.duration_ms)
+    count = len(record.steps)
+    changes = f"{count} {'change' if count == 1 else 'changes'}"
+    if record.trigger == "drift":
+        result = Result(record.application, record.outcome.value, f"corrected {changes}", url)
+        managers = dict.fromkeys(name for _, _, name in changed_fields(record))
+        return Entry(end, "heal", _healed(record), tuple(managers), record.commit.id, "", (result,), record.id)
+    text = f"{changes} in {duration(record.duration_ms)}"
+    if record.message:
+        text += f": {visible(record.message)}"
+    people = [record.commit.author, *([record.initiator] if record.initiator not in ("automated", "") else [])]
+    approved = f"approved by {visible(record.approver)}" if record.approver else ""
+    result = Result(record.application, record.outcome.value, text, url)
+    shown = tuple(visible(name) for name in dict.fromkeys([*people, record.approver]) if name)
+    return Entry(end, "sync", visible(record.commit.subject), shown, record.commit.id, approved, (result,), record.id)
+
+
+def changed_fields(record: SyncRecord) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the object, the recorded difference and the field manager of each field that a sync changed back."""
+    for step in record.steps:
+        for item in step.differences:
+            owner: Mapping[str, Any] = next(iter(item.get("owners") or ()), {})
+            if item.get("path") and owner.get("manager") != FIELD_MANAGER:
+                yield step.ref, item, visible(owner.get("manager", ""))
+
+
+def decision_entry(link: AuditRecord) -> Entry:
+    """Return the entry of a decision or a request."""
+    url = app_url(link.application) if link.application else "/audit"
+    if link.digest and link.action in ("approve", "reject"):
+        url += "/plan"
+    kind = link.action
+    title = _TITLES.get(link.action, link.action)
+    if link.action == "sync" and link.outcome is not Outcome.SUCCEEDED:
+        kind = "refused"
+        title = "Refused"
+    elif link.action == "sync":
+        kind = "request"
+    person = (visible(link.approver),) if link.approver else ()
+    reason = "; ".join(visible(text) for text in (link.reasoning, link.message) if text)
+    result = Result(link.application, link.outcome.value, "", url)
+    return Entry(link.timestamp, kind, title, person, link.commit, reason, (result,), audit=link.id)
+
+
+_TITLES: Final = {
+    "approve": "Plan approved",
+    "reject": "Plan rejected",
+    "suspend": "Suspended",
+    "resume": "Resumed",
+    "sync": "Sync requested",
+    "revert": "Revert pushed",
+    "pin": "Pinned",
+    "unpin": "Unpinned",
+    "post-sync": "Limits after the sync",
+    "trim": "Audit trimmed",
+    "policy": "Policies changed",
+    "users": "Users changed",
+    "sign-in": "Signed in",
+}
+
+
+def drift_entries(views: Iterable[ApplicationView]) -> Iterator[Entry]:
+    """Yield an entry for each application that differs from Git now because of changes in the cluster."""
+    for view in views:
+        drift = view.status.get("drift") or {}
+        since = parse_time(str(drift.get("detectedAt", "")))
+        if not drift.get("objects") or since is None:
+            continue
+        differences = [
+            (item, difference) for item in view.resources if item.sync != "Synced" for difference in drifted(item)
+        ]
+        owners = (owner.manager for _, difference in differences for owner in difference.owners)
+        people = dict.fromkeys(visible(name) for name in owners if name != FIELD_MANAGER)
+        first = "".join(f"{visible(item.ref)} {visible(difference.path)}" for item, difference in differences[:1])
+        more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+        result = Result(view.key, "Drifted", "not corrected", app_url(view.key) + "/diff")
+        yield Entry(since, "drift", f"{first}{more}" or "Objects differ", tuple(people), results=(result,))
+
+
+def grouped(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries with neighbouring syncs of one commit as one entry, which has a result for each."""
+    groups: list[Entry] = []
+    for entry in entries:
+        last = groups[-1] if groups else None
+        if last is not None and entry.kind == last.kind == "sync" and entry.commit == last.commit:
+            people = tuple(dict.fromkeys((*last.people, *entry.people)))
+            groups[-1] = replace(last, results=(*last.results, *entry.results), people=people, history=entry.history)
+        else:
+            groups.append(entry)
+    return groups
+
+
+def _healed(record: SyncRecord) -> str:
+    """Return what was changed in the cluster, as a sentence."""
+    fields = list(changed_fields(record))
+    if not fields:
+        steps = [f"{words(step.action)} {_name(step.ref)}" for step in record.steps[:1]]
+        return visible("".join(steps) or "Drift")
+    ref, item, manager = fields[0]
+    live, desired = (_side(item.get(side)) for side in ("live", "desired"))
+    more = f"; and {len(fields) - 1} more" if len(fields) > 1 else ""
+    who = f"{manager} changed " if manager else ""
+    return f"{who}{visible(item['path'])} of {visible(_name(ref))} to {live} (Git: {desired}){more}"
+
+
+def _side(item: Any) -> str:
+    text = "absent" if item is None else value(item).replace("\n", " ")
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def _name(path: str) -> str:
+    _, kind, _, name = path.split("/", 3) if path.count("/") >= 3 else ("", path, "", "")
+    return f"{kind} {name}"
+
+
+NAMES = ("app", "ns", "kind", "by", "commit", "state", "since", "until")
+"""The members of a filter that the timeline accepts."""
+_BATCH = 50
+SYNCS = 400
+"""Syncs that a comparison reads at most."""
+_SCANNED = 400
+"""Records that one page reads at most; the next page continues there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page of the timeline begins: the ids and the time that everything on it is below; 0 and None: newest."""
+
+    history: int = 0
+    audit: int = 0
+    time: datetime | None = None
+
+    def __str__(self) -> str:
+        return f"{self.history}-{self.audit}-{self.time.timestamp() if self.time else ''}"
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """Return the position that ``str`` wrote, the newest for what is not valid."""
+        history, _, rest = text.partition("-")
+        audit, _, time = rest.partition("-")
+        if not (history.isdecimal() and audit.isdecimal() and len(text) < 80):
+            return cls()
+        try:
+            moment = datetime.fromtimestamp(float(time)).astimezone() if time else None
+        except (ValueError, OverflowError, OSError):
+            return cls()
+        return cls(int(history) % (1 << 62), int(audit) % (1 << 62), moment)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One page of the timeline; ``older`` is where the next page begins, None at the end."""
+
+    entries: list[Entry] = field(default_factory=list)
+    older: Position | None = None
+
+
+def changes(backend: Backend, query: Query, position: Position, limit: int) -> Changes:
+    """Return a page of the entries that match, newest first."""
+    only = query.application
+    matches = query.matcher(_READ, lambda entry: entry.text)
+    matched: list[Entry] = []
+    for read, entry in enumerate(_entries(backend, position, only)):
+        if query.since is not None and entry.time < query.since:
+            return Changes(grouped(matched))
+        if len(matched) >= limit or read >= _SCANNED:
+            return Changes(grouped(matched), position)
+        position = _below(position, entry)
+        if query.is_in_time(entry.time) and matches(entry):
+            matched.append(entry)
+    return Changes(grouped(matched))
+
+
+def records_between(backend: Backend, query: Query) -> list[SyncRecord]:
+    """Return the records of the syncs in the period of a filter, newest first, without corrected drift."""
+    only = query.application
+    matched: list[SyncRecord] = []
+    oldest = 0
+    while len(matched) < SYNCS:
+        records = backend.records.history(only, limit=_BATCH, before=oldest)
+        matched += [item for item in records if item.trigger != "drift" and query.is_in_time(item.started)]
+        if len(records) < _BATCH or (query.since is not None and records[-1].started < query.since):
+            break
+        oldest = records[-1].id
+    return matched
+
+
+def _entries(backend: Backend, position: Position, only: str) -> Iterator[Entry]:
+    drift = [
+        entry
+        for entry in drift_entries(backend.view.applications())
+        if (position.time is None or entry.time < position.time) and only in ("", *entry.applications)
+    ]
+    drift.sort(key=_time, reverse=True)
+    streams = (_syncs(backend, position.history, only), _decisions(backend, position.audit, only), drift)
+    return merge(*streams, key=_time, reverse=True)
+
+
+def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
+    while True:
+        records = backend.records.history(only, limit=_BATCH, before=oldest)
+        yield from map(sync_entry, records)
+        if len(records) < _BATCH:
+            return
+        oldest = records[-1].id
+
+
+def _decisions(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
+    while True:
+        links = backend.records.decisions(only, limit=_BATCH, before=oldest)
+        yield from map(decision_entry, links)
+        if len(links) < _BATCH:
+            return
+        oldest = links[-1].id
+
+
+def _below(position: Position, entry: Entry) -> Position:
+    """Return the position after an entry was read."""
+    if entry.history:
+        position = replace(position, history=entry.history)
+    if entry.audit:
+        position = replace(position, audit=entry.audit)
+    return replace(position, time=entry.time)
+
+
+def _time(entry: Entry) -> datetime:
+    return entry.time
+
+
+_READ = {
+    "app": lambda entry: [name for key in entry.applications for name in (key, key.rpartition("/")[2])],
+    "ns": lambda entry: [key.partition("/")[0] for key in entry.applications],
+    "kind": lambda entry: (entry.kind,),
+    "by": lambda entry: entry.people,
+    "commit": lambda entry: (entry.commit, entry.commit[:7], entry.commit[:12]),
+    "state": lambda entry: [result.state for result in entry.results],
+}

@@ -1,0 +1,119 @@
+"""The tree of an application: its objects by kind, and under each what it owns, down to the Pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from gitsync.health.assess import assess
+from gitsync.objects.health import Health, worst
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.ref import ref_of
+from gitsync.ports import ResourceView
+from gitsync.server.formatting import visible
+from gitsync.server.queries.objects import by_severity, severity
+
+MOST = 150
+"""Nodes of one page; the list shows them all."""
+_DEEPEST = 6
+"""Levels below an object: a Knative Service has five down to its Pods."""
+
+Owned = Callable[[str], Iterable[Manifest]]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One object in the tree, or a group of one kind when it has no path; ``is_open`` shows problems inside."""
+
+    kind: str
+    name: str
+    path: str
+    health: str
+    sync: str
+    reason: str
+    children: tuple[Node, ...] = ()
+    is_open: bool = False
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: int
+
+
+def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[Node, ...], int]:
+    """
+    Return the groups of an application's objects, those with problems first, and how many objects were left out.
+
+    An object is open when something below it is not healthy; a kind is one group however many objects it has.
+    """
+    views = sorted(resources, key=by_severity)
+    budget = _Budget(MOST)
+    nodes = [_object(view, owned, budget) for view in views if budget.left > 0]
+    troubled = {visible(view.ref.kind): -severity(view) for view in reversed(views)}
+    nodes.sort(key=lambda node: (troubled.get(node.kind, 0), node.kind))
+    totals = Counter(visible(view.ref.kind) for view in views)
+    groups = [
+        _group(kind, tuple(members), totals[kind]) for kind, members in groupby(nodes, key=lambda node: node.kind)
+    ]
+    return tuple(groups), len(views) - len(nodes)
+
+
+def _object(view: ResourceView, owned: Owned, budget: _Budget) -> Node:
+    budget.left -= 1
+    live = view.change.live
+    children = _parts(uid_of(live), owned, budget, _DEEPEST) if live is not None else ()
+    return Node(
+        kind=visible(view.ref.kind),
+        name=visible(view.ref.name),
+        path=view.ref.path,
+        health=view.health.health.value,
+        sync=view.sync,
+        reason=visible(view.problem or view.health.message),
+        children=children,
+        is_open=any(_is_bad(child) for child in children),
+    )
+
+
+def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, ...]:
+    nodes = []
+    for part in sorted(owned(uid), key=lambda item: ref_of(item).path) if uid and depth else ():
+        if budget.left <= 0:
+            break
+        budget.left -= 1
+        ref = ref_of(part)
+        health = assess(part)
+        children = _parts(uid_of(part), owned, budget, depth - 1)
+        nodes.append(
+            Node(
+                kind=visible(ref.kind),
+                name=visible(ref.name),
+                path=ref.path,
+                health=health.health.value,
+                sync="",
+                reason=visible(health.message),
+                children=children,
+                is_open=any(_is_bad(child) for child in children),
+            )
+        )
+    return tuple(nodes)
+
+
+def _group(kind: str, members: tuple[Node, ...], count: int) -> Node:
+    return Node(
+        kind=kind,
+        name="",
+        path="",
+        health=worst(Health(member.health) for member in members if member.health != "Unknown").value,
+        sync="Synced" if all(member.sync == "Synced" for member in members) else "OutOfSync",
+        reason="",
+        children=members,
+        is_open=any(_is_bad(member) or member.sync != "Synced" for member in members),
+        count=count,
+    )
+
+
+def _is_bad(node: Node) -> bool:
+    return node.health not in ("Healthy", "Suspended") or node.is_open

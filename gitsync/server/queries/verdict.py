@@ -1,0 +1,131 @@
+"""One verdict, one reason and one time for an application, from what is worst about it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gitsync.objects.change import Action, HoldReason
+from gitsync.objects.conditions import GROUP_UNAVAILABLE, READY, find_condition
+from gitsync.objects.health import Health
+from gitsync.objects.phase import Phase
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.formatting import visible
+from gitsync.server.queries.objects import added_settings, by_severity
+
+_URGENT = ("Failed", "Degraded", "InvalidManifests", "FetchFailed")
+_ATTENTION = (*_URGENT, "Rejected", "AwaitingApproval", "Drifted", "Missing", "Unknown", "SettingsAdded")
+
+
+@dataclass(frozen=True, slots=True)
+class AppVerdict:
+    """The worst state of an application by its name in the API, its reason, and since when (RFC 3339) it holds."""
+
+    state: str
+    reason: str = ""
+    since: str = ""
+    is_suspended: bool = False
+
+    @property
+    def rank(self) -> int:
+        """0 for a failure, 1 for what else needs a person, 2 for work under way or at rest, 3 for all is well."""
+        if self.state in _URGENT:
+            return 0
+        if self.state in _ATTENTION:
+            return 1
+        return 3 if self.state == "Synced" and not self.is_suspended else 2
+
+
+def verdict_of(view: ApplicationView) -> AppVerdict:
+    """Return the verdict of an application; the reason always belongs to the state beside it."""
+    status = view.status
+    phase = Phase.of(status)
+    health = status.get("health", "Unknown")
+    phase_since = str(status.get("phaseSince", ""))
+    health_since = str(status.get("healthSince", ""))
+    message = _ready_message(status)
+    is_suspended = phase is Phase.SUSPENDED
+
+    def verdict(state: str, reason: str, since: str) -> AppVerdict:
+        return AppVerdict(state, visible(reason), since, is_suspended)
+
+    for type, state in (("SourceReady", "FetchFailed"), ("Rendered", "InvalidManifests")):
+        condition = find_condition(status, type)
+        if condition.get("status") == "False":
+            return verdict(state, str(condition.get("message", "")), str(condition.get("lastTransitionTime", "")))
+    if phase is Phase.FAILED:
+        return verdict("Failed", _problem(status) or message, phase_since)
+    if phase.is_held:
+        return verdict(phase.value, message, phase_since)
+    sick = _least_healthy(view)
+    if health == "Degraded" or (health == "Missing" and (sick is not None or not view.resources)):
+        reason = _health_reason(sick) if sick is not None else _problem(status) or message
+        return verdict(health, reason, health_since)
+    if phase is Phase.DRIFTED:
+        added = _added_settings(view)
+        drifted = verdict(phase.value, message, phase_since)
+        return drifted if added is None else replace(added, reason=f"{added.reason}; {drifted.reason}")
+    ready_reason = find_condition(status, READY).get("reason")
+    if ready_reason == HoldReason.WINDOW.value:
+        return verdict("OutsideWindow", message, phase_since)
+    if ready_reason == GROUP_UNAVAILABLE:
+        return verdict("Unknown", message, phase_since)
+    if phase.is_in_progress:
+        return verdict(phase.value, message, phase_since)
+    if is_suspended:
+        return verdict("Suspended", "Nothing is synced until it is resumed.", phase_since)
+    return _idle_verdict(view, status, message)
+
+
+def _idle_verdict(view: ApplicationView, status: dict[str, Any], message: str) -> AppVerdict:
+    """Return the verdict of an application that neither works, nor waits, nor failed."""
+    sync = status.get("sync", "Unknown")
+    health = status.get("health", "Unknown")
+    phase_since = str(status.get("phaseSince", ""))
+    health_since = str(status.get("healthSince", ""))
+    if sync == "Unknown":
+        return AppVerdict("Unknown", visible(message), phase_since)
+    if health in ("Progressing", "Unknown"):
+        sick = _least_healthy(view)
+        return AppVerdict(health, visible(_health_reason(sick) if sick is not None else message), health_since)
+    if sync != "Synced":
+        return AppVerdict(sync, visible(_problem(status) or message), phase_since)
+    return _added_settings(view) or AppVerdict("Synced", visible(_problem(status)), phase_since)
+
+
+def _added_settings(view: ApplicationView) -> AppVerdict | None:
+    """Return the verdict where others added Dangerous fields to an object, such as a model; else None."""
+    troubled = [(item, added) for item in view.resources if (added := added_settings(item)) is not None]
+    if not troubled:
+        return None
+    item, first = troubled[0]
+    more = f"; and {len(troubled) - 1} more" if len(troubled) > 1 else ""
+    return AppVerdict(
+        "SettingsAdded", visible(f"{item.ref}: {first.reason}{more}"), max(added.since for _, added in troubled)
+    )
+
+
+def _ready_message(status: dict[str, Any]) -> str:
+    return str(find_condition(status, READY).get("message", ""))
+
+
+def _problem(status: dict[str, Any]) -> str:
+    problems = status.get("problems") or ()
+    return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}" if problems else ""
+
+
+def _least_healthy(view: ApplicationView) -> ResourceView | None:
+    """Return the object that is least healthy; one that was never created is not sick."""
+    sick = [
+        item
+        for item in view.resources
+        if item.health.health not in (Health.HEALTHY, Health.SUSPENDED, Health.UNKNOWN)
+        and item.change.action is not Action.CREATE
+    ]
+    return min(sick, key=lambda item: (-item.health.health.badness, *by_severity(item)), default=None)
+
+
+def _health_reason(item: ResourceView) -> str:
+    return (
+        f"{item.ref}: {item.problem or item.health.message}" if item.problem or item.health.message else str(item.ref)
+    )

@@ -1,0 +1,170 @@
+"""Plans that wait for a user or a sync window."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gitsync.errors import AuditMismatch, RecordUnavailable
+from gitsync.gate.approvals import approvers, may_review
+from gitsync.gate.policy import Policy
+from gitsync.objects.change import Action, HoldReason, Plan, Review
+from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
+from gitsync.objects.ref import ref_of
+from gitsync.objects.user import User
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import visible
+from gitsync.services.reviews import is_held
+
+
+def needs_approval(view: ApplicationView) -> bool:
+    """Tell whether the plan needs approval (possibly among other holds)."""
+    return is_held(view) and view.verdict is not None and HoldReason.APPROVAL in view.verdict.holds
+
+
+def waiting(views: Iterable[ApplicationView]) -> list[ApplicationView]:
+    """Return the applications whose plan waits."""
+    return [view for view in views if is_held(view)]
+
+
+def rejection(view: ApplicationView, engine: Backend) -> Review | None:
+    """Return the rejection of the plan of an application, None when it was not rejected."""
+    if view.plan is None:
+        return None
+    try:
+        review = engine.records.review(view.key, view.plan.digest, engine.clock.now())
+    except AuditMismatch:
+        return None  # the reconcile reports it
+    return review if review is not None and not review.approves else None
+
+
+def awaiting_decision(views: Iterable[ApplicationView], engine: Backend) -> list[ApplicationView]:
+    """Return the applications whose plan waits for a review; without the records, all that need one."""
+    asked = [view for view in views if needs_approval(view)]
+    try:
+        return [view for view in asked if rejection(view, engine) is None]
+    except RecordUnavailable:
+        return asked
+
+
+_SHOWN_PLANS = 64
+"""Plans that are remembered to say what changed since."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlan:
+    """
+    A plan that waits, and what the user who views it may do.
+
+    ``needs_review``: a review would help; ``may_review``: by this user, else by ``approvers``; ``rejected``: by whom.
+    """
+
+    view: ApplicationView
+    needs_review: bool
+    may_review: bool
+    approvers: str
+    rejected: Review | None
+
+
+class PendingPlans:
+    """The plans that wait; those shown last are remembered, to say what changed since a user saw one."""
+
+    def __init__(self, engine: Backend) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._shown_plans: OrderedDict[tuple[str, str], Plan] = OrderedDict()
+
+    def of(self, view: ApplicationView, person: User) -> PendingPlan:
+        """Return what a user may do about a plan that waits, and remember the plan as shown."""
+        app = view.application
+        rejected = rejection(view, self._engine)
+        policy = self._engine.policies.of(app) if app is not None else Policy()
+        if view.plan is not None:
+            with self._lock:
+                self._shown_plans[view.key, view.plan.digest] = view.plan
+                while len(self._shown_plans) > _SHOWN_PLANS:
+                    self._shown_plans.popitem(last=False)
+        return PendingPlan(
+            view,
+            needs_review=app is not None and (needs_approval(view) or rejected is not None),
+            may_review=app is not None and may_review(app, person, policy),
+            approvers=approvers(app, policy) if app is not None else "",
+            rejected=rejected,
+        )
+
+    def shown(self, key: str, digest: str) -> Plan | None:
+        """Return a plan that was shown before, None when it is not remembered."""
+        with self._lock:
+            return self._shown_plans.get((key, digest))
+
+
+def reviewer(person: User, typed: str) -> User:
+    """Return the reviewer: the signed-in user, else the name that was typed."""
+    return person if person.is_authenticated else User(line(typed))
+
+
+def line(text: str) -> str:
+    """Return what was typed as one visible line."""
+    return visible(" ".join(text.split()))
+
+
+_DEEPEST = 3
+
+Owned = Callable[[str], Iterable[Manifest]]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """An object that is being deleted: since when (RFC 3339), what keeps it, and what ends the wait."""
+
+    object: str
+    path: str
+    since: str
+    kept_by: str
+    way_out: str
+
+
+def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[Deletion, ...]:
+    """Return the objects that the plan deletes and that are still there because of finalizers."""
+    return tuple(
+        _deletion(item, view, owned)
+        for item in view.resources
+        if item.change.action is Action.PRUNE and metadata_of(item.change.live or {}).get("deletionTimestamp")
+    )
+
+
+def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> Deletion:
+    metadata = metadata_of(item.change.live or {})
+    finalizers = ", ".join(map(str, metadata.get("finalizers") or ())) or "the API server"
+    users = mounted_by(item, view, owned) if item.ref.kind == "PersistentVolumeClaim" else ()
+    kept_by = f"finalizer {finalizers}"
+    way_out = "the controller that owns the finalizer has to remove it"
+    if users:
+        kept_by = f"{finalizers}: still mounted by {', '.join(users)}"
+        way_out = "remove or restart the workloads that mount it"
+    return Deletion(
+        visible(item.ref), item.ref.path, str(metadata["deletionTimestamp"]), visible(kept_by), visible(way_out)
+    )
+
+
+def mounted_by(item: ResourceView, view: ApplicationView, owned: Owned) -> tuple[str, ...]:
+    """Return the Pods of the application that mount a claim."""
+    pods = []
+    for other in view.resources:
+        if other.ref.namespace == item.ref.namespace and other.change.live is not None:
+            pods += [part for part in _below(other.change.live, owned, _DEEPEST) if part.get("kind") == "Pod"]
+    return tuple(f"Pod {ref_of(pod).name}" for pod in pods if item.ref.name in _claims(pod))
+
+
+def _below(manifest: Manifest, owned: Owned, depth: int) -> Iterable[Manifest]:
+    yield manifest
+    for part in owned(uid_of(manifest)) if depth else ():
+        yield from _below(part, owned, depth - 1)
+
+
+def _claims(pod: Manifest) -> set[str]:
+    volumes = at(pod, "spec", "volumes", default=[]) or []
+    return {str(at(volume, "persistentVolumeClaim", "claimName", default="")) for volume in volumes}

@@ -1,1 +1,0 @@
-"""Pure view models: table rows built from published state and status."""

@@ -1,1 +1,0 @@
-"""Rows about ApplicationSets. Pure."""

@@ -1,1 +1,0 @@
-"""Agents compared between environments, such as dev, staging and prod. Pure."""

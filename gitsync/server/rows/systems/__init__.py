@@ -1,1 +1,0 @@
-"""Systems of agents: who may talk to whom. Pure."""

@@ -1,0 +1,123 @@
+"""Render a template for a request, with what every page needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import copy
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from gitsync.objects.user import User
+from gitsync.server.assets import static_url, web_folder
+from gitsync.server.auth.access import Access, current_user
+from gitsync.server.auth.security import form_token, keep_token
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import age, app_url, duration, iso, short_revision, utc, visible
+from gitsync.server.queries.waiting import awaiting_decision
+from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
+from gitsync.server.visibility import visible_to
+
+_INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
+
+
+class UnindentedLoader(FileSystemLoader):
+    """Load templates without indentation, which would be sent with every page, and shown in inline text."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        """Return the source of a template; its lines keep their numbers."""
+        source, file, is_current = super().get_source(environment, template)
+        return self.without_indentation(source), file, is_current
+
+    @staticmethod
+    def without_indentation(source: str) -> str:
+        """Return a template without the indentation of its lines."""
+        return _INDENTATION.sub("", source)
+
+
+class Pages:
+    """The templates, with autoescape on; every text from outside goes through ``visible`` first."""
+
+    def __init__(self, engine: Backend, access: Access) -> None:
+        self.engine = engine
+        self._access = access
+        self._templates = Environment(
+            loader=UnindentedLoader(web_folder() / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["visible"] = visible
+        self._templates.filters["app_url"] = app_url
+        self._templates.filters["duration"] = duration
+        self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
+        self._templates.filters["iso"] = iso
+        self._templates.filters["utc"] = utc
+        self._templates.filters["short_revision"] = short_revision
+        self._templates.filters["words"] = words
+        self._templates.filters["sentence"] = sentence
+        self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)
+        self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
+        self._templates.globals["static"] = static_url
+
+    def seen_by(self, user: User) -> Pages:
+        """Return the templates over what a user may see."""
+        pages = copy(self)
+        pages.engine = visible_to(self.engine, user)
+        return pages
+
+    def show(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Return a page."""
+        backend = visible_to(self.engine, current_user(request))
+        _, newest = backend.view.bounds
+        page = self._templates.get_template(template).render(
+            token=form_token(request),
+            read_only=self._access.is_read_only,
+            has_sign_in=self._access.is_needed,
+            person=current_user(request),
+            path=request.url.path,
+            last_event=newest,
+            now=self.engine.clock.now(),
+            waiting=len(awaiting_decision(backend.view.applications(), backend)),
+            notice=take_notice(request),
+            is_compact=request.cookies.get("gitsync-density") == "compact",
+            **context,
+        )
+        response = HTMLResponse(page, status)
+        drop_notice(request, response)
+        keep_token(request, response)
+        return response
+
+
+_COOKIE = "gitsync-notice"
+_SECONDS = 30
+
+NOTICES: Final = {
+    "sync": "Sync requested. The page shows its progress.",
+    "suspend": "Suspend requested.",
+    "resume": "Resume requested.",
+    "revert": "Revert commit pushed.",
+    "approve": "Plan approved.",
+    "approve-selected": "The selected steps are approved. The others become a plan of their own.",
+    "reject": "Plan rejected.",
+}
+
+
+def leave_notice(response: Response, action: str) -> None:
+    """Make the next page say that an action was requested."""
+    response.set_cookie(_COOKIE, action, max_age=_SECONDS, httponly=True, samesite="strict")
+
+
+def take_notice(request: Request) -> str:
+    """Return the notice of the page that a request asks for, empty when there is none."""
+    return NOTICES.get(request.cookies.get(_COOKIE, ""), "")
+
+
+def drop_notice(request: Request, response: Response) -> None:
+    """Remove the notice: the page of this response shows it."""
+    if _COOKIE in request.cookies:
+        response.delete_cookie(_COOKIE, httponly=True, samesite="strict")

@@ -1,0 +1,79 @@
+"""The graph of an application."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gitsync.objects.change import Action, Risk
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.ports import ResourceView
+from gitsync.server.queries.graph import MOST, graph
+from tests.server.fakes import resource
+
+
+def deployment() -> ResourceView:
+    """Return a Deployment that reads a ConfigMap."""
+    item = resource("web", "Deployment")
+    container = {"name": "a", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    spec = {"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}}
+    live = {**(item.change.live or {}), "apiVersion": "apps/v1", "spec": spec}
+    return replace(item, change=replace(item.change, live=live))
+
+
+def part(kind: str, name: str, phase: str = "Running") -> Manifest:
+    metadata = {"name": name, "namespace": "shop", "uid": f"uid-{name}"}
+    api = "v1" if kind == "Pod" else "apps/v1"
+    ready = {"type": "Ready", "status": "True"}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, "status": {"phase": phase, "conditions": [ready]}}
+
+
+OWNED = {"uid-web": (part("ReplicaSet", "web-1"),), "uid-web-1": (part("Pod", "web-1-a"), part("Pod", "web-1-b"))}
+
+
+def owned(uid: str) -> tuple[Manifest, ...]:
+    return OWNED.get(uid, ())
+
+
+def test_objects_stand_in_columns_with_what_they_own_and_use() -> None:
+    made = graph([resource("settings"), deployment()], owned, "health")
+    assert [(node.kind, node.name) for node in made.nodes] == [
+        ("ConfigMap", "settings"),
+        ("Deployment", "web"),
+        ("ReplicaSet", "web-1"),
+        ("Pod", "2 Pods"),
+    ]
+    assert len({node.x for node in made.nodes}) == 4
+    relations = {node.name: node.relations for node in made.nodes}
+    assert relations["web"] == ("reads ConfigMap settings", "owns ReplicaSet web-1")
+    assert relations["web-1"] == ("owns 2 Pods",)
+    assert len(made.edges) == 3
+
+
+def test_the_applications_of_a_set_are_a_node_for_each_health() -> None:
+    apps = tuple(application(f"app-{number}", "Degraded" if number == 7 else "Healthy") for number in range(1000))
+    item = resource("shops", "ApplicationSet")
+    live = {**(item.change.live or {}), "apiVersion": API_VERSION}
+    sets = replace(item, change=replace(item.change, live=live))
+    made = graph([sets], lambda uid: apps if uid == uid_of(live) else (), "health")
+    assert [(node.kind, node.name, node.state) for node in made.nodes][1:] == [
+        ("Application", "999 Applications", "Healthy"),
+        ("Application", "app-7", "Degraded"),
+    ]
+
+
+def application(name: str, health: str) -> Manifest:
+    metadata = {"name": name, "namespace": "shop", "uid": f"uid-{name}"}
+    return {"apiVersion": API_VERSION, "kind": "Application", "metadata": metadata, "status": {"health": health}}
+
+
+def test_a_lens_says_what_the_plan_does() -> None:
+    item = resource("gone", risk=Risk.DANGEROUS)
+    pruned = replace(item, change=replace(item.change, action=Action.PRUNE))
+    states = [graph([pruned], owned, lens).nodes[0].state for lens in ("health", "changes", "risk", "unknown")]
+    assert states == ["Healthy", "prune", "Dangerous", "Healthy"]
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    made = graph([resource(f"thing-{n}") for n in range(MOST + 5)], owned, "health")
+    assert (len(made.nodes), made.left_out) == (MOST, 5)

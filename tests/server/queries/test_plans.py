@@ -1,0 +1,95 @@
+"""What a plan does to the running system, before a user approves it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gitsync.objects.change import Action, Plan
+from gitsync.objects.manifest import Manifest
+from gitsync.ports import ResourceView
+from gitsync.server.queries.plans import effects
+from tests.server.conftest import Open
+from tests.server.fakes import application, changed, resource
+
+
+def step(
+    kind: str, action: Action, *paths: str, live: dict[str, Any] | None = None, desired: dict[str, Any] | None = None
+) -> ResourceView:
+    item = resource("web", kind, sync="OutOfSync", differences=tuple(changed(path) for path in paths))
+    manifest = item.change.live or {}
+    change = replace(
+        item.change,
+        action=action,
+        live={**manifest, **live} if live is not None else None,
+        desired={**manifest, **desired} if desired is not None else None,
+    )
+    return replace(item, change=change)
+
+
+def texts(*items: ResourceView, owned: dict[str, tuple[Manifest, ...]] | None = None) -> list[str]:
+    view = application(resources=items)
+    assert isinstance(view.plan, Plan)
+    return [effect.text for effect in effects(view, view.plan, lambda uid: (owned or {}).get(uid, ()))]
+
+
+THREE, FIVE = {"spec": {"replicas": 3}}, {"spec": {"replicas": 5}}
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (step("Deployment", Action.UPDATE, ".spec.template.spec.x", live=THREE, desired=THREE), ["restarts 3 Pods"]),
+        (step("Deployment", Action.UPDATE, ".spec.replicas", live=THREE, desired=FIVE), ["scales from 3 to 5"]),
+        (step("Deployment", Action.UPDATE, ".metadata.labels.a", live=THREE, desired=THREE), []),
+        (step("StatefulSet", Action.CREATE, desired=FIVE), ["starts 5 Pods"]),
+        (step("Deployment", Action.PRUNE, live={"spec": {}}), ["stops 1 Pod"]),
+        (
+            step("Deployment", Action.REPLACE, live=THREE, desired=FIVE),
+            ["stops 3 Pods, then starts 5 Pods: not available in between"],
+        ),
+        (step("Namespace", Action.PRUNE, live={}), ["deletes everything in it"]),
+        (step("ConfigMap", Action.UPDATE, ".data.a", live={}, desired={}), []),
+    ],
+)
+def test_a_step_has_effects(item: ResourceView, expected: list[str]) -> None:
+    assert texts(item) == expected
+
+
+def test_a_deleted_volume_names_its_size_and_the_pods_that_mount_it() -> None:
+    claim = {"spec": {"resources": {"requests": {"storage": "5Gi"}}}}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "researcher-1", "uid": "p"},
+        "spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "web"}}]},
+    }
+    owner = resource("researcher", "Deployment")
+    volume = step("PersistentVolumeClaim", Action.PRUNE, live=claim)
+    assert texts(volume, owner, owned={"uid-researcher": (pod,)}) == [
+        "deletes the data of 5Gi, mounted by Pod researcher-1"
+    ]
+    assert texts(volume) == ["deletes the data of 5Gi, mounted by no Pod of this application"]
+
+
+def test_workloads_that_keep_old_values_are_named_unless_they_restart_anyway() -> None:
+    reader = resource("agent", "Deployment")
+    source = {"configMapRef": {"name": "web"}}
+    spec = {"spec": {"template": {"spec": {"containers": [{"envFrom": [source]}]}}}}
+    reader = replace(reader, change=replace(reader.change, live={**(reader.change.live or {}), **spec}))
+    settings = step("ConfigMap", Action.UPDATE, ".data.model", live={}, desired={})
+    assert texts(settings, reader) == ["Deployment shop/agent keeps the old values until its Pods restart"]
+    restarting = replace(reader, change=replace(reader.change, action=Action.UPDATE))
+    assert texts(settings, restarting) == []
+
+
+def test_losses_come_first_on_the_plan_and_are_named_as_such(site: Open) -> None:
+    claim = {"spec": {"resources": {"requests": {"storage": "5Gi"}}}}
+    items = [
+        step("Deployment", Action.UPDATE, ".spec.template", live=THREE, desired=THREE),
+        step("PersistentVolumeClaim", Action.PRUNE, live=claim),
+    ]
+    page = site([application(resources=items, held=("it waits",))]).get("/apps/gitsync/shop/plan").text
+    assert page.index("Data is lost:") < page.index("restarts 3 Pods")
+    assert "expires after 1440 min" in page

@@ -1,0 +1,174 @@
+"""One verdict, reason and age of an application, what it waits for, and the words for states."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, HoldReason, Risk
+from gitsync.objects.conditions import GROUP_UNAVAILABLE
+from gitsync.objects.health import Health
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import Commit, Outcome, SyncRecord
+from gitsync.ports import ApplicationView
+from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
+from gitsync.server.queries.verdict import verdict_of
+from gitsync.server.queries.words import WORDS, words
+from tests.server.conftest import Open
+from tests.server.fakes import NOW, application, changed, resource
+
+SINCE = {"phaseSince": "2026-03-01T11:59:53Z", "healthSince": "2026-03-01T11:50:00Z"}
+SHOP = "/apps/gitsync/shop"
+
+
+def view(*, message: str = "", **options: Any) -> ApplicationView:
+    made = application(ready=message, **options)
+    return replace(made, status={**made.status, **SINCE})
+
+
+def test_the_age_is_that_of_the_phase(site: Open) -> None:
+    held = application(resources=[resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)], held=("it waits",))
+    held = replace(held, status={**held.status, **SINCE})
+    assert "waits for <time" in site([held]).get("/approvals").text
+    assert re.search(r"waits for <time [^>]*data-age>7s<", site([held]).get("/approvals").text)
+
+
+def test_the_reason_belongs_to_the_state() -> None:
+    sick = resource("web", "Deployment", health=Health.DEGRADED, message="a pod cannot be scheduled")
+    executing = view(resources=[sick], phase="Executing", health="Degraded", message="waits for PVC x to be gone")
+    verdict = verdict_of(executing)
+    assert (verdict.state, verdict.reason) == ("Degraded", "Deployment shop/web: a pod cannot be scheduled")
+    assert verdict.since == SINCE["healthSince"]
+
+
+def test_a_suspended_application_shows_its_problems(site: Open) -> None:
+    sick = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
+    suspended = view(resources=[sick], phase="Suspended", health="Degraded", message="spec.suspend is true")
+    calm = replace(view(phase="Suspended", message="spec.suspend is true"), key="gitsync/calm")
+    assert (verdict_of(suspended).state, verdict_of(suspended).is_suspended) == ("Degraded", True)
+    assert verdict_of(calm).state == "Suspended"
+    opened = site([suspended, calm])
+    overview = opened.get("/").text
+    assert "CrashLoopBackOff (suspended)" in overview
+    assert '<a href="/apps?q=is:suspended"><b>2</b>' in overview
+    assert "spec.suspend is true" not in overview
+
+
+def test_settings_that_others_added_need_attention_although_all_is_synced(site: Open) -> None:
+    owner = FieldOwner("kubectl-set", "Update", "2026-03-01T11:00:00Z")
+    path = '.spec.template.spec.containers[name="a"].env[name="MODEL_ID"]'
+    env = FieldDifference(path, "/spec/x", Difference.FOREIGN, ABSENT, "rogue", (owner,))
+    replicas = replace(env, path=".spec.replicas")
+    ours = [replace(resource(name, "Deployment"), foreign=(env,)) for name in ("one", "two")]
+    altered = view(resources=[*ours, replace(resource("three", "Deployment"), foreign=(replicas,))])
+    verdict = verdict_of(altered)
+    assert (verdict.state, verdict.rank, verdict.since) == ("SettingsAdded", 1, owner.time)
+    assert verdict.reason == (f"Deployment shop/one: kubectl-set adds {path}, which Git does not declare; and 1 more")
+    assert "All 1 applications" not in site([altered]).get("/").text
+    assert "Settings added" in site([altered]).get("/").text
+    assert '/diff">Show the fields</a>' in site([altered]).get(SHOP).text
+    assert verdict_of(view(resources=[replace(resource("web", "Deployment"), foreign=(replicas,))])).rank == 3
+    drifted = verdict_of(replace(altered, status={**altered.status, "phase": "Drifted"}))
+    assert (drifted.state, drifted.reason.startswith(f"{verdict.reason}; ")) == ("SettingsAdded", True)
+    expected = replace(resource("web", "Deployment"), foreign=(replace(env, kind=Difference.IGNORED),))
+    assert verdict_of(view(resources=[expected])).state == "Synced"
+
+
+def test_an_unavailable_group_needs_attention_and_is_not_shown_as_work_under_way() -> None:
+    waiting = view(phase="Observing")
+    ready = {"type": "Ready", "status": "Unknown", "reason": GROUP_UNAVAILABLE, "message": "Widget shop/w: it is down"}
+    hidden = verdict_of(replace(waiting, status={**waiting.status, "conditions": [ready]}))
+    assert (hidden.state, hidden.rank, hidden.reason) == ("Unknown", 1, "Widget shop/w: it is down")
+    assert verdict_of(waiting).state == "Observing"
+
+
+def test_an_object_that_was_never_created_is_not_sick() -> None:
+    item = resource("new", sync="Missing", health=Health.MISSING)
+    item = replace(item, change=replace(item.change, action=Action.CREATE))
+    pending = view(resources=[item], phase="Rejected", health="Missing", message="rejected by Linus: no")
+    assert (verdict_of(pending).state, verdict_of(pending).rank) == ("Rejected", 1)
+
+
+def test_a_deletion_that_is_stuck_says_what_keeps_it_and_the_way_out(site: Open) -> None:
+    claim = resource("knowledge", "PersistentVolumeClaim", sync="ToPrune")
+    meta = {"deletionTimestamp": "2026-03-01T11:44:00Z", "finalizers": ["kubernetes.io/pvc-protection"]}
+    live = {**(claim.change.live or {}), "metadata": {"name": "knowledge", "namespace": "shop", "uid": "c", **meta}}
+    claim = replace(claim, change=replace(claim.change, action=Action.PRUNE, live=live, desired=None))
+    volumes = [{"persistentVolumeClaim": {"claimName": "knowledge"}}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "shop", "uid": "p"}}
+    stuck = view(resources=[claim, resource("web", "Deployment")], phase="Executing", message="waits for it")
+    opened = site([stuck])
+    opened.engine.view.children["uid-web"] = ({**pod, "spec": {"volumes": volumes}},)
+    text = " ".join(opened.get(SHOP).text.split())
+    assert "still mounted by Pod web-1" in text
+    assert "remove or restart the workloads that mount it" in text
+    assert ">16m</time>" in text
+
+
+def test_every_state_has_words_and_pages_show_no_enum() -> None:
+    states = {*SYNC_STATES, *HEALTH_STATES, *(item.value for item in (*Phase, *Outcome, *Risk, *HoldReason))}
+    states |= {"Pending", "Failed", "Drifted", "Suspended", "ToPrune", "Missing"}
+    assert states <= WORDS.keys()
+    assert [text for text in WORDS.values() if re.search(r"[a-z][A-Z]", text)] == []
+    assert words("AwaitingApproval") == "Needs approval"
+    assert words("of-another-version") == "of-another-version"
+
+
+@pytest.mark.parametrize("path", [SHOP, f"{SHOP}/plan", "/", "/apps", "/approvals"])
+def test_pages_show_words(site: Open, path: str) -> None:
+    item = resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)
+    text = site([application(resources=[item], held=("it waits",), sync="OutOfSync")]).get(path).text
+    visible = re.sub(r"<[^>]*>", " ", text)
+    assert not re.search(r"OutOfSync|AwaitingApproval|ToPrune|InvalidManifests", visible)
+
+
+def test_each_tab_has_its_title_with_the_state(site: Open) -> None:
+    opened = site([application()])
+    titles = [re.findall("<title>(.*?)</title>", opened.get(f"{SHOP}{tab}").text)[0] for tab in ("", "/plan", "/diff")]
+    assert titles == [f"{name} · shop (Synced) · gitsync" for name in ("Resources", "Plan", "Diff")]
+
+
+def test_facets_combine_and_pages_have_a_range(site: Open) -> None:
+    many = [application(f"app-{n:03}", sync="OutOfSync", health="Degraded" if n % 2 else "Healthy") for n in range(120)]
+    opened = site(many)
+    first = opened.get("/apps?sync=OutOfSync&sort=name").text
+    assert "1\u201350 of 120" in first
+    assert 'href="/apps?q=sync%3AOutOfSync+health%3ADegraded&amp;sort=name"' in first
+    last = opened.get("/apps?sync=OutOfSync&sort=name&start=100").text
+    assert "101\u2013120 of 120" in last
+    assert 'rel="prev" href="/apps?q=sync%3AOutOfSync&amp;sort=name&amp;start=50"' in last
+
+
+def test_the_audit_takes_a_bare_name(site: Open) -> None:
+    opened = site([application()])
+    opened.post(f"{SHOP}/sync")
+    assert "Sync now" in opened.get("/audit?app=shop").text
+    assert "namespace/name" in opened.get("/audit?app=other").text
+
+
+def test_history_says_what_became_of_a_sync(site: Open) -> None:
+    opened = site(
+        [application(health="Degraded", resources=[resource("web", health=Health.DEGRADED, message="crashes")])]
+    )
+    for _ in range(2):
+        opened.engine.records.save(
+            SyncRecord("gitsync/shop", Commit("c" * 40), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "d")
+        )
+    page = " ".join(opened.get("/apps/gitsync/shop/history").text.partition("<tbody>")[2].split())
+    newest, older = page.split("<tr ")[1:3]
+    assert 'Succeeded</span></td><td><span class="state s-degraded">' in newest
+    assert "replaced by a later sync" in older
+    head = opened.get("/apps/gitsync/shop").text
+    assert re.search(r'class="p-failed"><span>Execute</span><small>applied, now degraded', head)
+
+
+def test_a_write_without_a_time_shows_when_it_was_first_seen(site: Open) -> None:
+    owner = FieldOwner("kubectl", "Update", subresource="scale")
+    difference = replace(changed(".spec.replicas", 4, 1), owners=(owner,))
+    shown = application(resources=[resource("web", "Deployment", sync="OutOfSync", differences=(difference,))])
+    shown = replace(shown, status={**shown.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:50:00Z"}})
+    page = " ".join(site([shown]).get("/apps/gitsync/shop/diff").text.split())
+    assert 'Update of scale first seen <time datetime="2026-03-01T11:50:00+00:00">' in page

@@ -1,0 +1,92 @@
+// Live pages: the server says that something changed, this fetches the page again and takes over the parts marked data-live.
+
+import { fetchPage, isSelected, take } from "./page.js";
+import { refreshPanel } from "./panel.js";
+
+const banner = document.getElementById("connection");
+let after = Number(document.body.dataset.lastEvent || 0);
+let source = null;
+let wait = 1000;
+let lost = null;
+let over = false;
+let pending = false;
+let queued = false;
+
+const say = (text) => {
+  banner.textContent = text;
+  banner.hidden = !text;
+  document.body.classList.toggle("stale", Boolean(text));
+};
+
+const refresh = async () => {
+  if (over) return;
+  if (pending) { queued = true; return; }
+  pending = true;
+  try {
+    take(document, await fetchPage(location.href), () => location.reload());
+    await refreshPanel();
+    if (!lost) say("");
+  } catch (error) {
+    if (error && error.status === 401) { over = true; stop(); say("Signed out. Load the page again to sign in."); }
+    else if (error && error.status === 404) location.reload();
+    else say("Not connected: showing the last known state.");
+  } finally {
+    pending = false;
+    if (queued) { queued = false; setTimeout(refresh, 250); }
+  }
+};
+
+const stop = () => { if (source) source.close(); source = null; };
+
+const connect = () => {
+  stop();
+  if (over) return;
+  const mine = source = new EventSource("/live?after=" + after);
+  source.addEventListener("open", () => { wait = 1000; lost = null; say(""); });
+  source.addEventListener("changed", (event) => {
+    after = Number(event.lastEventId || after);
+    const own = document.querySelector("[data-app]");
+    const changes = JSON.parse(event.data);
+    if (!own || changes.some((change) => change.app === own.dataset.app)) refresh();
+  });
+  source.addEventListener("reset", (event) => { after = Number(event.lastEventId || after); refresh(); });
+  source.addEventListener("error", () => {
+    if (mine !== source) return;
+    stop();
+    lost = lost || new Date();
+    say("Not connected since " + lost.toISOString().slice(0, 19).replace("T", " ") + " UTC: showing the last known state.");
+    setTimeout(() => { if (!document.hidden && !source) { connect(); refresh(); } }, wait * (0.75 + Math.random() / 2));
+    wait = Math.min(wait * 2, 30000);
+  });
+};
+
+if (document.querySelector("main [data-live]")) {
+  connect();
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) stop();
+    else { connect(); refresh(); }
+  });
+  document.addEventListener("click", (event) => {
+    const summary = event.target.closest && event.target.closest("summary");
+    if (summary) summary.parentElement.dataset.chosen = "";
+  });
+}
+
+// A log that is followed is read again while the page is visible, and stays at its end.
+setInterval(() => {
+  const log = document.querySelector("[data-follow]");
+  if (!log || document.hidden || pending) return;
+  const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  refresh().then(() => { const now = document.querySelector("[data-follow]"); if (now && isAtEnd) now.scrollTop = now.scrollHeight; });
+}, 2000);
+
+// Ages go on between refreshes, so that an old page shows its age.
+const units = [[120, 1, "s"], [7200, 60, "m"], [172800, 3600, "h"], [Infinity, 86400, "d"]];
+const skew = Date.now() - Date.parse(document.body.dataset.now);
+const tick = () => document.querySelectorAll("time[data-age]").forEach((time) => {
+  const seconds = Math.max(0, Math.floor((Date.now() - skew - Date.parse(time.dateTime)) / 1000));
+  const [, divisor, unit] = units.find(([limit]) => seconds < limit);
+  const text = Math.floor(seconds / divisor) + unit;
+  if (time.textContent !== text && !isSelected(time)) time.textContent = text;
+});
+setInterval(tick, 1000);
