@@ -102,6 +102,7 @@ from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.remote_bases import RemoteBases
+from gitsync.sync.repair import Repairer
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
@@ -365,7 +366,8 @@ def build_engine(
     gate = SyncGate(records, clock, advice, policies)
     planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of)
     evaluator = SyncEvaluator(ClusterView(cluster, live, state.tracked, state.declarations), planner)
-    reconciler = Reconciler(writes, evaluator, gate, executor, statuses)
+    repairer = Repairer(ports, applier, policies)
+    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, statuses, clock)
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)

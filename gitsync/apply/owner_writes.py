@@ -310,7 +310,7 @@ def _has_taken_effect(intent: AuditRecord, plan: Plan, observed: Mapping[ObjectR
         return live is None or bool(metadata_of(live).get("deletionTimestamp"))
     if intent.action == Action.HOOK.value:
         return live is not None and annotations_of(live).get(HOOK_RUN, "").startswith(intent.sync)
-    return live is not None and all(change.ref != ref for change in plan.writes)
+    return live is not None and all(change.ref != ref for change in plan.outstanding)
 
 
 def _resolved(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
+from gitsync.sync.additions import Additions
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.decision import AdviceGate, SyncGate, blocking_dependency
@@ -68,11 +69,13 @@ class Comparison:
     verdict: Verdict
     traces: Traces
     notes: tuple[str, ...] = ()
+    additions: Additions = field(default_factory=dict)
+    """What users added beside what Git declares."""
 
     @property
     def exit_code(self) -> Exit:
         """The exit code of a comparison: without steps, success only where every object could be compared."""
-        if self.plan.writes:
+        if self.plan.outstanding:
             return Exit.DIFFERENT
         return Exit.UNAVAILABLE if self.plan.unobserved else Exit.OK
 
@@ -180,10 +183,15 @@ class Evaluator:
             reconcile.app,
             manifest,
             commit.id,
-            replace(planned.plan, changes=tuple(map(mask_change, planned.plan.changes))),
+            replace(
+                planned.plan,
+                changes=tuple(map(mask_change, planned.plan.changes)),
+                repairs=tuple(map(mask_change, planned.plan.repairs)),
+            ),
             verdict,
             self._traced(planned, source),
             (*notes, *unobserved_notes(planned.plan), *self._blocking_notes(planned)),
+            planned.additions,
         )
 
     def _load_claims(
@@ -225,7 +233,7 @@ class Evaluator:
 
     def _traced(self, planned: Planned, source: Source) -> Traces:
         app = planned.app
-        wanted = {change.ref: fields for change in planned.plan.writes if (fields := _declared_fields(change))}
+        wanted = {change.ref: fields for change in planned.plan.outstanding if (fields := _declared_fields(change))}
         if not wanted:
             return {}
         snapshot = source.snapshot(app.source, self.credentials(app), planned.target.commit.id)

@@ -12,6 +12,7 @@ from gitsync.plan.display import changes_in, inner_lines
 from gitsync.plan.mask import difference_record, json_value
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import Traces, place
+from gitsync.sync.additions import Additions
 
 COLUMNS = ("action", "class", "object", "path", "live", "desired", "manager", "time", "where")
 _SIGNS = {Action.CREATE: ("+", "green"), Action.PRUNE: ("-", "red"), Action.REPLACE: ("±", "red")}
@@ -56,6 +57,29 @@ def field_row(step: Change, difference: FieldDifference, setters: Sequence[Field
         "time": owner.get("time", ""),
         **_origin(setters),
     }
+
+
+def addition_rows(additions: Additions) -> list[dict[str, Any]]:
+    """Return a row for each field that a user added beside what Git declares."""
+    return [
+        {"action": "", "class": "", "object": str(ref), "what": "undeclared", **_addition(item)}
+        for ref, items in sorted(additions.items())
+        for item in items
+    ]
+
+
+def _addition(item: FieldDifference) -> dict[str, Any]:
+    record = difference_record(item)
+    owner: dict[str, str] = next(iter(record["owners"]), {})
+    names = {"manager": owner.get("manager", ""), "time": owner.get("time", "")}
+    return {"path": record["path"], "pointer": item.pointer, "kind": record["kind"], "live": record["live"], **names}
+
+
+def print_additions(additions: Additions) -> None:
+    """Print the fields that users added beside what Git declares."""
+    for row in addition_rows(additions):
+        by = ", ".join(filter(None, (row["manager"], row["time"])))
+        say(f"? {row['object']}  {row['path']}: {shown(row['live'])} is not in Git   ({by})", "yellow")
 
 
 def print_steps(steps: Sequence[Change], traces: Traces) -> None:

@@ -25,6 +25,12 @@ def needs_approval(app: Application, risk: Risk, policy: Policy = _OPEN) -> bool
     return any(risk.level >= required_from.level for required_from in lowest)
 
 
+def required_class(policy: Policy) -> Risk | None:
+    """Return the class from which the operator requires approvals, also of repairs; None where it requires none."""
+    required = [Risk(require.approval) for require in policy.require if require.approval]
+    return min(required, key=lambda risk: risk.level, default=None)
+
+
 def is_privileged(app: Application, change: Change, policy: Policy) -> bool:
     """
     Whether a step needs approval whatever ``spec.risk.approval`` says.

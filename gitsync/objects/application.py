@@ -162,6 +162,7 @@ class Window(Section):
     duration: Duration = Field(description="How long it stays open.")
     time_zone: str = Field("UTC", description="Time zone of the schedule, such as `Europe/Berlin`.")
     manual_sync: bool = Field(False, description="Whether a manually requested sync ignores the window.")
+    self_heal: bool = Field(True, description="Whether self-heal runs also while the window does not allow syncs.")
 
 
 class MetricQuery(Section):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
@@ -97,6 +97,10 @@ class FieldDifference:
     owners: tuple[FieldOwner, ...] = ()
 
 
+REPAIR_RULE: Final = "repairs"
+"""The rule of the steps of repairs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One step of a plan. Steps run by ``stage``, then ``wave``."""
@@ -150,6 +154,11 @@ class Change:
     def is_write(self) -> bool:
         """Whether the step changes the cluster."""
         return self.action is not Action.NOTHING
+
+    @property
+    def is_repair(self) -> bool:
+        """Whether the step restores what others changed."""
+        return self.rule == REPAIR_RULE
 
     @property
     def base(self) -> Manifest | None:

@@ -57,6 +57,11 @@ class Inventory:
     def __iter__(self) -> Iterator[ObjectRef]:
         return iter(self.entries)
 
+    def has(self, ref: ObjectRef, version: str, uid: str) -> bool:
+        """Whether it holds exactly this live object, which has not finished."""
+        entry = self.entries.get(ref)
+        return entry is not None and (entry.version, entry.uid, entry.finished) == (version, uid, None)
+
     def widened(self, entries: Mapping[ObjectRef, InventoryEntry]) -> Inventory:
         """
         Return the inventory with these entries added, the identical one where it has them.

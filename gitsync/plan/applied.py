@@ -7,7 +7,8 @@ applied commit renders to, whichever has the digest; where none has, nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gitsync.objects.application import Application, IgnoreRule
@@ -46,27 +47,46 @@ def applied_digest(manifest: Manifest, origin: str, rules: tuple[IgnoreRule, ...
     return content_hash([*content, matching])[:_LENGTH]
 
 
+NOTHING = Declared({}, "")
+
+
 class AppliedStates:
-    """What is known of the objects that one Application applied last; losing it costs a render after a restart."""
+    """
+    The states that one Application applied last, by object.
+
+    What is remembered precedes the inventory, which gets it with the next status. Losing it costs a render of the
+    applied commit after a restart.
+    """
 
     def __init__(self) -> None:
         self._manifests: dict[ObjectRef, tuple[str, Manifest]] = {}
         self._digests: dict[ObjectRef, tuple[Manifest, str, tuple[IgnoreRule, ...], str]] = {}
+        self._settled: tuple[object, ...] | None = None
 
-    def digest(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> str:
-        """Return the digest of what an Application declares, computed once for each manifest."""
-        rules = app.sync.ignore
-        known = self._digests.get(ref)
-        # by identity: comparing large manifests costs about as much as the digest
-        if known is not None and known[0] is manifest and known[1] == origin and known[2] == rules:
-            return known[3]
-        digest = applied_digest(manifest, origin, rules)
-        self._digests[ref] = (manifest, origin, rules, digest)
-        return digest
+    def record(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> None:
+        """Remember that a state was applied completely; it was permitted."""
+        self._manifests[ref] = (self._digest(app, ref, manifest, origin), manifest)
 
-    def remember(self, ref: ObjectRef, digest: str, manifest: Manifest) -> None:
-        """Keep the manifest of a state that was applied."""
-        self._manifests[ref] = (digest, manifest)
+    def record_all(self, app: Application, declared: Declared, refs: Iterable[ObjectRef], inventory: Inventory) -> None:
+        """Remember that objects are as a commit declares them that was applied completely."""
+        inputs = (declared.objects, declared.origin, app.sync.ignore, inventory)
+        if self._settled is not None and all(map(operator.is_, inputs, self._settled)):
+            return  # most reconciles change nothing, and an Application may have 10,000 objects
+        for ref in refs:
+            if ref in inventory:
+                self.record(app, ref, declared.objects[ref], declared.origin)
+        self._settled = inputs
+
+    def stamped(self, inventory: Inventory) -> Inventory:
+        """Return the inventory with the digests of what is remembered, the identical one where it has them."""
+        # an object that left the inventory was deleted or released: to apply it again is a change
+        self._manifests = {ref: state for ref, state in self._manifests.items() if ref in inventory}
+        entries = {
+            ref: inventory.entries[ref]._replace(applied=digest)
+            for ref, (digest, _) in self._manifests.items()
+            if inventory.entries[ref].applied != digest
+        }
+        return inventory.with_entries(entries) if entries else inventory
 
     def find(
         self, app: Application, declared: Declared, inventory: Inventory, load_applied: LoadDeclared
@@ -84,7 +104,7 @@ class AppliedStates:
             if entry is None or not entry.applied:
                 continue
             remembered = self._manifests.get(ref)
-            if entry.applied == self.digest(app, ref, manifest, declared.origin):
+            if entry.applied == self._digest(app, ref, manifest, declared.origin):
                 states[ref] = manifest
             elif remembered is not None and remembered[0] == entry.applied:
                 states[ref] = remembered[1]
@@ -95,6 +115,17 @@ class AppliedStates:
             for ref, digest in unknown.items():
                 manifest = applied.objects.get(ref, {})
                 if manifest and applied_digest(manifest, applied.origin, app.sync.ignore) == digest:
-                    self.remember(ref, digest, manifest)
+                    self._manifests[ref] = (digest, manifest)
                     states[ref] = manifest
         return states
+
+    def _digest(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> str:
+        """Return the digest of what an Application declares, computed once for each manifest."""
+        rules = app.sync.ignore
+        known = self._digests.get(ref)
+        # by identity: comparing large manifests costs about as much as the digest
+        if known is not None and known[0] is manifest and known[1] == origin and known[2] == rules:
+            return known[3]
+        digest = applied_digest(manifest, origin, rules)
+        self._digests[ref] = (manifest, origin, rules, digest)
+        return digest

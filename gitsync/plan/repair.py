@@ -9,22 +9,18 @@ of a change never name what another user edited in the cluster, and such an edit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from gitsync.merge.apply import Conflicts
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError
-from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.change import DRIFT, REPAIR_RULE, Action, Change
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.plan.risk.objects import loses_data
 from gitsync.plan.risk.table import NOTHING, Scope, classify
 from gitsync.plan.steps import PlanInput, steps_of
-
-RULE: Final = "repairs"
-"""The rule of the steps of a repair, as pages and the audit show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ def _repair(inputs: PlanInput, step: Change) -> Change | None:
     limit = inputs.repairs_below
     if loses_data(step) or (limit is not None and judged.risk.level >= limit.level):
         return None
-    return replace(judged, rule=RULE, reason=_reason(step), always_asks=False)
+    return replace(judged, rule=REPAIR_RULE, reason=_reason(step), always_asks=False)
 
 
 def _reason(step: Change) -> str:

@@ -215,7 +215,8 @@ def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | No
         reason=_update_reason(comparison, owner_of(live) if adopts else ""),
         certain=isinstance(answer, dict) or (not force and comparison.is_certain(adopts=adopts)),
         inferred=comparison.drift.inferred,
-        problem=str(answer) if isinstance(answer, TerminalError) else "",
+        # the answer was given before fields of users are taken over, which may be why it is a refusal
+        problem=str(answer) if isinstance(answer, TerminalError) and moved is None else "",
         managed_fields=moved.managed_fields if moved else None,
     )
 

@@ -104,6 +104,20 @@ class Undeclared:
             or (not self.setting and _changes_behaviour(state.live, item))
         )
 
+    def findings(self, state: UndeclaredState, ignored: IgnoredFields) -> tuple[FieldDifference, ...]:
+        """
+        Return the undeclared fields that users added, which are reported though they are no drift.
+
+        What controllers add belongs to how Kubernetes works: reporting it would hide what users add.
+        """
+        if self.setting == "Ignore" or not self._has_users(state.live):
+            return ()
+        return tuple(
+            item
+            for item, path in undeclared_fields(state.desired, state.live, state.schema, state.manager)
+            if self._is_of_users(item, state.manager) and not covers(ignored, state.desired, state.live, item, path)
+        )
+
     def _has_users(self, live: Manifest) -> bool:
         """Whether a user is among the managers of an object, which is cheaper to tell than which fields they added."""
         entries = metadata_of(live).get("managedFields") or ()

@@ -104,8 +104,8 @@ class ResourceView:
     """
     One object of an application as it was last observed, without secret values.
 
-    ``sync`` is Unknown while its API group is unavailable; ``change`` is
-    the plan's step for it, masked. ``foreign`` are fields that other managers added and Git does not declare: no drift.
+    ``sync`` is Unknown while its API group is unavailable; ``change`` is its repair, masked, where others changed it,
+    and else the step of the plan. ``foreign`` are fields that other managers added and Git does not declare: no drift.
     """
 
     ref: ObjectRef

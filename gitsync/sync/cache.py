@@ -19,10 +19,12 @@ from gitsync.objects.options import Options
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.signers import Trust
+from gitsync.plan.applied import AppliedStates
 from gitsync.plan.normalize import PreparedObject
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
+from gitsync.sync.additions import KnownAdditions
 from gitsync.sync.observed_objects import ObservedObjects
 
 
@@ -148,8 +150,16 @@ class PlanCache:
 
     plan: Plan | None = None
     dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(default_factory=dict)
+    repair_dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(
+        default_factory=dict
+    )
+    """Those of states that were applied last, where Git declares another one."""
+    applied: AppliedStates = field(default_factory=AppliedStates)
+    refused: dict[ObjectRef, str] = field(default_factory=dict)
+    """The resourceVersions at which the API server rejected an apply of an object as invalid."""
     undeclared: Undeclared = REPORT
     """What the plan was made for."""
+    additions: KnownAdditions = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -162,6 +172,15 @@ class CheckCache:
     violations: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRepair:
+    """The last failure of the repair of one object, and the monotonic time of the next attempt."""
+
+    result: StepResult
+    failures: int
+    retry_at: float
+
+
 @dataclass(slots=True)
 class ExecutionCache:
     """The running operation, failures and retries."""
@@ -172,6 +191,7 @@ class ExecutionCache:
     answered: list[StepResult] = field(default_factory=list)
     """The results of writes of the running operation that were answered after their reconcile."""
     self_heals: SelfHeals = field(default_factory=SelfHeals)
+    failed_repairs: dict[ObjectRef, FailedRepair] = field(default_factory=dict)
     completed_hooks: Mapping[str, Any] = field(default_factory=dict)
     """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""
     hook_cleanup_due: float = float("-inf")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gitsync.objects.change import Action
-from gitsync.objects.inventory import Inventory, InventoryEntry
+from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
@@ -84,8 +84,8 @@ class SettledReconciler:
         live = observed.live.get(ref)
         if live is None or ref not in observation.health:  # hooks have none
             return False
-        entry = InventoryEntry(observation.versions[ref], uid_of(live))
-        is_held = not is_owned(planned.app, live) or observation.inventory.entries.get(ref) == entry
+        is_in_inventory = observation.inventory.has(ref, observation.versions[ref], uid_of(live))
+        is_held = not is_owned(planned.app, live) or is_in_inventory
         return is_held and health_of(ref, live, self._live, planned.app.health_checks) == observation.health[ref]
 
 
@@ -125,5 +125,4 @@ def after_updates(
 def _is_held(ref: ObjectRef, observed: Observation, inputs: ReconcileInput) -> bool:
     """Whether the inventory has exactly the live object."""
     live = observed.live.get(ref)
-    held = inputs.state.inventory.entries.get(ref)
-    return live is not None and held == InventoryEntry(observed.versions[ref], uid_of(live))
+    return live is not None and inputs.state.inventory.has(ref, observed.versions[ref], uid_of(live))

@@ -15,6 +15,8 @@ from gitsync.objects.options import Options
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.tree import Tree
+from gitsync.plan.applied import NOTHING as NOTHING_DECLARED
+from gitsync.plan.applied import Declared, LoadDeclared
 from gitsync.plan.mask import is_secret
 from gitsync.plan.options import options_of
 from gitsync.ports import Cluster, LiveCache, RenderStore, Source
@@ -35,8 +37,8 @@ from gitsync.sync.status.report import FailureReason, Report
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
 """Return the age keys that decrypt the Secrets of an Application."""
 
-_KEPT = 2
-"""The commit that is followed, and the last good one."""
+_KEPT = 3
+"""The commit that is followed, the one that was applied last, and the last good one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,28 @@ class Rendered:
     replaces: str
     remotes: tuple[tuple[str, str], ...] = ()
     """References to other repositories, and the commits that they named."""
+    load_applied: LoadDeclared = lambda: NOTHING_DECLARED
+    """Return what the commit declares that was applied last."""
+
+    @property
+    def origin(self) -> str:
+        """The commit, and those of the other repositories that it reads."""
+        return " ".join((self.commit.id, *(commit for _, commit in self.remotes)))
 
     def target(self, fetched: Commit | None, newest: str = "") -> Target:
         """Return the target of a reconcile to this commit; see there for the other commits."""
         known = fetched.id if fetched else ""
-        return Target(self.commit, self.objects, self.options, known, newest, self.locate, self.replaces)
+        return Target(
+            self.commit,
+            self.objects,
+            self.options,
+            known,
+            newest,
+            self.locate,
+            self.replaces,
+            self.origin,
+            self.load_applied,
+        )
 
 
 class DesiredState:
@@ -109,7 +128,23 @@ class DesiredState:
             partial(self._locate, app, cache, commit),
             self._fetcher.replaced(inputs, cache.git, commit.id),
             result.build.remotes,
+            partial(self._load_applied, inputs, cache, commit),
         )
+
+    def _load_applied(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Declared:
+        """
+        Return what the commit that was applied last declares, nothing where that is this one or cannot be rendered.
+
+        Without it the state of an object may be unknown, and what others changed of it is classified as a change.
+        """
+        applied = inputs.state.applied_to(inputs.app)
+        if applied in ("", commit.id):
+            return NOTHING_DECLARED
+        try:
+            rendered = self.load(inputs, cache, Commit(applied))
+        except GitsyncError:
+            return NOTHING_DECLARED
+        return Declared(rendered.objects, rendered.origin)
 
     def load_for(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
         """Load the objects of a commit for a running reconcile, and report what rendering found."""

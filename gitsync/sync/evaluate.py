@@ -54,7 +54,7 @@ class SyncEvaluator:
         report.stage = FailureReason.OBSERVE
         app = report.app
         desired = target.desired
-        inventory = report.state.inventory
+        inventory = cache.plans.applied.stamped(report.state.inventory)
         cluster = self._view.cluster
         live = self._view.live
         selection = cache.objects.select(desired, inventory)

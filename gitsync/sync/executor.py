@@ -32,6 +32,8 @@ from gitsync.sync.planner import Planned
 StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]], None]
 """Add entries to the inventory, and the running operation, to the status; return once both are stored."""
 
+_APPLIES = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE, Action.ADOPT})
+"""The actions after which an object is as Git declares it."""
 _RESYNC_PERIOD = 10.0
 """Seconds after which a waiting sync is reconciled even if a watch event was missed."""
 _HOOK_DELETE_RETRY = 5.0
@@ -247,6 +249,9 @@ class SyncExecutor:
             store(kept, operation_to_status(operation))
 
         def record(result: StepResult) -> None:
+            declared = desired.get(result.change.ref)
+            if declared is not None and _is_applied(result):
+                planned.states.record(app, result.change.ref, declared, planned.target.origin)
             if operation is not None and result.change.action is not Action.HOOK and _counts_late(result):
                 operation.steps.update(record_steps([result]))
 
@@ -402,6 +407,12 @@ def _counts_late(result: StepResult) -> bool:
     if result.change.action is Action.HOOK:
         return result.outcome is Outcome.FAILED and not isinstance(result.error, TransientError)
     return result.change.reason != HOOK_DELETION
+
+
+def _is_applied(result: StepResult) -> bool:
+    """Whether an object is as Git declares it now: one that is replaced may still be on its way out."""
+    is_leaving = bool(metadata_of(result.live or {}).get("deletionTimestamp"))
+    return result.outcome is Outcome.SUCCEEDED and result.change.action in _APPLIES and not is_leaving
 
 
 def _adds_nothing(operation: Operation, retry: RetryState) -> bool:

@@ -18,6 +18,8 @@ from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.options import Options
 from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.applied import NOTHING as NOTHING_DECLARED
+from gitsync.plan.applied import Declared, LoadDeclared
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,14 @@ class Target:
     newest: str = ""
     locate: Locator | None = None
     replaces: str = ""
+    origin: str = ""
+    """Names the commit, and those of other repositories that it reads; see ``plan.applied``."""
+    load_applied: LoadDeclared = lambda: NOTHING_DECLARED
+
+    @property
+    def declared(self) -> Declared:
+        """What the commit declares, by its origin."""
+        return Declared(self.desired, self.origin)
 
     @property
     def hooks(self) -> frozenset[ObjectRef]:

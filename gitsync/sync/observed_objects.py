@@ -93,7 +93,8 @@ def updated_inventory(app: Application, observation: Observation, objects: Objec
             version = versions[ref]
             is_same = entry is not None and entry.uid == present.uid and entry.version == version
             if not is_same and ref in desired:
-                changed[ref] = InventoryEntry(version, present.uid)
+                applied = entry.applied if entry is not None else ""
+                changed[ref] = InventoryEntry(version, present.uid, applied=applied)
     observed = held.entries.keys() - observation.unobserved.keys()
     undeclared = {ref: objects.get(ref) for ref in observed - desired.keys()}
     dropped = [ref for ref, present in undeclared.items() if present is None or not _is_held(app, present.live)]

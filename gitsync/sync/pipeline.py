@@ -43,7 +43,6 @@ from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
 from gitsync.sync.post_sync import CONDITION, PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.status.build import build_status, failed_status, refusal_record
-from gitsync.sync.status.outcome import PhaseOutcome
 from gitsync.sync.status.report import FailureReason, Report, unexpected_error
 from gitsync.sync.status.view import view_of
 from gitsync.sync.status.writer import StatusWriter
@@ -55,6 +54,7 @@ _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 _CHANGED = "changed"
 _RECORD = "record"
 """The stages that no condition names: a reconcile of changed objects only, and writing down what others found."""
+_SUSPENDED = "spec.suspend is true"
 _RESYNC_PERIOD = 600.0
 """Seconds after which an Application is reconciled although nothing is known to have changed."""
 _WRITING_PERIOD = 10.0
@@ -152,8 +152,7 @@ class Pipeline:
                 self._leave(report)
                 is_deleted = self._deletion.reconcile(report, cache)
             elif report.app.suspend:
-                report.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
-                self._leave(report)
+                self._observe_suspended(report, cache)
             else:
                 # until it is rendered, the hooks of its deletion are those that it had
                 wanted = wanted_finalizers(report.app, phases_of(manifest))
@@ -180,6 +179,28 @@ class Pipeline:
             defect = unexpected_error(fault, report.app.key)
             self._record_failure(report, defect)
             raise defect from fault
+
+    def _observe_suspended(self, report: Report, cache: ReconcileCache) -> None:
+        """
+        Report how the cluster differs from what Git declares, and write nothing to it.
+
+        Users suspend an Application during an incident, to look at it.
+        """
+        difference = ""
+        try:
+            _, newest = self._fetch(report, cache)
+            commit = self._last_change(report, cache, newest)
+            target = self._desired.load_for(report, cache, commit).target(report.commit, report.newest)
+            difference = self._reconciler.observe(report, cache, target)
+        except QueryDue:
+            pass  # the answer of the Git server enqueues it again; until then the status says that it is suspended
+        except GitsyncError as error:
+            difference = f"it cannot be compared with Git: {error}"
+            report.requeue_in(_RESYNC_PERIOD)
+        message = "; ".join(filter(None, (_SUSPENDED, difference)))
+        report.outcome = replace(report.outcome, phase=Phase.SUSPENDED, message=message)
+        # last: observing declares what Git has, but no other Application may wait for one that does not sync
+        self._leave(report)
 
     def _leave(self, report: Report) -> None:
         """Stop following the branch of an Application that does not sync."""

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 from gitsync.apply.change import impersonated
-from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, TerminalError
-from gitsync.gate.approvals import approval_messages
+from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Rejected, TerminalError
+from gitsync.gate.approvals import approval_messages, required_class
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.applied import AppliedStates
 from gitsync.plan.build import build_plan, step_alone, uncertain
 from gitsync.plan.ownership import APPLIERS
 from gitsync.plan.steps import ClusterState, PlanInput
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
 from gitsync.state.declarations import Declarations
+from gitsync.sync.additions import Additions, added_fields, additions_to
 from gitsync.sync.cache import PlanCache
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation
 from gitsync.sync.operation import describe_drift
 
 Answer = Manifest | GitsyncError
+Answered = tuple[Manifest, str, Answer, datetime]
+"""What was declared, the live resourceVersion, the answer to the dry run, and when it was asked."""
 _REFUSED = timedelta(seconds=15)
 """How long a refused dry run is cached."""
 
@@ -41,6 +46,10 @@ class Planned:
     plan: Plan
     undeclared: Undeclared = REPORT
     """What happens to fields that others added."""
+    states: AppliedStates = field(default_factory=AppliedStates)
+    """What the Application applied last, which grows with each write that succeeds."""
+    additions: Additions = field(default_factory=dict)
+    """What users added beside what Git declares."""
 
     @property
     def app(self) -> Application:
@@ -58,11 +67,14 @@ class Planned:
         return (self.target.fetched, self.app.generation, f"{self.app.requested_sync} {self.inputs.requested_by}")
 
     @property
+    def drifted(self) -> tuple[Change, ...]:
+        """The steps for objects that others changed; all steps where Git did not change since the last sync."""
+        return self.plan.outstanding if self.is_applied else self.plan.repairs
+
+    @property
     def drift(self) -> tuple[tuple[ObjectRef, str], ...]:
-        """The objects that differ although Git did not change: field, values, manager and time."""
-        if not self.is_applied:
-            return ()
-        return tuple((change.ref, describe_drift(change)) for change in self.plan.writes)
+        """The objects that others changed: field, values, manager and time."""
+        return tuple((change.ref, describe_drift(change)) for change in self.drifted)
 
 
 class Planner:
@@ -90,22 +102,30 @@ class Planner:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
         undeclared = self._undeclared(inputs.app)
         if cache.undeclared != undeclared:
-            cache.plan = None
-            cache.undeclared = undeclared
-        plan = self._build(inputs, target, observation, cache)
-        is_reviewed = bool(approval_messages(inputs.app, plan, self._policy_of(inputs.app)))
-        unsure = set(uncertain(plan, is_reviewed=is_reviewed)) - cache.dry_runs.keys()
-        # a step's desired object has the live values that differ on purpose, which the dry run must not undo
-        steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
-        if steps:
-            answers = self._pool.map(lambda desired: self._dry_run(desired or {}, inputs.app), steps.values())
-            for ref, answer in zip(steps, answers, strict=True):
-                desired = observation.desired[ref]
-                version = resource_version_of(observation.live[ref])
-                cache.dry_runs[ref] = (desired, version, answer, inputs.now)
-            plan = self._build(inputs, target, observation, cache)
+            cache.plan, cache.undeclared = None, undeclared
+        applied = cache.applied.find(inputs.app, target.declared, observation.inventory, target.load_applied)
+        plan_input = self._inputs(inputs, target, observation, cache, applied)
+        plan = build_plan(plan_input, target.commit.id, cache.plan)
+        if self._confirm(plan_input, inputs, cache, plan):
+            plan_input = self._inputs(inputs, target, observation, cache, applied)
+            plan = build_plan(plan_input, target.commit.id, cache.plan)
         cache.plan = plan
-        return Planned(inputs, target, observation, plan, undeclared)
+        additions = additions_to(inputs.app, plan, undeclared, observation.schema_of, cache.additions)
+        return Planned(inputs, target, observation, plan, undeclared, cache.applied, additions)
+
+    def _confirm(self, plan_input: PlanInput, inputs: ReconcileInput, cache: PlanCache, plan: Plan) -> bool:
+        """Dry-run the steps of which only the API server can tell what they do; return whether there were any."""
+        is_reviewed = bool(approval_messages(inputs.app, plan, self._policy_of(inputs.app)))
+        unsure = set(uncertain(plan, is_reviewed=is_reviewed)) & plan_input.cluster.live.keys()
+        questions = [question for question in _questions(plan_input, cache, plan) if question.ref in unsure]
+        unanswered = [question for question in questions if question.ref not in question.answers]
+        answers = self._pool.map(lambda question: self._dry_run(question.sent, inputs.app), unanswered)
+        for question, answer in zip(unanswered, answers, strict=True):
+            version = resource_version_of(plan_input.cluster.live[question.ref])
+            question.answers[question.ref] = (question.declared, version, answer, inputs.now)
+            if isinstance(answer, Rejected) and answer.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+                cache.refused[question.ref] = version
+        return bool(unanswered)
 
     def steps_alone(self, planned: Planned, live: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, Change] | None:
         """
@@ -113,41 +133,56 @@ class Planner:
 
         Each of them is declared, and does nothing as before.
         """
-        app = planned.app
-        observation = planned.observation
+        app, seen = planned.app, planned.observation
         is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
-        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= observation.desired.keys():
+        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
             return None
-        cluster = ClusterState(live, appliers=self._appliers)
-        options = planned.target.options
+        cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
         expected = planned.undeclared.expected
-        plan_input = PlanInput(
-            app, observation.desired, options, cluster, observation.inventory, observation.schema_of, expected
-        )
+        plan_input = PlanInput(app, seen.desired, options, cluster, seen.inventory, seen.schema_of, expected)
         steps = {ref: step_alone(plan_input, ref) for ref in live}
         done = {ref: step for ref, step in steps.items() if step is not None}
-        return done if len(done) == len(steps) else None
+        if len(done) < len(steps):
+            return None
+        added = {ref: added_fields(app, step, planned.undeclared, seen.schema_of) for ref, step in done.items()}
+        # another addition changes the status
+        return done if all(added[ref] == planned.additions.get(ref, ()) for ref in done) else None
 
     def _undeclared(self, app: Application) -> Undeclared:
         return Undeclared(app.sync.undeclared_fields or "", self._policy_of(app).expected_managers)
 
-    def _build(self, inputs: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
-        claims = self._declarations.declared_elsewhere(inputs.app.key, observation.versions)
-        answers = _cached_answers(inputs, observation, cache)
-        cluster_state = ClusterState(
-            observation.live, answers, claims, self._appliers, observation.unobserved, observation.finished
+    def _inputs(
+        self,
+        inputs: ReconcileInput,
+        target: Target,
+        observation: Observation,
+        cache: PlanCache,
+        applied: Mapping[ObjectRef, Manifest],
+    ) -> PlanInput:
+        cache.dry_runs = _valid_answers(cache.dry_runs, inputs, observation, observation.desired)
+        cache.repair_dry_runs = _valid_answers(cache.repair_dry_runs, inputs, observation, applied)
+        cluster = ClusterState(
+            observation.live,
+            {ref: answer for ref, (_, _, answer, _) in cache.dry_runs.items()},
+            self._declarations.declared_elsewhere(inputs.app.key, observation.versions),
+            self._appliers,
+            observation.unobserved,
+            observation.finished,
+            {ref: answer for ref, (_, _, answer, _) in cache.repair_dry_runs.items()},
+            cache.refused,
         )
-        plan_input = PlanInput(
+        return PlanInput(
             inputs.app,
             observation.desired,
             target.options,
-            cluster_state,
+            cluster,
             observation.inventory,
             observation.schema_of,
             cache.undeclared.expected,
             target.replaces,
+            applied,
+            required_class(self._policy_of(inputs.app)),
         )
-        return build_plan(plan_input, target.commit.id, cache.plan)
 
     def _dry_run(self, desired: Manifest, app: Application) -> Answer:
         try:
@@ -160,16 +195,46 @@ class Planner:
             return error
 
 
-def _cached_answers(inputs: ReconcileInput, observation: Observation, cache: PlanCache) -> Mapping[ObjectRef, Answer]:
-    """Drop outdated dry-run results from the cache and return the others: same desired object, same live version."""
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a dry run tells: what becomes of an object, and where its answer is cached, for what is declared of it."""
 
-    def is_valid(ref: ObjectRef, desired: Manifest, version: str, answer: Answer, asked: datetime) -> bool:
+    ref: ObjectRef
+    declared: Manifest
+    sent: Manifest
+    answers: dict[ObjectRef, Answered]
+
+
+def _questions(plan_input: PlanInput, cache: PlanCache, plan: Plan) -> Iterator[_Question]:
+    """Yield the dry runs of the steps of a plan: of one for each object, and of its repair to an earlier state."""
+    asked = set[ObjectRef]()
+    for step in (*plan.repairs, *plan.changes):
+        declared = plan_input.desired.get(step.ref)
+        if step.desired is None or declared is None:
+            continue
+        # a step's desired object has the live values that differ on purpose, which the dry run must not undo
+        earlier = plan_input.applied.get(step.ref, declared)
+        if step.is_repair and earlier != declared:
+            yield _Question(step.ref, earlier, step.desired, cache.repair_dry_runs)
+        elif step.ref not in asked:
+            asked.add(step.ref)
+            yield _Question(step.ref, declared, step.desired, cache.dry_runs)
+
+
+def _valid_answers(
+    answers: Mapping[ObjectRef, Answered],
+    inputs: ReconcileInput,
+    observation: Observation,
+    declared: Mapping[ObjectRef, Manifest],
+) -> dict[ObjectRef, Answered]:
+    """Return the results of dry runs without outdated ones: same declared object, same live version."""
+
+    def is_valid(ref: ObjectRef, manifest: Manifest, version: str, answer: Answer, asked: datetime) -> bool:
         if isinstance(answer, GitsyncError) and asked != inputs.now:
             is_fresh = isinstance(answer, TerminalError) and abs(inputs.now - asked) < _REFUSED
             if inputs.is_requested or not is_fresh:
                 return False
-        is_same = observation.desired.get(ref) is desired
+        is_same = declared.get(ref) is manifest
         return is_same and resource_version_of(observation.live.get(ref, {})) == version
 
-    cache.dry_runs = {ref: entry for ref, entry in cache.dry_runs.items() if is_valid(ref, *entry)}
-    return {ref: answer for ref, (_, _, answer, _) in cache.dry_runs.items()}
+    return {ref: entry for ref, entry in answers.items() if is_valid(ref, *entry)}

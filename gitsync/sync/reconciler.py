@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from gitsync.apply.owner_writes import WritesByOwner
+from gitsync.objects.change import Change
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Clock
 from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import SyncDecision, SyncGate
 from gitsync.sync.evaluate import SyncEvaluator
@@ -18,8 +20,9 @@ from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import Target
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned
+from gitsync.sync.repair import Repairer
 from gitsync.sync.status.build import executing_status
-from gitsync.sync.status.outcome import outcome_of
+from gitsync.sync.status.outcome import difference_of, outcome_of
 from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.status.writer import StatusWriter
 
@@ -33,12 +36,16 @@ class Reconciler:
         evaluator: SyncEvaluator,
         gate: SyncGate,
         executor: SyncExecutor,
+        repairer: Repairer,
         statuses: StatusWriter,
+        clock: Clock,
     ) -> None:
         self._writes = writes
         self._evaluator = evaluator
         self._gate = gate
         self._executor = executor
+        self._repairer = repairer
+        self._clock = clock
         self._statuses = statuses
 
     def reconcile(self, report: Report, cache: ReconcileCache, target: Target) -> None:
@@ -46,14 +53,61 @@ class Reconciler:
         planned = self.prepare(report, cache, target)
         report.drift = planned.drift
         decision = self._gate.decide(planned, cache)
+        planned, decision, waiting = self._repair(report, cache, planned, decision)
         planned = self.report_decision(report, planned, decision)
-        message = decision.message
+        message = decision.message or waiting
         if decision.trigger:
             message = self.execute(report, cache, planned, decision)
             planned = self._plan_again(report, cache, planned, replace(target, locate=None))
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
         self.report_outcome(report, cache, planned, message)
+
+    def observe(self, report: Report, cache: ReconcileCache, target: Target) -> str:
+        """Report how the cluster differs from a target, and return it as text; nothing is written to the cluster."""
+        self._executor.take_answered(report.app.key, cache.execution)
+        planned = self._evaluator.plan_for(report, cache, replace(target, locate=None))
+        report.drift = planned.drift
+        report.outcome = replace(report.outcome, drift_objects=len(planned.drifted))
+        return difference_of(planned.plan.outstanding)
+
+    def _repair(
+        self, report: Report, cache: ReconcileCache, planned: Planned, decision: SyncDecision
+    ) -> tuple[Planned, SyncDecision, str]:
+        """
+        Restore what others changed, before the sync and whether one runs or not; return what is planned then.
+
+        Also return why repairs wait. What a sync writes now is left to it: it need not be written twice.
+        """
+        changing = {step.ref for step in decision.plan.writes} if decision.trigger else None
+        due = self._repairer.due(planned, cache.execution, changing)
+        report.requeue_in(due.requeue_after)
+        if not due.steps:
+            return planned, decision, due.message
+        report.stage = FailureReason.APPLY
+        repaired = self._repairer.run(planned, cache, due.steps, partial(self._widen, report))
+        report.healed += repaired.healed
+        report.record = repaired.record or report.record
+        if not decision.trigger:
+            _acknowledge_request(report, cache)
+        report.requeue_in(_next_attempt(cache, self._clock.monotonic()))
+        after = self._plan_repaired(report, cache, planned, due.steps)
+        return after, self._gate.decide(after, cache), due.message
+
+    def _plan_repaired(
+        self, report: Report, cache: ReconcileCache, planned: Planned, steps: Sequence[Change]
+    ) -> Planned:
+        """Plan after repairs, without the other objects where the repairs were all there was to do."""
+        plan = planned.plan
+        if not plan.writes and len(steps) == len(plan.repairs) and not self._writes.of(report.app.key).running:
+            restored = {step.ref: step for step in steps}
+            changes = tuple(restored.get(change.ref, change) for change in plan.changes)
+            updated = self._evaluator.plan_updated(
+                report, cache, replace(planned, plan=replace(plan, changes=changes, repairs=()))
+            )
+            if updated is not None:
+                return updated
+        return self._evaluator.plan_for(report, cache, replace(planned.target, locate=None))
 
     def prepare(self, report: Report, cache: ReconcileCache, target: Target, trigger: str = "") -> Planned:
         """Observe, validate and plan; restore or supersede an operation, and resolve writes."""
@@ -70,7 +124,7 @@ class Reconciler:
         """Plan after an operation: only what it updated where it has ended, nothing while it waits for answers."""
         if self._writes.of(executed.app.key).running:
             return executed  # the last answer reconciles the Application again
-        if cache.execution.operation is None:
+        if cache.execution.operation is None and not executed.plan.repairs:
             updated = self._evaluator.plan_updated(report, cache, executed)
             if updated is not None:
                 return updated
@@ -103,6 +157,10 @@ class Reconciler:
             report.record = finished or report.record
         return applied.message
 
+    def _widen(self, report: Report, entries: Mapping[ObjectRef, InventoryEntry]) -> None:
+        """Add entries to the inventory of the status; the running operation stays in it."""
+        self._store_inventory(report, entries, report.previous_status.get("operation", {}))
+
     def _store_inventory(
         self, report: Report, entries: Mapping[ObjectRef, InventoryEntry], operation: Mapping[str, Any]
     ) -> None:
@@ -122,6 +180,9 @@ class Reconciler:
         kept = operation_to_status(cache.execution.operation) or cache.execution.completed_hooks
         state = replace(report.state, operation=kept)
         report.state = state.with_applied(planned.plan.revision, report.app) if outcome.is_applied else state
+        if outcome.is_applied:
+            planned.states.record_all(report.app, planned.target.declared, _as_declared(planned), state.inventory)
+        report.state = replace(report.state, inventory=planned.states.stamped(report.state.inventory))
         report.outcome = outcome
         report.requeue_in(outcome.requeue_after)
         if outcome.phase is Phase.SYNCED:
@@ -129,9 +190,28 @@ class Reconciler:
             cache.execution.failed.clear()
 
 
+def _as_declared(planned: Planned) -> Iterator[ObjectRef]:
+    """Yield the objects that are as Git declares them, and that a sync applies."""
+    drifted = {step.ref for step in planned.plan.repairs}
+    for change in planned.plan.changes:
+        is_applied = change.desired is not None and not change.is_write and not change.options.hooks
+        if is_applied and not change.unobserved and change.finished is None and change.ref not in drifted:
+            yield change.ref
+
+
+def _next_attempt(cache: ReconcileCache, now: float) -> float | None:
+    """Return the seconds until the first repair that failed is tried again, None where none failed."""
+    delays = [max(failed.retry_at - now, 0.0) for failed in cache.execution.failed_repairs.values()]
+    return min(delays, default=None)
+
+
 def _acknowledge(report: Report, cache: ReconcileCache) -> None:
     """Reset the retries and the carried out request; a request that was made meanwhile stays."""
     cache.execution.retry = RetryState()
+    _acknowledge_request(report, cache)
+
+
+def _acknowledge_request(report: Report, cache: ReconcileCache) -> None:
     if cache.requested_by == report.inputs.requested_by:
         cache.requested_by = ""
     report.inputs = report.inputs.acknowledge_request()

@@ -12,9 +12,9 @@ from gitsync.objects.change import Risk
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.sync.executor import Applied, SyncExecutor
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.repair import Repaired, Repairer
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
@@ -147,9 +147,9 @@ def test_a_corrected_edit_is_planned_again_alone(world: World, settled: str, mon
 def test_an_edit_during_the_correction_of_another_is_corrected_too(
     world: World, settled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = SyncExecutor.run
+    run = Repairer.run
 
-    def slow(self: SyncExecutor, *given: Any) -> Applied:
+    def slow(self: Repairer, *given: Any) -> Repaired:
         done = run(self, *given)
         if edits:
             edit(edits.pop())
@@ -160,7 +160,7 @@ def test_an_edit_during_the_correction_of_another_is_corrected_too(
         world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "2"}})
 
     edits = ["o07"]
-    monkeypatch.setattr(SyncExecutor, "run", slow)
+    monkeypatch.setattr(Repairer, "run", slow)
     edit("o05")
     for name in ("o05", "o07"):
         until(lambda name=name: not edits and (world.get("ConfigMap", name) or {})["data"] == {"x": "1"}, 10)

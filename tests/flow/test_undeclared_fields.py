@@ -48,8 +48,15 @@ def shown(world: World) -> list[tuple[str, Difference]]:
     return [(found.path, found.kind) for found in item.foreign if "deployment.kubernetes.io" not in found.path]
 
 
-def test_they_are_reported_by_default(world: World) -> None:
+def test_by_default_those_that_change_what_runs_are_removed(world: World) -> None:
     shop(world)
+    until(lambda: live(world) == ([], True), 10, lambda: live(world))
+    until(lambda: [path for path, _ in shown(world)] == [".metadata.labels.owner"], 10, lambda: shown(world))
+    until(lambda: world.status()["sync"] == "Synced")
+
+
+def test_they_are_reported_where_the_application_says_so(world: World) -> None:
+    shop(world, "Report")
     until(lambda: len(shown(world)) == 2, 10, lambda: shown(world))
     assert {kind for _, kind in shown(world)} == {Difference.FOREIGN}
     assert live(world) == (["MODEL_ID", "DEBUG"], True)
@@ -62,7 +69,7 @@ def test_remove_takes_them_out_and_nothing_else(world: World) -> None:
     intents = world.controller.records.audit_records("gitsync/shop", action="update", outcome="Intended")
     assert intents  # another one follows where the object changed meanwhile
     for intent in intents:
-        assert intent.reasoning.startswith("removes fields that kubectl-set added and Git does not declare")
+        assert intent.reasoning.endswith("takes over the fields applied by kubectl-set")
     found = world.get("Deployment", "web", api="apps/v1") or {}
     assert found["spec"]["replicas"] == 2
     until(lambda: world.status()["sync"] == "Synced")
@@ -79,7 +86,7 @@ def test_remove_without_self_heal_shows_them_as_drift_of_their_own_class(world: 
     (item,) = world.view().resources
     (difference,) = [found for found in item.change.differences if found.kind in DRIFT]
     assert difference.path.endswith(".env")
-    assert (difference.kind, item.change.removed) == (Difference.EXTRA, (difference.pointer,))
+    assert difference.kind is Difference.EXTRA
     world.controller.requests.request_sync("gitsync/shop", "ada")
     until(lambda: live(world)[0] == [], 10, lambda: live(world))
 

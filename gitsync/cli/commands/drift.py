@@ -18,7 +18,7 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.plan_output import rows_of
+from gitsync.cli.plan_output import addition_rows, rows_of
 from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
@@ -74,13 +74,10 @@ def _drift(evaluator: Evaluator, manifest: Manifest) -> list[dict[str, Any]]:
     if not applied:
         return []
     comparison = evaluator.evaluate_commit(manifest, applied)
-    return [
-        {
-            "application": comparison.application.key,
-            "revision": applied,
-            "what": _WHAT.get(step.action, "changed"),
-            **row,
-        }
-        for step in comparison.plan.writes
+    base = {"application": comparison.application.key, "revision": applied}
+    changed = [
+        {**base, "what": _WHAT.get(step.action, "changed"), **row}
+        for step in comparison.plan.outstanding
         for row in rows_of(step, comparison.traces)
     ]
+    return [*changed, *({**base, **row} for row in addition_rows(comparison.additions))]

@@ -14,7 +14,7 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, Format, say, show, show_one
-from gitsync.cli.plan_output import COLUMNS, drifted, field_row, print_steps, rows_of
+from gitsync.cli.plan_output import COLUMNS, drifted, field_row, print_additions, print_steps, rows_of
 from gitsync.objects.change import Change, Decision
 from gitsync.objects.manifest import at
 from gitsync.render.provenance.recorder import FieldSetter
@@ -34,7 +34,7 @@ def plan(
     if output in (Format.JSON, Format.YAML):
         show_one(_members(comparison) | {"evaluations": evaluations}, output)
     elif output is not Format.TABLE:
-        rows = [row for step in comparison.plan.writes for row in rows_of(step, comparison.traces)]
+        rows = [row for step in comparison.plan.outstanding for row in rows_of(step, comparison.traces)]
         show(rows, COLUMNS, output, key="object")
     else:
         _print(comparison)
@@ -53,7 +53,12 @@ def _print(comparison: Comparison) -> None:
         say(f"held: {reason}", "yellow")
     for note in comparison.notes:
         say(f"note: {note}", "yellow")
+    if plan.repairs:
+        say("changed by others in the cluster, and restored without an approval:")
+        print_steps(plan.repairs, comparison.traces)
+        say("what the commit changes:" if plan.writes else "the commit changes nothing else")
     print_steps(plan.writes, comparison.traces)
+    print_additions(comparison.additions)
 
 
 def _refusals(comparison: Comparison) -> list[str]:
@@ -84,6 +89,7 @@ def _members(comparison: Comparison) -> dict[str, Any]:
         "refusals": _refusals(comparison),
         "held": _hold_reasons(comparison),
         "notes": list(comparison.notes),
+        "repairs": [_step(step, comparison.traces.get(step.ref, {})) for step in plan.repairs],
         "steps": [_step(step, comparison.traces.get(step.ref, {})) for step in plan.writes],
     }
 

@@ -81,8 +81,10 @@ def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk |
     """Return the class of what others did to an object, None where it differs because of a new commit only."""
     is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
     by_others = any(owner.manager != FIELD_MANAGER for difference in drifted(item) for owner in difference.owners)
-    is_drift = item.change.action in (Action.UPDATE, Action.CREATE) and (by_others or is_applied)
-    removed = [difference for difference in item.change.differences if difference.pointer in item.change.removed]
+    is_update = item.change.action in (Action.UPDATE, Action.CREATE)
+    is_drift = item.change.is_repair or (is_update and (by_others or is_applied))
+    added = [extra for extra in item.change.differences if extra.kind is Difference.EXTRA and extra.owners]
+    removed = [difference for difference in added if item.change.is_repair or difference.pointer in item.change.removed]
     change = item.change if is_drift else None
     foreign = [*foreign_fields(item), *removed]
     if change is None:

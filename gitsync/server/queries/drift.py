@@ -120,7 +120,7 @@ def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> D
     fields = drifted(item)
     owners = [owner for difference in fields for owner in difference.owners if owner.manager != FIELD_MANAGER]
     is_applied = view.plan is not None and (view.status.get("revision") or {}).get("applied") == view.plan.revision
-    if not (owners or is_applied):
+    if not (owners or is_applied or item.change.is_repair):
         return None  # it differs because of a commit that is not applied yet
     first_seen = str((view.status.get("drift") or {}).get("detectedAt", ""))
     times = sorted(owner.time for owner in owners if owner.time)

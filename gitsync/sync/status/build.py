@@ -14,6 +14,7 @@ from gitsync.objects.health import Health
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.sync.additions import UNDECLARED, undeclared_condition
 from gitsync.sync.post_sync import CONDITION
 from gitsync.sync.status.report import FailureReason, Report
 
@@ -110,11 +111,12 @@ def _counts(report: Report) -> dict[str, int]:
     if report.plan is None or report.observation is None:
         return {}
     changes = report.plan.changes
-    writes = report.plan.writes
+    writes = report.plan.outstanding
+    as_declared = report.observation.desired.keys() - {change.ref for change in report.plan.repairs}
     bad = (Health.DEGRADED, Health.MISSING)
     return {
         "total": len(report.observation.desired),
-        "synced": sum(1 for c in changes if _is_synced(c) and c.ref in report.observation.desired),
+        "synced": sum(1 for c in changes if _is_synced(c) and c.ref in as_declared),
         "outOfSync": sum(1 for c in writes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
         "missing": sum(1 for c in writes if c.action is Action.CREATE),
         "toPrune": sum(1 for c in writes if c.action is Action.PRUNE),
@@ -173,7 +175,15 @@ def _history(report: Report) -> list[dict[str, Any]]:
 def _kept(report: Report) -> list[dict[str, Any]]:
     """Return the conditions to keep until they are set; without metric limits the condition for them is dropped."""
     conditions = report.previous_status.get("conditions") or ()
-    return [item for item in conditions if report.app.sync.limits or item.get("type") != CONDITION]
+    dropped = {UNDECLARED, *([] if report.app.sync.limits else [CONDITION])}
+    # of a reconcile that ended before it had a plan nothing is known: what was found before stays
+    kept = dropped if report.planned is not None else dropped - {UNDECLARED}
+    return [item for item in conditions if item.get("type") not in kept or _is_again(report, item)]
+
+
+def _is_again(report: Report, item: Mapping[str, Any]) -> bool:
+    """Whether a condition holds still, so that the time since when it does is kept."""
+    return item.get("type") == UNDECLARED and report.planned is not None and bool(report.planned.additions)
 
 
 def _conditions(report: Report) -> list[Condition]:
@@ -181,6 +191,7 @@ def _conditions(report: Report) -> list[Condition]:
         *_source_condition(report),
         *_render_condition(report),
         *([report.metric_condition] if report.metric_condition is not None else []),
+        *_additions(report),
         _reconciling(report),
         _stalled(report),
         ready_condition(report),
@@ -205,6 +216,11 @@ def _render_condition(report: Report) -> list[Condition]:
     count, warnings = report.rendered
     more = f"; {warnings[0]}" if warnings else ""
     return [Condition(RENDERED, "True", "Built", f"{count} objects{more}")]
+
+
+def _additions(report: Report) -> list[Condition]:
+    condition = undeclared_condition(report.planned.additions) if report.planned is not None else None
+    return [condition] if condition is not None else []
 
 
 def _reconciling(report: Report) -> Condition:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import is_hook
-from gitsync.objects.change import Decision, HoldReason, Plan, Verdict
+from gitsync.objects.change import Change, Decision, HoldReason, Plan, Verdict
 from gitsync.objects.conditions import GROUP_UNAVAILABLE
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
@@ -49,11 +49,15 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
     writes = planned.plan.writes
     operation = execution.operation
     is_refused = verdict is not None and verdict.decision is Decision.REFUSED
+    drifted = () if planned.app.is_deleted else planned.drifted
     if not writes and operation is None and not is_refused:
+        if drifted:
+            return _drifted(planned, execution, message)
         return _unobserved(planned.plan) or _synced(planned, execution, message)
     current = {change.ref for change in writes}
     problems = _messages({ref: result for ref, result in execution.failed.items() if ref in current})
-    drift = len(writes) if planned.is_applied and not planned.app.is_deleted else 0
+    problems |= _repair_problems(planned, execution)
+    drift = len(drifted)
 
     def outcome(phase: Phase, reason: str, message: str, requeue_after: float | None = None) -> PhaseOutcome:
         shown = {**problems, **planned.plan.unobserved}
@@ -72,11 +76,36 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
         return outcome(Phase.FAILED, "SyncFailed", execution.retry.message)
     if all(is_terminating(change) for change in writes):
         return outcome(Phase.EXECUTING, "Deleting", f"waits for {writes[0].ref} to be gone")
-    if drift:
-        differ = f"{drift} objects differ" if drift > 1 else "1 object differs"
-        more = f" and {drift - 1} more" if drift > 1 else ""
-        return outcome(Phase.DRIFTED, "Drifted", message or f"{differ} from Git: {writes[0].ref}{more}")
+    if planned.is_applied and drifted:
+        return outcome(Phase.DRIFTED, "Drifted", message or difference_of(drifted))
     return outcome(Phase.PENDING, "OutOfSync", message or f"{len(writes)} steps wait for a sync")
+
+
+def _drifted(planned: Planned, execution: ExecutionCache, message: str) -> PhaseOutcome:
+    """Return the outcome where the commit is applied, but others changed objects that are not restored yet."""
+    problems = _repair_problems(planned, execution)
+    phase = Phase.FAILED if problems else Phase.DRIFTED
+    reason = "RepairFailed" if problems else "Drifted"
+    text = message or next(iter(problems.values()), "") or difference_of(planned.drifted)
+    shown = {**problems, **planned.plan.unobserved}
+    is_applied = not planned.plan.unobserved
+    return PhaseOutcome(phase, reason, text, shown, len(planned.drifted), is_applied=is_applied)
+
+
+def _repair_problems(planned: Planned, execution: ExecutionCache) -> dict[ObjectRef, str]:
+    """Return why objects could not be restored, of those that still have to be."""
+    failed = {step.ref: execution.failed_repairs.get(step.ref) for step in planned.plan.repairs}
+    return _messages({ref: failure.result for ref, failure in failed.items() if failure is not None})
+
+
+def difference_of(drifted: Sequence[Change]) -> str:
+    """Return how many objects differ from what Git declares, with the first; empty where none does."""
+    if not drifted:
+        return ""
+    count = len(drifted)
+    differ = f"{count} objects differ" if count > 1 else "1 object differs"
+    more = f" and {count - 1} more" if count > 1 else ""
+    return f"{differ} from Git: {drifted[0].ref}{more}"
 
 
 def _unobserved(plan: Plan) -> PhaseOutcome | None:

@@ -171,13 +171,13 @@ class Report:
 
         It is Unknown without a plan, and while all that differs may be an object that is unobserved.
         """
-        if self.outcome.phase is Phase.SUSPENDED:
+        if self.outcome.phase is Phase.SUSPENDED and self.plan is None:
             return SyncStatus(self.previous_status.get("sync", SyncStatus.UNKNOWN))
         if self.plan is None:
             return SyncStatus.OUT_OF_SYNC if self.render_error is not None else SyncStatus.UNKNOWN
         rollback = self.state.rollback
         is_behind = self.error is not None or (rollback is not None and bool(rollback.to_commit))
-        if self.plan.writes or is_behind:
+        if self.plan.outstanding or is_behind:
             return SyncStatus.OUT_OF_SYNC
         is_unknown = self.is_source_outdated or bool(self.plan.unobserved)
         return SyncStatus.UNKNOWN if is_unknown else SyncStatus.SYNCED

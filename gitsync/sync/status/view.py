@@ -36,13 +36,23 @@ def view_of(report: Report, status: Manifest, previous: ApplicationView | None =
     plan = None
     resources: tuple[ResourceView, ...] = ()
     if made is not None and observation is not None:
-        plan = replace(made, changes=tuple(mask_change(change) for change in made.changes))
+        repairs = {repair.ref: repair for repair in made.repairs}
+        shown_repairs = {ref: mask_change(repair) for ref, repair in repairs.items()}
+        shown_changes = tuple(mask_change(change) for change in made.changes)
+        plan = replace(made, changes=shown_changes, repairs=tuple(shown_repairs.values()))
         previous_resources = previous.resources if previous else ()
         same = {id(resource.change): resource for resource in previous_resources}  # found sooner than by ref
         known = {resource.ref: resource for resource in previous_resources}
         resources = tuple(
-            _resource(report, observation, change, shown, same.get(id(shown)) or known.get(change.ref))
-            for change, shown in zip(made.changes, plan.changes, strict=True)
+            # of an object that others changed, that is shown; what a commit does with it, the plan shows
+            _resource(
+                report,
+                observation,
+                repairs.get(change.ref, change),
+                shown_repairs.get(change.ref, shown),
+                same.get(id(shown)) or known.get(change.ref),
+            )
+            for change, shown in zip(made.changes, shown_changes, strict=True)
         )
     return ApplicationView(
         key=report.app.key,
@@ -104,13 +114,14 @@ def _foreign(change: Change, previous: ResourceView | None, observation: Observa
         return ()
     if previous is not None and previous.change.live is not None and previous.change.desired is not None:
         is_same = resource_version_of(previous.change.live) == resource_version_of(live) != ""
-        is_same = is_same and previous.change.removed == change.removed
+        is_same = is_same and previous.change.removed == change.removed and previous.change.rule == change.rule
         if is_same and (previous.change.desired is desired or previous.change.desired == mask(desired)):
             return tuple(replace(item, kind=Difference.FOREIGN) for item in previous.foreign)
     if all(owner.manager == FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
         return ()
-    differences = undeclared(desired, live, observation.schema_of(desired))
-    shown = (item for item in differences if item.kind is Difference.FOREIGN and item.pointer not in change.removed)
+    found = undeclared(desired, live, observation.schema_of(desired))
+    taken = {item.pointer for item in change.differences if item.kind is Difference.EXTRA}
+    shown = (item for item in found if item.kind is Difference.FOREIGN and item.pointer not in taken)
     return tuple(mask_difference(change.ref, item) for item in shown)
 
 

@@ -1,0 +1,70 @@
+"""What users added to the objects of an Application beside what Git declares: a finding, but no drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gitsync.errors import one_line
+from gitsync.objects.application import Application
+from gitsync.objects.change import Change, FieldDifference, Plan
+from gitsync.objects.conditions import Condition
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.ignored_fields import IgnoredFields
+from gitsync.plan.mask import mask_difference
+from gitsync.plan.steps import SchemaOf
+from gitsync.plan.undeclared import Undeclared, UndeclaredState
+
+UNDECLARED = "Undeclared"
+"""The type of the condition; an Application has it while there is something to report."""
+_NAMED = 3
+"""Fields that the condition names; the others are counted, since pages and commands list them."""
+
+Additions = Mapping[ObjectRef, tuple[FieldDifference, ...]]
+"""The fields that users added, by object, Secret values masked."""
+KnownAdditions = dict[ObjectRef, tuple[Change, tuple[FieldDifference, ...]]]
+"""The additions of the last plan, valid for the identical step: it has the same live and the same declared object."""
+
+
+def additions_to(
+    app: Application, plan: Plan, undeclared: Undeclared, schema_of: SchemaOf, known: KnownAdditions
+) -> Additions:
+    """Return what users added to the objects of a plan, without what a step removes; ``known`` is updated."""
+    repairs = {repair.ref: repair for repair in plan.repairs}
+    now: KnownAdditions = {}
+    for change in plan.changes:
+        step = repairs.get(change.ref, change)
+        before = known.get(step.ref)
+        is_same = before is not None and before[0] is step
+        now[step.ref] = before if before and is_same else (step, added_fields(app, step, undeclared, schema_of))
+    known.clear()
+    known.update(now)
+    return {ref: fields for ref, (_, fields) in now.items() if fields}
+
+
+def added_fields(
+    app: Application, step: Change, undeclared: Undeclared, schema_of: SchemaOf
+) -> tuple[FieldDifference, ...]:
+    """Return the fields that users added to the object of a step, without those that the step removes."""
+    if step.desired is None or step.live is None or step.options.hooks or step.unobserved:
+        return ()
+    state = UndeclaredState(step.desired, step.live, schema_of(step.desired), app.field_manager)
+    fields = undeclared.findings(state, IgnoredFields(app.sync.ignore, step.options.ignore))
+    removed = {item.pointer for item in step.differences}
+    return tuple(mask_difference(step.ref, item) for item in fields if item.pointer not in removed)
+
+
+def undeclared_condition(additions: Additions) -> Condition | None:
+    """Return the condition that names what users added, and who and when; None where they added nothing."""
+    lines = list(_lines(additions))
+    if not lines:
+        return None
+    more = f"; and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+    return Condition(UNDECLARED, "True", "FieldsAdded", "; ".join(lines[:_NAMED]) + more)
+
+
+def _lines(additions: Additions) -> Iterator[str]:
+    for ref, fields in sorted(additions.items()):
+        for field in fields:
+            owner = field.owners[0]
+            at = f" at {owner.time}" if owner.time else ""
+            yield one_line(f"{ref}: {field.path} is not in Git, set by {owner.manager}{at}", 300)
