@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from http import HTTPStatus
 
 from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Rejected, TerminalError
@@ -32,6 +31,8 @@ from gitsync.sync.operation import describe_drift
 Answer = Manifest | GitsyncError
 Answered = tuple[Manifest, str, Answer, datetime]
 """What was declared, the live resourceVersion, the answer to the dry run, and when it was asked."""
+_INVALID = "Invalid"
+"""The reason of a refusal because of the content of an object (422)."""
 _REFUSED = timedelta(seconds=15)
 """How long a refused dry run is cached."""
 
@@ -123,7 +124,7 @@ class Planner:
         for question, answer in zip(unanswered, answers, strict=True):
             version = resource_version_of(plan_input.cluster.live[question.ref])
             question.answers[question.ref] = (question.declared, version, answer, inputs.now)
-            if isinstance(answer, Rejected) and answer.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+            if isinstance(answer, Rejected) and answer.reason == _INVALID:
                 cache.refused[question.ref] = version
         return bool(unanswered)
 
