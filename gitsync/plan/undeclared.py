@@ -106,7 +106,7 @@ class Undeclared:
 
     def findings(self, state: UndeclaredState, ignored: IgnoredFields) -> tuple[FieldDifference, ...]:
         """
-        Return the undeclared fields that users added, which are reported though they are no drift.
+        Return the undeclared fields that users added, which are reported, though nothing of Git differs.
 
         What controllers add belongs to how Kubernetes works: reporting it would hide what users add.
         """

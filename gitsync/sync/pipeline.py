@@ -184,7 +184,7 @@ class Pipeline:
         """
         Report how the cluster differs from what Git declares, and write nothing to it.
 
-        Users suspend an Application during an incident, to look at it.
+        Users suspend an Application during an incident, to see what happens.
         """
         difference = ""
         try:

@@ -11,6 +11,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
 from tests.flow.environment import World
+from tests.flow.factories import config_map
 from tests.waiting import until
 
 MODEL = "http://model/v1"
@@ -188,31 +189,18 @@ def test_a_variable_that_a_user_added_is_removed(world: World) -> None:
     until(lambda: len(container(live(world))["env"]) == 1, 15, world.status)
 
 
-def test_a_repair_that_fails_holds_back_no_other(world: World) -> None:
+def test_a_repair_that_fails_holds_back_no_other_and_no_commit(world: World) -> None:
+    world.repo.commit("settings", {"shop/settings.yaml": config_map("settings", x="1")})
     opened(world)
-    world.apply(_refusing("services"), "operator")
-    service = live(world, "Service", "v1")
-    service["spec"]["selector"] = {"app": "other"}
-    world.cluster.replace(service, manager="my-controller")
+    settings = world.get("ConfigMap", "settings") or {}
+    world.cluster.replace({**settings, "data": {"x": "2"}, "immutable": True}, manager="kubectl-edit")
+    until(lambda: world.condition("Ready").get("reason") == "RepairFailed", 15, world.status)
+    assert "ConfigMap shop/settings" in world.status()["problems"][0]["object"]
     edit(world, replicas=7)
     until(lambda: live(world)["spec"]["replicas"] == 2, 15, world.status)
-
-
-def _refusing(resource: str) -> Manifest:
-    """Return a policy of the cluster that rejects the writes of gitsync to some objects."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "refuse"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
-                ]
-            },
-            "validations": [{"expression": "request.userInfo.username == 'nobody'"}],
-        },
-    }
+    second = world.repo.commit("scale", {"shop/web.yaml": agent(replicas=3)})
+    until(lambda: world.status()["revision"].get("applied") == second, 15, world.status)
+    assert live(world)["spec"]["replicas"] == 3
 
 
 def test_after_a_restart_an_edit_is_still_told_from_a_commit(world: World) -> None:
