@@ -26,7 +26,7 @@ spec:
 
 def rest(shop: Shop, name: str = "shop") -> None:
     """Suspend an Application, so that the controller writes nothing."""
-    shop("suspend", name)
+    shop("suspend", name, "--reason", "a test")
     until(lambda: shop.world.status(name)["phase"] == "Suspended", 10, lambda: shop.world.status(name))
 
 
