@@ -29,6 +29,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
+from gitsync.state.declarations import Reach
 from gitsync.state.state import State
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.polling.git_watcher import GitWatcher
@@ -67,8 +68,8 @@ class ApplicationController(BaseController[str]):
 
     def _on_first_list(self) -> None:
         applications = self._all(APPLICATION)
-        self._state.declarations.register(map(_key, applications))
         for manifest in applications:
+            self._state.declarations.register(_key(manifest), Reach.of(manifest))
             self._repositories.set(_key(manifest), _repository(manifest))
         self._watcher.start(partial(self._queue.add, urgent=True))
 
@@ -259,6 +260,9 @@ class ApplicationController(BaseController[str]):
                 self._pipeline.report_newest(uid_of(new))
             elif _differ(old, new, GIT_PUSHED):
                 self._pipeline.poll_now(uid_of(new))
+        if new is not None:
+            # at once: an object that another Application gives up in the same commit waits for this one
+            self._state.declarations.register(key, Reach.of(new))
         if new is None and old is not None:
             self._pipeline.forget(uid_of(old))
         self._queue.add(key)

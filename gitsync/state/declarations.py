@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
 
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, GitSource
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.tracked import KeysByRef
 
@@ -21,16 +21,33 @@ def branch_of(app: Application) -> Branch | None:
     return (source.repo_url, source.revision.removeprefix("refs/heads/")) if source.repo_url else None
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where an Application may declare objects, as far as its spec limits that, and the branch that it follows."""
+
+    branch: Branch
+    namespace: str
+    is_cluster_scoped: bool
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Reach:
+        """Return the reach of an Application; nothing is validated, since a reconcile reports an invalid spec."""
+        source = at(manifest, "spec", "source", default={})
+        destination = at(manifest, "spec", "destination", default={})
+        revision = str(source.get("revision") or GitSource.model_fields["revision"].default)
+        return cls(
+            (str(source.get("repoURL") or ""), revision.removeprefix("refs/heads/")),
+            str(destination.get("namespace") or metadata_of(manifest).get("namespace", "")),
+            bool(destination.get("allowClusterScoped")),
+        )
+
+
 @dataclass(slots=True)
 class DeclaredAt:
     """The commit of a branch at which Applications have declared their objects; those that move together share one."""
 
     branch: Branch
     commit: str
-
-
-_UNKNOWN: Final = DeclaredAt(("", ""), "")
-"""The branch of an Application that was not reconciled yet."""
 
 
 class Declarations:
@@ -45,19 +62,36 @@ class Declarations:
         self._lock = threading.RLock()
         self._declared = KeysByRef()
         self._declared_at: dict[str, DeclaredAt | None] = {}
+        self._reaches: dict[str, Reach] = {}
+        self._newest: dict[Branch, str] = {}
         self._shared: set[ObjectRef] = set()
         """The objects that several Applications declare: a lookup for most objects ends here."""
 
-    def register(self, keys: Iterable[str]) -> None:
-        """Register all Applications before the first reconcile."""
+    def register(self, key: str, reach: Reach) -> None:
+        """
+        Store the reach of an Application, also of one that was not reconciled yet.
+
+        It has declared nothing then, so that what another one gives up in the same commit waits for it.
+        """
         with self._lock:
-            for key in keys:
-                self._declared_at.setdefault(key, _UNKNOWN)
+            self._reaches[key] = reach
+            self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
+
+    def record_newest(self, branch: Branch, commit: str) -> None:
+        """Store which commit Git has on a branch."""
+        with self._lock:
+            self._newest[branch] = commit
+
+    def newest(self, branch: Branch) -> str:
+        """Return the newest commit that Git is known to have on a branch, empty when none is."""
+        with self._lock:
+            return self._newest.get(branch, "")
 
     def forget(self, key: str) -> None:
         """Remove a deleted Application."""
         with self._lock:
             self._declared_at.pop(key, None)
+            self._reaches.pop(key, None)
         self.set_declared(key, frozenset())
         with self._lock:
             self._declared.remove(key)
@@ -111,21 +145,33 @@ class Declarations:
         if not is_known:
             self.set_declared(key, frozenset(declared))
 
-    def applications_behind(self, key: str, branch: Branch, commit: str) -> tuple[str, ...]:
+    def applications_behind(
+        self, key: str, branch: Branch, commit: str, refs: Collection[ObjectRef]
+    ) -> tuple[str, ...]:
         """
-        Return the other Applications of a branch that have not declared their objects at a commit of it.
+        Return the other Applications of a branch that may declare one of these objects at a commit of it.
 
-        Until they have, one of them may take over an object that left this Application. Applications that were never
-        reconciled count, since their branch is not known.
+        That are those which have not declared their objects at this commit, and which reach one of these. Until they
+        have, one of them may take over an object that left this Application.
         """
         with self._lock:
-            declared_at = list(self._declared_at.items())
-        return tuple(
-            sorted(
+            behind = [
                 other
-                for other, declared in declared_at
-                if other != key
-                and declared is not None
-                and (declared is _UNKNOWN or (declared.branch == branch and declared.commit != commit))
-            )
-        )
+                for other, declared in self._declared_at.items()
+                if other != key and declared is not None and declared.branch == branch and declared.commit != commit
+            ]
+            return tuple(sorted(other for other in behind if self._may_declare(other, refs)))
+
+    def _may_declare(self, key: str, refs: Collection[ObjectRef]) -> bool:
+        """
+        Whether an Application may declare one of these objects at a commit that it has not declared yet.
+
+        It is expected to declare objects where it did before and in the namespace of its destination: an Application
+        that cannot be rendered must not hold the prunes of every other one of its repository.
+        """
+        reach = self._reaches.get(key)
+        if reach is None or not self._declared.has(key):
+            return True  # its manifests may name any namespace
+        declared = self._declared.refs(key)
+        namespaces = {reach.namespace, *(ref.namespace for ref in declared)}
+        return any(ref.namespace in namespaces if ref.namespace else reach.is_cluster_scoped for ref in refs)

@@ -320,7 +320,6 @@ class SyncExecutor:
 
     def _apply(self, run: _Run) -> ApplyProgress:
         plan = run.planned.plan
-        commit = run.planned.target.newest
         peers = self._peers_behind(run)
         wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
         due = tuple(change for change in wanted if _is_due(change, bool(peers)))
@@ -328,9 +327,10 @@ class SyncExecutor:
         if not peers:
             return done
         more = f" and {len(peers) - 1} more" if len(peers) > 1 else ""
+        commit = self._expected_commit(run)[:12]
         waiting = (
-            f"{peers[0]}{more} to declare objects at commit {commit[:12]}, since they may take over what is"
-            " pruned; fix or suspend one that fails"
+            f"{peers[0]}{more} to declare objects at commit {commit}, since they may take over what is pruned;"
+            " fix or suspend one that fails"
         )
         return replace(done, waiting=done.waiting or waiting, peers=peers)
 
@@ -341,11 +341,22 @@ class SyncExecutor:
         They poll Git at once. The prune waits for as long as it takes: a moved object must never be deleted.
         """
         app = run.planned.app
-        branch = branch_of(run.planned.app)
-        is_pruning = any(change.action is Action.PRUNE for change in run.planned.plan.writes)
-        if app.is_deleted or not is_pruning or branch is None:
+        branch = branch_of(app)
+        pruned = [change.ref for change in run.planned.plan.writes if change.action is Action.PRUNE]
+        if not pruned or branch is None:
             return ()
-        return self._declarations.applications_behind(app.key, branch, run.planned.target.newest)
+        if app.is_deleted and not (app.owner or app.set):
+            return ()  # a user deleted it, and not a commit that may declare its objects elsewhere
+        return self._declarations.applications_behind(app.key, branch, self._expected_commit(run), pruned)
+
+    def _expected_commit(self, run: _Run) -> str:
+        """Return the commit at which other Applications have to declare their objects before one is pruned."""
+        app = run.planned.app
+        branch = branch_of(app)
+        if app.is_deleted and branch is not None:
+            # it does not follow Git any more; the commit that deleted it was polled before, so it is known
+            return self._declarations.newest(branch)
+        return run.planned.target.newest
 
     def _is_late(self, run: _Run) -> bool:
         return self._remaining(run) <= 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 
 import pytest
 
 from gitsync.sandbox.faults import FaultKind, InjectedFault
-from tests.flow.environment import World
+from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
 from tests.waiting import until
 
@@ -74,3 +75,72 @@ def test_objects_that_move_between_applications_are_never_deleted(world: World, 
         until(lambda wanted=shares: {name: app for name, (_, app) in owners(world).items()} == wanted, 120)
         assert {name: uid for name, (uid, _) in owners(world).items()} == uids
     assert world.sandbox.requests(verb="delete", resource="configmaps") == 0
+
+
+def child(name: str, path: str = "", **spec: object) -> str:
+    """Return the manifest of an Application that an app of apps declares."""
+    manifest = {
+        "apiVersion": "gitsync.dev/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "source": {"repoURL": "REPOSITORY", "path": path or name},
+            "destination": {"namespace": "shop"},
+            "sync": {"interval": "1s"},
+            **spec,
+        },
+    }
+    return json.dumps(manifest)
+
+
+def declare(world: World, message: str, files: dict[str, str | None]) -> None:
+    url = world.repo.url
+    world.repo.commit(message, {path: text and text.replace("REPOSITORY", url) for path, text in files.items()})
+
+
+def large(name: str) -> str:
+    """Return a ConfigMap that takes a second to render."""
+    return config_map(name, **{f"key-{number}": "v" for number in range(20_000)})
+
+
+def uids(world: World) -> dict[str, str]:
+    items = world.client.get("/api/v1/namespaces/shop/configmaps")["items"]
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
+
+
+def is_of(world: World, name: str, application: str) -> bool:
+    path = f"/api/v1/namespaces/shop/configmaps/{name}"
+    labels = world.client.get(path)["metadata"].get("labels") or {}
+    return bool(labels.get("gitsync.dev/application") == application)
+
+
+def test_a_child_that_is_renamed_keeps_its_objects(world: World) -> None:
+    objects = {"large.yaml": large("large"), "small.yaml": config_map("small", x="1")}
+    old = {f"shop-old/{file}": text for file, text in objects.items()}
+    declare(world, "one", {"root/shop.yaml": child("shop-old"), **old})
+    world.namespace("shop")
+    world.application("root", risk={"approval": "Never"}, destination={"namespace": "shop"})
+    world.start()
+    until(lambda: world.status("shop-old").get("phase") == "Synced", 60, world.statuses)
+    before = uids(world)
+
+    new = {f"shop-new/{file}": text for file, text in objects.items()}
+    declare(world, "rename", {"root/shop.yaml": child("shop-new"), **new, **dict.fromkeys(old)})
+    until(lambda: is_of(world, "small", "shop-new") and is_of(world, "large", "shop-new"), 60)
+    until(lambda: world.status("shop-new").get("phase") == "Synced", 60, world.statuses)
+    assert uids(world) == before
+
+
+def test_an_object_of_a_deleted_child_moves_to_another_one(world: World) -> None:
+    children = {"root/a.yaml": child("a"), "root/b.yaml": child("b")}
+    declare(world, "one", {**children, "a/large.yaml": large("large"), "b/small.yaml": config_map("small", x="1")})
+    world.namespace("shop")
+    world.application("root", risk={"approval": "Never"}, destination={"namespace": "shop"})
+    world.start()
+    until(lambda: all(world.status(name).get("phase") == "Synced" for name in "ab"), 60, world.statuses)
+    before = uids(world)
+
+    moved = {"root/b.yaml": None, "b/small.yaml": None, "a/small.yaml": config_map("small", x="1")}
+    declare(world, "move", {**moved, "a/large.yaml": large("large").replace(": v", ": w", 1)})
+    until(lambda: is_of(world, "small", "a"), 60)
+    assert uids(world) == before

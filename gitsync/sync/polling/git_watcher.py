@@ -245,6 +245,8 @@ class GitWatcher:
     def _answered(self, key: BranchKey, commit: str) -> None:
         """Compare what the followers of a branch have declared with the commit that Git has now."""
         with self._lock:
+            url, _, revision = key
+            self._declarations.record_newest((url, revision.removeprefix("refs/heads/")), commit)
             branch = self._branches.get(key)
             if branch is None:
                 return

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitsync.objects.application import Application, GitSource, parse_application
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
 from gitsync.state.declarations import Declarations, DeclaredAt
@@ -19,6 +20,7 @@ from gitsync.sync.polling.git_watcher import GitWatcher, Query
 
 URL = "https://git.example/r.git"
 BRANCH = (URL, "main")
+OBJECT = ObjectRef("", "ConfigMap", "shop", "a")
 COUNT = 6
 ANY = COUNT - 1
 """The Application that any commit affects."""
@@ -135,7 +137,7 @@ def test_a_commit_moves_those_that_it_does_not_affect(
             world.declare(number, newest)
             declared[number] = newest
         behind -= reconciled
-        found = world.declarations.applications_behind("gitsync/another", BRANCH, newest)
+        found = world.declarations.applications_behind("gitsync/another", BRANCH, newest, [OBJECT])
         assert set(found) == {key_of(number) for number in behind}
         for number, commit in declared.items():
             world.watcher.catch_up(application(number))
@@ -148,7 +150,7 @@ def test_a_commit_costs_nothing_for_those_that_it_does_not_affect(worlds: list[W
     world.declarations.moves = 0
     assert world.commit(frozenset({7})) == {key_of(7), key_of(ANY)}
     assert world.declarations.moves == 2
-    assert world.declarations.applications_behind("gitsync/another", BRANCH, "1") == (key_of(ANY), key_of(7))
+    assert world.declarations.applications_behind("gitsync/another", BRANCH, "1", [OBJECT]) == (key_of(ANY), key_of(7))
 
 
 def test_one_that_left_keeps_its_commit(worlds: list[World]) -> None:
@@ -158,7 +160,7 @@ def test_one_that_left_keeps_its_commit(worlds: list[World]) -> None:
     world.commit(frozenset({2}))
     assert world.watcher.catch_up(application(0)) is None
     assert world.caches[0].commit == "0"
-    assert world.declarations.applications_behind("gitsync/another", BRANCH, "1") == (key_of(0), key_of(2))
+    assert world.declarations.applications_behind("gitsync/another", BRANCH, "1", [OBJECT]) == (key_of(0), key_of(2))
 
 
 def test_a_rewritten_branch_enqueues_all_of_its_applications(worlds: list[World]) -> None:
@@ -166,4 +168,4 @@ def test_a_rewritten_branch_enqueues_all_of_its_applications(worlds: list[World]
     worlds.append(world)
     world.git.is_forward = lambda source, before, after: False  # type: ignore[method-assign]
     assert world.commit(frozenset()) == {key_of(0), key_of(1), key_of(2)}
-    assert len(world.declarations.applications_behind("gitsync/another", BRANCH, "1")) == 3
+    assert len(world.declarations.applications_behind("gitsync/another", BRANCH, "1", [OBJECT])) == 3
