@@ -65,9 +65,14 @@ def install(
         overlay["components"] = [f"../gitsync/components/{name.value}" for name in component or ()]
         overlay["images"] = [{"name": _IMAGE, **_image(image)}] if image else []
         overlay["patches"] = [{"patch": write(_policies(policies))}] if policies is not None else []
-    tree = _Overlay(FolderTree(shipped_folder("manifests")), write(overlay).encode())
-    sys.stdout.write(write_all(list(build(tree, _OVERLAY).manifests)))
+    sys.stdout.write(write_all(rendered(overlay)))
     return Exit.OK
+
+
+def rendered(overlay: dict[str, Any]) -> list[Manifest]:
+    """Return the manifests of a kustomization beside the shipped folder ``gitsync``."""
+    tree = _Overlay(FolderTree(shipped_folder("manifests")), write(overlay).encode())
+    return list(build(tree, _OVERLAY).manifests)
 
 
 def _policies(folder: Path) -> Manifest:
