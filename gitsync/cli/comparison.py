@@ -171,7 +171,7 @@ class Evaluator:
         declarations = Declarations()
         target = self._desired(source).load_for(report, cache, commit).target(commit)
         gate = SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.cluster, self.live), self.policies)
-        view = ClusterView(self.cluster, self.live, TrackedObjects(), declarations)
+        view = ClusterView(self.cluster, self.live, TrackedObjects(), declarations, self.policies.unreadable)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             planner = Planner(self.cluster, declarations, pool, policy_of=self.policies.of)
             evaluator = SyncEvaluator(view, planner)

@@ -74,7 +74,8 @@ def violations(
 
     With any violation nothing of the plan may be written.
     """
-    return (*application_violations(policy, app), *_object_violations(policy, app, refs, is_namespaced))
+    lines = (f"{ref}: {reason}" for ref, reason in object_violations(policy, app, refs, is_namespaced))
+    return (*application_violations(policy, app), *lines)
 
 
 def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
@@ -101,24 +102,33 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def _object_violations(
+def object_violations(
     policy: Policy, app: Application, refs: Iterable[ObjectRef], is_namespaced: Callable[[GroupKind], bool]
-) -> list[str]:
-    messages = []
+) -> Iterator[tuple[ObjectRef, str]]:
+    """Yield the objects that a policy does not allow an Application to declare, each with the reason."""
     namespaces = _namespaces(policy, app)
+    reasons: dict[tuple[GroupKind, str], str] = {}
     for ref in refs:
-        if _names(policy.denied_kinds, ref.of):
-            messages.append(f"{ref}: kind {ref.of} is not allowed by policy {policy.name}")
-        elif is_namespaced(ref.of):
-            if policy.kinds and not _names(policy.kinds, ref.of):
-                messages.append(f"{ref}: kind {ref.of} is not allowed by policy {policy.name}")
-            if not _matches(namespaces, ref.namespace):
-                messages.append(f"{ref}: namespace {ref.namespace} is not allowed by policy {policy.name}")
-        elif not _allows_cluster_kind(policy, app, ref.of):
-            messages.append(
-                f"{ref}: cluster-scoped kind {ref.of} is not allowed by policy {policy.name} for application {app.name}"
-            )
-    return messages
+        # objects are many, kinds and namespaces are few
+        key = (ref.of, ref.namespace)
+        if key not in reasons:
+            reasons[key] = _object_violation(policy, app, key, namespaces, is_namespaced(ref.of))
+        if reasons[key]:
+            yield ref, reasons[key]
+
+
+def _object_violation(
+    policy: Policy, app: Application, key: tuple[GroupKind, str], namespaces: tuple[str, ...], is_namespaced: bool
+) -> str:
+    of, namespace = key
+    if _names(policy.denied_kinds, of) or (is_namespaced and policy.kinds and not _names(policy.kinds, of)):
+        return f"kind {of} is not allowed by policy {policy.name}"
+    if is_namespaced:
+        is_allowed = _matches(namespaces, namespace)
+        return "" if is_allowed else f"namespace {namespace} is not allowed by policy {policy.name}"
+    if _allows_cluster_kind(policy, app, of):
+        return ""
+    return f"cluster-scoped kind {of} is not allowed by policy {policy.name} for application {app.name}"
 
 
 def _allows_cluster_kind(policy: Policy, app: Application, of: GroupKind) -> bool:

@@ -27,7 +27,7 @@ from gitsync.plan.risk.table import NOTHING
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.plan.undeclared import Undeclared, UndeclaredState, removal_reason
 
-UNOBSERVED: Final = "its live state is unknown, since its API group is unavailable"
+UNOBSERVED: Final = "its live state is unknown"
 
 SchemaOf = Callable[[Manifest], Schema | None]
 """The schema of a manifest's kind and version, None when it is not known."""

@@ -8,8 +8,11 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from gitsync.objects.application import Application
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster, LiveCache
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
@@ -26,12 +29,17 @@ from gitsync.sync.validation import validate_once
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Where live objects are read, and where it is stored which of them matter to whom."""
+    """
+    Where live objects are read, and where it is stored which of them matter to whom.
+
+    ``unreadable`` returns those of some objects that an Application may not read, with the reason.
+    """
 
     cluster: Cluster
     live: LiveCache
     tracked: TrackedObjects
     declarations: Declarations
+    unreadable: Callable[[Application, Iterable[ObjectRef]], Mapping[ObjectRef, str]]
 
 
 class SyncEvaluator:
@@ -60,7 +68,9 @@ class SyncEvaluator:
         selection = cache.objects.select(desired, inventory)
         # before the observation: a change from now on reconciles again
         self._view.tracked.track_more(app.key, selection.versions.keys())
-        observation = confirm_missing(observe(selection, cluster, live), inventory, cluster)
+        # what it applied before a policy changed stays known: it would be lost for the inventory
+        unreadable = self._view.unreadable(app, (ref for ref in desired if ref not in inventory.entries))
+        observation = confirm_missing(observe(selection, cluster, live, unreadable), inventory, cluster)
         # several Applications may create a namespace that none of them declares
         created = [ref for ref, manifest in created_namespace(app).items() if desired.get(ref) == manifest]
         self._view.declarations.set_declared(app.key, frozenset(desired).difference(created))

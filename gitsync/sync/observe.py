@@ -131,9 +131,13 @@ class Selection:
         return {kind: frozenset(ref.namespace for ref in refs) for kind, refs in self.by_kind.items()}
 
 
-def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observation:
+def observe(
+    selection: Selection, cluster: Cluster, live: LiveCache, unreadable: Mapping[ObjectRef, str] | None = None
+) -> Observation:
     """
     Return every live object of a selection; those of an API group that is unavailable are unobserved.
+
+    So are those that are ``unreadable``, with the reason: nothing of them may be shown.
 
     Raise ClusterUnavailable while another kind has not been listed completely or may be out of date: then an absent
     object may exist.
@@ -156,6 +160,9 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
             manifests |= live.find(resource, by_kind[kind])
         except GroupUnavailable as error:  # of a read that is a request, which no copy answers
             hidden |= dict.fromkeys(by_kind[kind], str(error))
+    if unreadable:
+        manifests = {ref: manifest for ref, manifest in manifests.items() if ref not in unreadable}
+        hidden |= unreadable
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
     return Observation(
         selection.desired,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gitsync.gate.explain import Setting, explain
-from gitsync.gate.policy import Policy
+from gitsync.gate.policy import Policy, object_violations
 from gitsync.gate.policy_files import PolicySet, policies_for, policy_for, policy_named
 from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application, owner_of_marks
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.signers import Trust
 from gitsync.objects.user import User
 from gitsync.ports import Cluster, LiveCache, Source
+from gitsync.sync.observe import created_namespace
 from gitsync.sync.validation import policy_violations
 
 
@@ -62,6 +64,21 @@ class Policies:
     def violations(self, app: Application, plan: Plan) -> tuple[str, ...]:
         """Return the violations of policies and rules by an Application and its plan, one line each."""
         return policy_violations(app, plan, self.current, self._ancestors(app))
+
+    def unreadable(self, app: Application, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
+        """
+        Return the objects that a policy does not let an Application declare, with the reason.
+
+        They are not read for it either: a commit that names an object of another team would show what it holds.
+        """
+        created = created_namespace(app)
+        declared = [ref for ref in refs if ref not in created]
+        namespaced = {ref.of for ref in declared if ref.namespace}
+        return {
+            ref: reason
+            for policy in self.all_of(app)
+            for ref, reason in object_violations(policy, app, declared, namespaced.__contains__)
+        }
 
     def with_authors(self, app: Application, plan: Plan, applied: str) -> Plan:
         """Return the plan with the authors of its commits since the applied one, where a policy needs to know them."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import pytest
 
 from gitsync.objects.record import Outcome
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster, LiveCache
 from gitsync.sync.observe import Observation, Selection, observe
 from tests.flow.environment import NAMESPACE, World
@@ -231,8 +233,10 @@ def test_a_change_during_the_first_reconcile_is_not_missed(world: World, monkeyp
     world.synced(commit)
     world.stop()
 
-    def observed(selection: Selection, cluster: Cluster, live: LiveCache) -> Observation:
-        found = observe(selection, cluster, live)
+    def observed(
+        selection: Selection, cluster: Cluster, live: LiveCache, unreadable: Mapping[ObjectRef, str]
+    ) -> Observation:
+        found = observe(selection, cluster, live, unreadable)
         (ref,) = [ref for ref in found.live if ref.kind == "ConfigMap"]
         if not seen:
             drifted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
