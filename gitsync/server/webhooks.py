@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import hashlib
 import hmac
-import re
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from enum import Enum
+from typing import IO
 from urllib.parse import parse_qs
 
 import orjson
@@ -19,48 +21,78 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from gitsync.server.backend import Backend
+from gitsync.server.push_events import normal, repository_urls
 
 _UNSIGNED = "unauthorized: the signature is missing or wrong"
 """One answer for all: a client that has no secret learns nothing about it."""
 _LIMIT = 25 << 20
 """Bytes of a payload; the limit of GitHub, the largest of the providers."""
-_IN_MEMORY = 1 << 20
-"""Bytes of a payload in memory before its signature is verified."""
+# The sender of a body has not shown yet that it knows the secret: most push events have 10 to 50 KiB and are kept in
+# memory, and of larger ones few are stored at a time, each for some seconds.
+_IN_MEMORY = 256 << 10
+_LARGE_BODIES = 2
+_SECONDS = 10.0
 _REMEMBERED = 4096
-_URL = re.compile(r"(?:(?:https?|ssh)://)?[A-Za-z0-9._~@:/%+-]{3,500}", re.ASCII)
+
+
+class _Proof(Enum):
+    """How a request shows that its sender knows the secret."""
+
+    HMAC = "HMAC-SHA256 of the raw body"
+    TOKEN = "the secret itself"
+    PASSWORD = "the secret as the password of basic authentication, with any user name"
 
 
 @dataclass(frozen=True, slots=True)
 class _Provider:
-    """
-    How a Git server signs: the header, and what is before the HMAC-SHA256 of the raw body in it.
-
-    GitLab sends the secret itself: ``is_token``.
-    """
+    """How a Git server shows that it knows the secret: in which header, and before an HMAC what else is there."""
 
     header: str
+    proof: _Proof = _Proof.HMAC
     prefix: str = ""
-    is_token: bool = False
 
-    def verifies(self, headers: Mapping[str, str], secret: bytes, digest: hmac.HMAC) -> bool:
-        """Return whether the request shows that its sender knows the secret."""
-        wanted = secret if self.is_token else f"{self.prefix}{digest.hexdigest()}".encode()
-        return hmac.compare_digest(headers.get(self.header, "").encode(), wanted)
+    def knows(self, headers: Mapping[str, str], secret: bytes) -> bool:
+        """Return whether the headers alone contain the secret; True where the body is needed to tell."""
+        text = headers.get(self.header, "")
+        if self.proof is _Proof.TOKEN:
+            return hmac.compare_digest(text.encode(), secret)
+        if self.proof is _Proof.PASSWORD:
+            return hmac.compare_digest(_password(text), secret)
+        return True
+
+    def signs(self, headers: Mapping[str, str], digest: hmac.HMAC) -> bool:
+        """Return whether the body is signed by the secret, where this server signs."""
+        expected = f"{self.prefix}{digest.hexdigest()}"
+        is_signed = hmac.compare_digest(headers.get(self.header, "").encode(), expected.encode())
+        return is_signed or self.proof is not _Proof.HMAC
+
+
+def _password(authorization: str) -> bytes:
+    """Return the password of HTTP's basic authentication, empty where there is none."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(encoded, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 PROVIDERS = {
-    "github": _Provider("x-hub-signature-256", "sha256="),
+    "github": _Provider("x-hub-signature-256", prefix="sha256="),
     "gitea": _Provider("x-gitea-signature"),
     "forgejo": _Provider("x-forgejo-signature"),
-    "bitbucket": _Provider("x-hub-signature", "sha256="),
-    "gitlab": _Provider("x-gitlab-token", is_token=True),
+    "gogs": _Provider("x-gogs-signature"),
+    "bitbucket": _Provider("x-hub-signature", prefix="sha256="),
+    "gitlab": _Provider("x-gitlab-token", _Proof.TOKEN),
+    "azure-devops": _Provider("authorization", _Proof.PASSWORD),  # its service hooks sign nothing
+    "codecommit": _Provider("authorization", _Proof.PASSWORD),  # an API destination of Amazon EventBridge
 }
 _DELIVERIES = (
-    *("x-github-delivery", "x-gitea-delivery", "x-forgejo-delivery"),
+    *("x-github-delivery", "x-gitea-delivery", "x-forgejo-delivery", "x-gogs-delivery"),
     *("x-request-uuid", "x-request-id", "x-gitlab-event-uuid"),
 )
-_EVENTS = ("x-github-event", "x-gitea-event", "x-forgejo-event", "x-gitlab-event", "x-event-key")
-_NAMES = ("clone_url", "ssh_url", "git_url", "html_url", "git_http_url", "git_ssh_url", "homepage", "url")
+_EVENTS = ("x-github-event", "x-gitea-event", "x-forgejo-event", "x-gogs-event", "x-gitlab-event", "x-event-key")
 
 
 def router(engine: Backend, secret: str) -> APIRouter:
@@ -72,20 +104,27 @@ def router(engine: Backend, secret: str) -> APIRouter:
     """
     routes = APIRouter()
     deliveries: OrderedDict[str, None] = OrderedDict()
+    large_bodies = _Slots(_LARGE_BODIES)
 
     @routes.post("/webhook/{name}")
     async def push(name: str, request: Request) -> JSONResponse:
         provider = PROVIDERS.get(name)
         if provider is None:
             return _failure(404, f"unknown provider; use one of {', '.join(PROVIDERS)}")
-        if not secret or provider.header not in request.headers:
+        if not secret or provider.header not in request.headers or not provider.knows(request.headers, secret.encode()):
             return _failure(401, _UNSIGNED)
         with ExitStack() as files:
             body = files.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             digest = hmac.new(secret.encode(), digestmod=hashlib.sha256)
-            if not await _receive(request, body, digest):
-                return _failure(413, f"the body is too large: at most {_LIMIT} bytes")
-            if not provider.verifies(request.headers, secret.encode(), digest):
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    if not await _receive(request, body, digest, files, large_bodies):
+                        return _failure(413, f"the body is too large: at most {_LIMIT} bytes")
+            except TimeoutError:
+                return _failure(408, f"the body did not arrive within {_SECONDS:.0f} s")
+            except _Busy:
+                return _failure(503, "other large bodies are being received; the repository is polled at its interval")
+            if not provider.signs(request.headers, digest):
                 return _failure(401, _UNSIGNED)
             event = _header(request, _EVENTS)
             if event.rpartition(":")[2] == "ping":
@@ -133,8 +172,36 @@ def _poll(engine: Backend, urls: frozenset[str]) -> int:
     return engine.requests.repository_changed(is_it) + engine.sets.repository_changed(is_it)
 
 
-async def _receive(request: Request, body: IO[bytes], digest: hmac.HMAC) -> bool:
-    """Write the body to a file and its bytes to a digest; return False when it is larger than the limit."""
+class _Busy(Exception):
+    """As many large bodies as may be stored are being received."""
+
+
+class _Slots:
+    """Places for what only a few requests may do at a time; used in one event loop."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Hold a place; raise _Busy where none is free."""
+        if not self._free:
+            raise _Busy
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+
+
+async def _receive(
+    request: Request, body: IO[bytes], digest: hmac.HMAC, files: ExitStack, large_bodies: _Slots
+) -> bool:
+    """
+    Write the body to a file and its bytes to a digest; return False when it is larger than the limit.
+
+    A large one takes a slot until ``files`` are closed, and with them its copy on the disk.
+    """
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > _LIMIT:
         return False
@@ -143,6 +210,8 @@ async def _receive(request: Request, body: IO[bytes], digest: hmac.HMAC) -> bool
         size += len(chunk)
         if size > _LIMIT:
             return False
+        if size > _IN_MEMORY >= size - len(chunk):
+            files.enter_context(large_bodies.taken())
         body.write(chunk)
         digest.update(chunk)
     body.seek(0)
@@ -155,31 +224,3 @@ def _urls_in(body: IO[bytes], content_type: str) -> frozenset[str]:
     if content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
         content = parse_qs(content.decode()).get("payload", [""])[0].encode()
     return repository_urls(orjson.loads(content))
-
-
-def repository_urls(payload: Any) -> frozenset[str]:
-    """Return the URLs that a payload gives its repository, normalised; raise ValueError when there is none."""
-    repository = payload.get("repository", payload.get("project")) if isinstance(payload, dict) else None
-    if not isinstance(repository, dict):
-        raise ValueError("no repository")
-    named = [repository.get(name) for name in _NAMES]
-    links = repository.get("links")
-    clones = links.get("clone") if isinstance(links, dict) else None
-    named += [link.get("href") for link in clones or () if isinstance(link, dict)] if isinstance(clones, list) else []
-    page = links.get("html") if isinstance(links, dict) else None  # all that Bitbucket Cloud names
-    named += [page.get("href")] if isinstance(page, dict) else []
-    urls = frozenset(normal(url) for url in named if isinstance(url, str) and _URL.fullmatch(url))
-    if not urls:
-        raise ValueError("no URL")
-    return urls
-
-
-def normal(url: str) -> str:
-    """Return ``host/path`` of a repository URL in any of its spellings, so that they can be compared."""
-    rest = re.sub(r"^[a-z]+://", "", url.strip().lower())
-    rest = re.sub(r"^[^/@]*@", "", rest)
-    host, slash, path = rest.partition("/")
-    if (":" in host and not slash) or (":" in host and not host.rpartition(":")[2].isdigit()):
-        host, _, first = rest.partition(":")
-        path = first
-    return f"{host.partition(':')[0]}/{path.strip('/').removesuffix('.git')}"

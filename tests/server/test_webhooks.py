@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import socket
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from select import select
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 import pytest
 
-from gitsync.server.webhooks import normal
+from gitsync.server import webhooks
+from gitsync.server.push_events import normal
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application
 
@@ -30,8 +36,15 @@ def signed(provider: str, body: bytes = PUSH, secret: str = SECRET) -> dict[str,
         "gitea": {"X-Gitea-Signature": digest},
         "forgejo": {"X-Forgejo-Signature": digest},
         "bitbucket": {"X-Hub-Signature": f"sha256={digest}"},
+        "gogs": {"X-Gogs-Signature": digest},
         "gitlab": {"X-Gitlab-Token": secret},
+        "azure-devops": basic(f"gitsync:{secret}"),
+        "codecommit": basic(f":{secret}"),
     }[provider]
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(text.encode()).decode()}"}
 
 
 def answer(site: Site, provider: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
@@ -43,7 +56,7 @@ def push(site: Site, provider: str, body: bytes, headers: dict[str, str]) -> int
     return answer(site, provider, body, headers)[0]
 
 
-@pytest.mark.parametrize("provider", ["github", "gitea", "forgejo", "bitbucket", "gitlab"])
+@pytest.mark.parametrize("provider", list(webhooks.PROVIDERS))
 def test_a_signed_push_looks_at_git_and_syncs_nothing_by_force(site: Open, provider: str) -> None:
     opened = site([application()], webhook_secret=SECRET, token="people sign in, webhooks do not")
     assert push(opened, provider, PUSH, signed(provider)) == 202
@@ -72,6 +85,61 @@ def test_anything_else_is_refused_alike(site: Open, headers: dict[str, str]) -> 
     assert opened.engine.requests.done == []
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        basic("gitsync:another"),
+        basic(SECRET),
+        {"Authorization": f"Bearer {SECRET}"},
+        {"Authorization": SECRET},
+        {"Authorization": "Basic !"},
+        {"Authorization": "Basic"},
+        {"Authorization": "Basic \xe9"},
+    ],
+)
+@pytest.mark.parametrize("provider", ["azure-devops", "codecommit"])
+def test_another_password_is_refused(site: Open, provider: str, headers: dict[str, str]) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    assert push(opened, provider, PUSH, headers) == 401
+    assert opened.engine.requests.done == []
+
+
+def test_few_large_bodies_are_stored_before_their_signature_is_known(site: Open) -> None:
+    """Each connection sends all but the end of a large body, and holds what was received until then."""
+    opened = site([application()], webhook_secret=SECRET)
+    with ExitStack() as sockets:
+        unfinished = [sockets.enter_context(unfinished_body(opened, 2 << 20)) for _ in range(6)]
+        refused = [status_of(connection) for connection in unfinished if select([connection], [], [], 2)[0]]
+        assert refused == [503] * 4
+        assert push(opened, "github", PUSH, signed("github")) == 202, "small bodies are received meanwhile"
+
+
+def test_a_body_that_does_not_arrive_is_given_up(site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "_SECONDS", 0.2)
+    opened = site([application()], webhook_secret=SECRET)
+    with unfinished_body(opened, 2 << 20) as connection:
+        assert status_of(connection) == 408
+    body = PUSH + b" " * (1 << 20)
+    assert push(opened, "github", body, signed("github", body)) == 202, "its place is free again"
+
+
+@contextmanager
+def unfinished_body(opened: Site, size: int) -> Iterator[socket.socket]:
+    """Send all of a body but its last bytes."""
+    place = urlsplit(opened.web.url)
+    with socket.create_connection((place.hostname, place.port), 10) as connection:
+        headers = f"Host: {place.netloc}\r\nX-Hub-Signature-256: x\r\nContent-Length: {size}\r\n\r\n"
+        head = f"POST /webhook/github HTTP/1.1\r\n{headers}"
+        with suppress(ConnectionError):  # it is refused while it is sent
+            connection.sendall(head.encode() + b"x" * (size - 10))
+        yield connection
+
+
+def status_of(connection: socket.socket) -> int:
+    return int(connection.recv(64).split()[1])
+
+
 def test_without_a_secret_there_is_no_endpoint(site: Open) -> None:
     opened = site([application()])
     assert push(opened, "github", PUSH, signed("github", secret="")) == 401
@@ -81,7 +149,7 @@ def test_without_a_secret_there_is_no_endpoint(site: Open) -> None:
 def test_an_unknown_provider_is_not_found(site: Open) -> None:
     code, found = answer(site([application()], webhook_secret=SECRET), "unknown", PUSH, signed("github"))
     assert code == 404
-    assert "github, gitea, forgejo, bitbucket, gitlab" in found["error"]
+    assert "github, gitea, forgejo, gogs, bitbucket, gitlab, azure-devops, codecommit" in found["error"]
 
 
 def test_the_answer_counts_the_applications_that_matched(site: Open) -> None:
