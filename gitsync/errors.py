@@ -30,7 +30,7 @@ exceptions into these with ``raise … from``. Expected outcomes, such as a held
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 _LIMIT = 1024
 
@@ -58,6 +58,22 @@ class GitsyncError(Exception):
     def __str__(self) -> str:
         place = "".join(f"{part}: " for part in (self.location, self.object) if part)
         return one_line(f"{place}{self.message}" + (f"; {self.hint}" if self.hint else ""))
+
+
+_E = TypeVar("_E", bound=GitsyncError)
+
+
+def detached(error: _E) -> _E:
+    """
+    Return an equal error without traceback, cause and context: what is kept, and what is raised again later.
+
+    A traceback refers to the frames of the work that failed, and so to all that it had in memory. Kept there, an error
+    is part of a cycle, which only a garbage collection frees.
+    """
+    copy = type(error).__new__(type(error))  # the constructors differ, and what they set is in __dict__
+    copy.args = error.args
+    copy.__dict__.update(error.__dict__)
+    return copy
 
 
 class TransientError(GitsyncError):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, Rejected, detached
 from gitsync.kube.immutable import immutable_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Action, Change, Plan
@@ -161,13 +161,13 @@ def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
         except ClusterUnavailable as error:
             if error.retry_after is not None:
                 raise  # the API server asked to retry later
-            lost = error
+            lost = detached(error)
             break
     try:
         return write()
     except Conflict as error:
         if lost is not None:
-            raise lost from error
+            raise detached(lost) from error
         raise
 
 

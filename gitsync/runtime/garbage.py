@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import time
-from collections.abc import Callable
 from typing import Final
 
 from gitsync.runtime.clock import Periodic
 
 _EVERY = 10.0
-# seconds between collections that examine all objects: among those that were kept before, hardly a cycle is left
-_ALL_EVERY = 3600.0
+# Objects that a collection may examine: that stops every thread for 4 ms. More are frozen, and examined again
+# only with all others.
+_EXAMINED = 50_000
+# How much more objects than after the last collection of all are frozen when all are examined again. So cycles among
+# them can take half as much memory as the rest, and the cost follows what the process makes, not the time.
+_GROWTH = 1.5
+_OLDEST: Final = 2
 _DEFAULT: Final = gc.get_threshold()
 _NEVER = 1 << 30
 
 
 class GarbageCollection(Periodic):
     """
-    Collect garbage every ten seconds in which objects were made, among the objects that were made since.
+    Collect garbage every ten seconds in which objects were made, among those that are not frozen.
 
     Python's own collection of all objects stops every thread at any moment, 0.2 s with 1,000 Applications and 1.5 s
-    with 5,000; it is off while this runs. Objects that are left are frozen, see ``gc.freeze``.
+    with 5,000; it is off while this runs. Objects are frozen (see ``gc.freeze``) once many have survived a collection,
+    and examined again when their number has grown by half.
     """
 
-    def __init__(self, every: float = _EVERY, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, every: float = _EVERY, *, examined: int = _EXAMINED) -> None:
         super().__init__("garbage", self.collect, every, at_start=False)
-        self._clock = clock
-        self._last_of_all = clock()
+        self._examined = examined
+        self._frozen = 0
         self._collections = 0
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
@@ -44,15 +48,19 @@ class GarbageCollection(Periodic):
         gc.set_threshold(*_DEFAULT)
 
     def collect(self) -> None:
-        """Collect garbage where objects were made since the last time, once an hour among all objects."""
+        """Collect garbage where objects were made since the last time; see the class for the objects examined."""
         made = gc.get_stats()[1]["collections"]
         if made == self._collections:
             return
         self._collections = made
-        if self._clock() - self._last_of_all >= _ALL_EVERY:
-            self._last_of_all = self._clock()
+        is_of_all = gc.get_freeze_count() > self._frozen * _GROWTH
+        if is_of_all:
             gc.unfreeze()
         gc.collect()
-        gc.freeze()
+        # what a running reconcile holds now is garbage soon: frozen at each collection, it would stay for long
+        if is_of_all or len(gc.get_objects(_OLDEST)) > self._examined:
+            gc.freeze()
+        if is_of_all or not self._frozen:
+            self._frozen = gc.get_freeze_count()
         if self._trim is not None:  # only the C library of GNU has it
             self._trim(0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import random
 from typing import Any, Protocol
 
-from gitsync.errors import GitsyncError, GroupUnavailable, TerminalError, TransientError
+from gitsync.errors import GitsyncError, GroupUnavailable, TerminalError, TransientError, detached
 from gitsync.runtime.workqueue import Backoff
 
 _log = logging.getLogger(__name__)
@@ -207,7 +207,7 @@ class Reflector:
         if self._failures == 0 and self.is_synced:
             return  # watches break now and then; only one that cannot be taken up again leaves the copy in doubt
         changed = type(self.error) is not type(error) and not self._stop.is_set()
-        self.error = error
+        self.error = detached(error)
         if isinstance(error, TerminalError | GroupUnavailable):
             self._answered.set()
         if changed:

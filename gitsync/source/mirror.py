@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable, detached
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, Tag
@@ -416,17 +416,12 @@ class RecentFailures:
         now = self._clock()
         failed_at, error = self._failures.get(request, (0.0, None))
         if error is not None and now - failed_at < max_age:
-            raise _copy(error)
+            raise detached(error)
         try:
             yield
         except (SourceUnavailable, InvalidInput) as error:
             now = self._clock()
             self._failures = {key: value for key, value in self._failures.items() if now - value[0] < _KEPT}
-            self._failures[request] = (now, _copy(error))
+            self._failures[request] = (now, detached(error))
             raise
         self._failures.pop(request, None)
-
-
-def _copy(error: SourceUnavailable | InvalidInput) -> SourceUnavailable | InvalidInput:
-    """Return an equal error without the frames of the failed request, which an Application may complete."""
-    return type(error)(error.message, location=error.location, hint=error.hint)

@@ -8,7 +8,7 @@ from functools import partial
 
 from pyrage.x25519 import Identity
 
-from gitsync.errors import EmptyRender, GitsyncError, InvalidInput
+from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, detached
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
@@ -225,7 +225,7 @@ class DesiredState:
         if known is not None:
             return known
         if render.error is not None and render.error[0] == commit.id:
-            raise render.error[1]
+            raise detached(render.error[1])
         made = self._same_as_before(inputs.app, cache, commit) or self._render(inputs.app, cache, commit)
         render.commits = {**dict(list(render.commits.items())[1 - _KEPT :]), commit.id: made}
         return made
@@ -237,7 +237,7 @@ class DesiredState:
             build = self._renderer.render(app, snapshot)
             build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
         except InvalidInput as error:
-            cache.render.error = (commit.id, error)
+            cache.render.error = (commit.id, detached(error))
             raise
         if self._kept is not None:
             self._kept.keep(app, commit.id, build)

@@ -20,6 +20,7 @@ from gitsync.errors import (
     TerminalError,
     TransientError,
     UnexpectedError,
+    detached,
 )
 from gitsync.objects.application import Application
 from gitsync.objects.conditions import find_condition
@@ -279,7 +280,7 @@ class Pipeline:
         except SourceUnavailable as error:
             if report.stage is not FailureReason.SOURCE or not report.state.applied:
                 raise
-            report.source_error = error
+            report.source_error = detached(error)
             report.requeue_in(error.retry_after)
             self._keep_applied(report, cache, error)
 
@@ -332,7 +333,7 @@ class Pipeline:
             )
         except (TerminalError, SourceUnavailable):
             report.stage = stage
-            raise reason from None  # why the newest commit cannot be used is the error to fix
+            raise detached(reason) from None  # why the newest commit cannot be used is the error to fix
 
     def _reconcile_to(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:
         rendered = self._desired.load_for(report, cache, commit)
@@ -372,7 +373,7 @@ class Pipeline:
             views.publish(view_of(report, status, views.application(key)), report.drift, report.record)
             report.manifest = self._statuses.write(report.manifest, status)
         if isinstance(report.error, TransientError):
-            raise report.error
+            raise detached(report.error)
         report.requeue_in(report.poll_after)
         return SyncResult(report.requeue_after, report.peers)
 

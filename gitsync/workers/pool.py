@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, Final
 
-from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable
+from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, detached
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
@@ -94,7 +94,7 @@ class RenderPool:
             error = protocol.to_error(answer["error"])
             # a process has neither credentials nor the right to write: what it lacks is fetched here
             if is_last or not isinstance(error, FileNotFetched) or not snapshot.fetch(error):
-                raise error
+                raise detached(error)  # the local one would keep this frame, with the snapshot
         return answer
 
     def _too_large(self) -> InvalidInput:

@@ -11,21 +11,12 @@ import pytest
 from gitsync.runtime.garbage import GarbageCollection
 from tests.waiting import until
 
-HOUR = 3600.0
-
 
 class Node:
     """An object that refers to itself."""
 
     def __init__(self) -> None:
         self.itself = self
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -48,7 +39,7 @@ def make_objects() -> None:
 
 
 def test_new_garbage_is_collected_and_the_rest_left_alone() -> None:
-    collecting, before = GarbageCollection(0.01), gc.get_threshold()
+    collecting, before = GarbageCollection(0.01, examined=1000), gc.get_threshold()
     collecting.start()
     try:
         found = weakref.ref(Node())
@@ -70,17 +61,44 @@ def test_nothing_is_collected_where_no_objects_were_made(collections: list[int])
     gc.unfreeze()
 
 
-def test_frozen_garbage_is_collected_after_an_hour() -> None:
-    clock = Clock()
-    collecting, kept = GarbageCollection(clock=clock), [Node()]
+def test_garbage_that_a_collection_met_alive_is_collected_by_the_next() -> None:
+    collecting = GarbageCollection()
+    make_objects()
+    collecting.collect()  # the first one freezes what the start made
+    kept = [Node()]
     make_objects()
     collecting.collect()
-    found = weakref.ref(kept.pop())
+    node = weakref.ref(kept.pop())
     make_objects()
     collecting.collect()
-    assert found() is not None
-    clock.now = HOUR
+    assert node() is None
+    gc.unfreeze()
+
+
+def test_frozen_garbage_is_collected_once_frozen_objects_have_grown_by_half() -> None:
+    collecting, kept = GarbageCollection(examined=0), [Node()]
     make_objects()
     collecting.collect()
-    assert found() is None
+    node = weakref.ref(kept.pop())
+    make_objects()
+    collecting.collect()
+    assert node() is not None, "it was frozen"
+    ballast = [[] for _ in range(gc.get_freeze_count() * 3 // 4)]  # type: list[list[int]]
+    for _ in range(2):  # one freezes the new objects, the other one finds that there are many
+        make_objects()
+        collecting.collect()
+    assert node() is None
+    assert ballast
+    gc.unfreeze()
+
+
+def test_frozen_objects_stay_unexamined_while_they_do_not_grow(collections: list[int]) -> None:
+    collecting = GarbageCollection(examined=0)
+    make_objects()
+    collecting.collect()
+    frozen = gc.get_freeze_count()
+    for _ in range(5):
+        make_objects()
+        collecting.collect()
+    assert gc.get_freeze_count() < frozen * 1.1
     gc.unfreeze()

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random
 
-from gitsync.errors import GitsyncError, InvalidInput, MissingRevision, Refused, SourceThrottled, SourceUnavailable
+from gitsync.errors import (
+    GitsyncError,
+    InvalidInput,
+    MissingRevision,
+    Refused,
+    SourceThrottled,
+    SourceUnavailable,
+    detached,
+)
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
@@ -118,7 +126,7 @@ class Fetcher:
         """
         error = cache.poll_error
         if error is not None and (not cache.commit or cache.is_unfetched or isinstance(error, InvalidInput)):
-            raise self._until_next_poll(error, cache)
+            raise self._until_next_poll(detached(error), cache)
         trusted = self._trusted(inputs.app)
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self._fetch(inputs.app, cache)
@@ -155,7 +163,7 @@ class Fetcher:
             return self.snapshot(app, cache, cache.commit)
         except InvalidInput as error:
             cache.is_unfetched = True
-            cache.poll_error = error
+            cache.poll_error = detached(error)
             raise
         except SourceUnavailable as error:
             cache.is_unfetched = True
@@ -189,9 +197,9 @@ class Fetcher:
             cache.poll_error = None
         except MissingRevision as error:  # a push may create it at any moment
             self._poll_sooner(cache, inputs.app)
-            cache.poll_error = error
+            cache.poll_error = detached(error)
         except InvalidInput as error:
-            cache.poll_error = error
+            cache.poll_error = detached(error)
         except SourceUnavailable as error:
             self._back_off(error, cache, inputs.app)
             cache.commit = cache.commit or inputs.state.fetched_for(inputs.app)
@@ -206,12 +214,11 @@ class Fetcher:
         # once more: the answer to an earlier query may have arrived since
         if answer is not None and answer.is_of(source):
             if isinstance(answer.result, GitsyncError):
-                raise answer.result
+                raise detached(answer.result)
             return answer.result
         return self._source.resolve(source, cache.credentials, max_age=cache.max_age)
 
     def _back_off(self, error: SourceUnavailable, cache: GitCache, app: Application) -> None:
-        cache.poll_error = error
         self._poll_sooner(cache, app)
         if app.source.credentials_secret:
             error.hint = error.hint.replace(
@@ -219,6 +226,7 @@ class Fetcher:
             )
         if isinstance(error, SourceThrottled):
             error.hint += f"; the next attempt follows in {cache.retry_delay:.0f} s"
+        cache.poll_error = detached(error)
 
     def _poll_sooner(self, cache: GitCache, app: Application) -> None:
         """Set the time of the next poll after a failed one, with a delay that grows up to the interval."""
@@ -226,10 +234,10 @@ class Fetcher:
         cache.next_poll = self._clock.monotonic() + cache.retry_delay
 
     def _until_next_poll(self, error: GitsyncError, cache: GitCache) -> GitsyncError:
-        """Return the error of a poll to raise it again, with the seconds until the next poll."""
+        """Return the error of a poll to raise it, with the seconds until the next poll."""
         if isinstance(error, SourceUnavailable):
             error.retry_after = max(cache.next_poll - self._clock.monotonic(), _SHORTEST_WAIT)
-        return error.with_traceback(None)
+        return error
 
     def _credentials(self, app: Application) -> Credentials:
         return credentials_of(app, self._cluster, self._live)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import random
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, detached
 from gitsync.objects.application import Application, GitSource
 from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
@@ -199,7 +199,7 @@ class GitWatcher:
                 known[group] = self._resolve(source, credentials, query.since)
                 self._answered(group, known[group])
         except GitsyncError as error:
-            return error
+            return detached(error)
         except Exception as fault:  # the queries of other Applications are answered
             return unexpected_error(fault, query.app.key)
         return known[group]

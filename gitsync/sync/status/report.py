@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from gitsync.errors import GitsyncError, SourceUnavailable, TransientError, UnexpectedError
+from gitsync.errors import GitsyncError, SourceUnavailable, TransientError, UnexpectedError, detached
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Verdict
 from gitsync.objects.conditions import SOURCE_READY, Condition, find_condition
@@ -157,7 +157,7 @@ class Report:
 
     def fail(self, error: GitsyncError) -> None:
         """Record the error that ended this reconcile."""
-        self.error = error
+        self.error = detached(error)
         is_unexpected = isinstance(error, UnexpectedError)
         is_transient = isinstance(error, TransientError) and not is_unexpected and self.stage is FailureReason.OBSERVE
         phase = Phase.OBSERVING if is_transient else Phase.FAILED
