@@ -42,16 +42,16 @@ class KnownBackup:
     @property
     def began(self) -> str:
         """When its first object was created."""
-        return min(str(metadata_of(one).get("creationTimestamp", "")) for one in self.objects)
+        return min(str(metadata_of(manifest).get("creationTimestamp", "")) for manifest in self.objects)
 
 
 def known_backups(manifests: Iterable[Manifest]) -> tuple[KnownBackup, ...]:
     """Return the backups that objects with the label belong to, newest first."""
     groups: dict[str, list[Manifest]] = {}
-    for one in manifests:
-        groups.setdefault(labels_of(one)[BACKUP_LABEL], []).append(one)
-    found = [_known(id, tuple(objects)) for id, objects in groups.items()]
-    return tuple(sorted(found, key=lambda one: (one.began, _natural(one.id)), reverse=True))
+    for manifest in manifests:
+        groups.setdefault(labels_of(manifest)[BACKUP_LABEL], []).append(manifest)
+    backups = [_known(id, tuple(objects)) for id, objects in groups.items()]
+    return tuple(sorted(backups, key=lambda manifest: (manifest.began, _natural(manifest.id)), reverse=True))
 
 
 def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBackup]) -> str:
@@ -65,7 +65,7 @@ def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBac
         return ""
     last = croniter(backup.schedule, now).get_prev(datetime)
     id = last.strftime(_STAMP)
-    return id if last >= since and all(one.id != id for one in known) else ""
+    return id if last >= since and all(known_backup.id != id for known_backup in known) else ""
 
 
 def seconds_until_next(backup: Backup, now: datetime) -> float | None:
@@ -87,35 +87,37 @@ def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[K
 
     The one with the id ``guard`` is kept, since a change waits for it: it would be deleted and requested in a loop.
     """
-    good = [one for one in known if one.result is BackupResult.SUCCEEDED]
-    old = [one for one in known[1:] if one.result is BackupResult.FAILED]
-    return tuple(one for one in (*good[backup.keep :], *old) if one.id != guard)
+    good = [known_backup for known_backup in known if known_backup.result is BackupResult.SUCCEEDED]
+    old = [known_backup for known_backup in known[1:] if known_backup.result is BackupResult.FAILED]
+    return tuple(known_backup for known_backup in (*good[backup.keep :], *old) if known_backup.id != guard)
 
 
 def guard_id(generation: int, uid: str, created: datetime, known: Sequence[KnownBackup]) -> str:
     """Return the id of the backup before a change; one that an earlier Agent of the name left does not count."""
     id = f"generation-{generation}"
-    is_of_another = any(one.id == id and datetime.fromisoformat(one.began) < created for one in known)
+    is_of_another = any(
+        known_backup.id == id and datetime.fromisoformat(known_backup.began) < created for known_backup in known
+    )
     return f"{id}-{uid[:8]}" if is_of_another else id
 
 
 def backup_status(known: Sequence[KnownBackup], backup: Backup, now: datetime) -> dict[str, Any]:
     """Return what the status says of backups."""
-    found: dict[str, Any] = {}
+    status: dict[str, Any] = {}
     if known:
-        found = {"last": known[0].id, "result": known[0].result.value, "message": known[0].message}
-        good = next((one for one in known if one.result is BackupResult.SUCCEEDED), None)
-        found["lastGood"] = good.id if good else ""
-        found["objects"] = sorted(ref_of(one).name for one in good.objects) if good else []
-    return {name: value for name, value in found.items() if value}
+        status = {"last": known[0].id, "result": known[0].result.value, "message": known[0].message}
+        good = next((known_backup for known_backup in known if known_backup.result is BackupResult.SUCCEEDED), None)
+        status["lastGood"] = good.id if good else ""
+        status["objects"] = sorted(ref_of(known_backup).name for known_backup in good.objects) if good else []
+    return {name: value for name, value in status.items() if value}
 
 
 def _known(id: str, objects: tuple[Manifest, ...]) -> KnownBackup:
-    results = [_result(one) for one in objects]
+    results = [_result(manifest) for manifest in objects]
     for result in (BackupResult.FAILED, BackupResult.RUNNING):
-        for one, (how, why) in zip(objects, results, strict=True):
+        for manifest, (how, why) in zip(objects, results, strict=True):
             if how is result:
-                return KnownBackup(id, objects, how, f"{ref_of(one).name}: {why}" if why else "")
+                return KnownBackup(id, objects, how, f"{ref_of(manifest).name}: {why}" if why else "")
     return KnownBackup(id, objects, BackupResult.SUCCEEDED)
 
 

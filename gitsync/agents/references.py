@@ -37,7 +37,9 @@ def _all(agent: Agent) -> Iterator[Reference]:
         if spec.evaluation.judge is not None and (signin := spec.evaluation.judge.credentials) is not None:
             yield Reference("Secret", signin.secret_key_ref.name, signin.secret_key_ref.key, is_copied=True)
     for tool in spec.tools:
-        yield from (Reference("Secret", one.secret_key_ref.name, one.secret_key_ref.key) for one in tool.headers_from)
+        yield from (
+            Reference("Secret", header.secret_key_ref.name, header.secret_key_ref.key) for header in tool.headers_from
+        )
         if tool.agent_ref is not None:
             yield Reference("Agent", tool.agent_ref.name)
     for database in databases(agent):
@@ -50,8 +52,12 @@ def _all(agent: Agent) -> Iterator[Reference]:
             yield Reference("Secret", ca.name, ca.key)
     yield from (Reference("Secret", secret.name) for secret in spec.runtime.image_pull_secrets)
     steps = spec.lifecycle.init if spec.lifecycle else ()
-    for given in (spec.runtime.env, *(one.env for one in spec.runtime.sidecars), *(step.env for step in steps)):
-        yield from (found for variable in given for found in _of_variable(variable))
+    for env_vars in (
+        spec.runtime.env,
+        *(header.env for header in spec.runtime.sidecars),
+        *(step.env for step in steps),
+    ):
+        yield from (reference for variable in env_vars for reference in _of_variable(variable))
 
 
 def _of_variable(variable: EnvVar) -> Iterator[Reference]:
@@ -64,14 +70,14 @@ def _of_variable(variable: EnvVar) -> Iterator[Reference]:
 
 def named_objects(manifest: Manifest) -> frozenset[str]:
     """Return all texts of a spec that may be names of objects; a superset is enough to know whom a change concerns."""
-    found: set[str] = set()
+    names: set[str] = set()
     pending: list[Any] = [manifest.get("spec")]
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
             if isinstance(name := value.get("name"), str):
-                found.add(name)
+                names.add(name)
             pending += value.values()
         elif isinstance(value, list):
             pending += value
-    return frozenset(found)
+    return frozenset(names)

@@ -11,7 +11,7 @@ from gitsync.agents.expansion.election import lease_name
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.keys import AGENT_LABEL
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.rollout.advance import Rollout
+from gitsync.agents.rollout.context import Rollout
 from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import Stage
 from gitsync.objects.conditions import READY, Condition, set_conditions
@@ -35,7 +35,7 @@ class Situation:
     """
 
     agent: Agent
-    seen: Observed
+    observed: Observed
     rollout: Rollout
     health: Mapping[ObjectRef, HealthStatus]
     replicas: int = 0
@@ -49,24 +49,24 @@ class Situation:
     conflicts: tuple[str, ...] = ()
 
 
-def conditions(given: Situation) -> tuple[Condition, ...]:
+def conditions(situation: Situation) -> tuple[Condition, ...]:
     """Return the conditions that apply to the Agent; a part that the spec does not have has none."""
-    ready = _ready(given)
-    stalled = _stalled(given)
-    found = (
+    ready = _ready(situation)
+    stalled = _stalled(situation)
+    computed = (
         Condition(ACCEPTED, "True", "Valid"),
-        _references(given),
-        _storage(given),
-        _cache(given),
-        _validated(given),
-        _scaling(given),
-        _network(given),
-        _traffic(given),
-        _reconciling(given, stalled),
+        _references(situation),
+        _storage(situation),
+        _cache(situation),
+        _validated(situation),
+        _scaling(situation),
+        _network(situation),
+        _traffic(situation),
+        _reconciling(situation, stalled),
         stalled,
         ready,
     )
-    return tuple(condition for condition in found if condition is not None)
+    return tuple(condition for condition in computed if condition is not None)
 
 
 def rejected(message: str) -> tuple[Condition, ...]:
@@ -79,9 +79,9 @@ def rejected(message: str) -> tuple[Condition, ...]:
     )
 
 
-def phase_of(found: Sequence[Condition], *, is_suspended: bool, is_new: bool, replicas: int) -> str:
+def phase_of(computed: Sequence[Condition], *, is_suspended: bool, is_new: bool, replicas: int) -> str:
     """Return one word for people; nothing decides on it."""
-    status = {condition.type: condition for condition in found}
+    status = {condition.type: condition for condition in computed}
 
     def is_true(kind: str) -> bool:
         return kind in status and status[kind].status == "True"
@@ -99,14 +99,14 @@ def phase_of(found: Sequence[Condition], *, is_suspended: bool, is_new: bool, re
     return "Running" if is_true(READY) else "Degraded"
 
 
-def _references(given: Situation) -> Condition:
-    if given.missing:
-        return Condition(REFERENCES, "False", "NotFound", "; ".join(given.missing))
-    return Condition(REFERENCES, "True", "AllFound", f"{given.references} references")
+def _references(situation: Situation) -> Condition:
+    if situation.missing:
+        return Condition(REFERENCES, "False", "NotFound", "; ".join(situation.missing))
+    return Condition(REFERENCES, "True", "AllFound", f"{situation.references} references")
 
 
-def _storage(given: Situation) -> Condition | None:
-    claims = {ref: status for ref, status in given.health.items() if ref.kind == "PersistentVolumeClaim"}
+def _storage(situation: Situation) -> Condition | None:
+    claims = {ref: status for ref, status in situation.health.items() if ref.kind == "PersistentVolumeClaim"}
     if not claims:
         return None
     waiting = [f"{ref.name}: {status.message}" for ref, status in claims.items() if status.health is not Health.HEALTHY]
@@ -115,58 +115,58 @@ def _storage(given: Situation) -> Condition | None:
     return Condition("StorageBound", "True", "Bound", f"{len(claims)} claims")
 
 
-def _cache(given: Situation) -> Condition | None:
-    if given.agent.spec.model.cache is None:
+def _cache(situation: Situation) -> Condition | None:
+    if situation.agent.spec.model.cache is None:
         return None
-    is_done = given.ready > 0
+    is_done = situation.ready > 0
     return Condition("ModelCached", "True" if is_done else "Unknown", "DigestMatches" if is_done else "Pending")
 
 
-def _validated(given: Situation) -> Condition | None:
-    lifecycle = given.agent.spec.lifecycle
-    seen = given.seen
-    evaluation = given.agent.spec.evaluation
+def _validated(situation: Situation) -> Condition | None:
+    lifecycle = situation.agent.spec.lifecycle
+    observed = situation.observed
+    evaluation = situation.agent.spec.evaluation
     checks = len(lifecycle.validate_) if lifecycle else 0
     if not checks and evaluation is None:
         return None
-    passed = str(seen.evaluation.get("message", "")) or f"{checks} checks"
-    if seen.checks is CheckResult.NONE and given.rollout.state.last_good == seen.target:
+    passed = str(observed.evaluation.get("message", "")) or f"{checks} checks"
+    if observed.checks is CheckResult.NONE and situation.rollout.state.last_good == observed.target:
         return Condition("Validated", "True", "Passed", passed)
-    if seen.checks is CheckResult.PASSED:
+    if observed.checks is CheckResult.PASSED:
         return Condition("Validated", "True", "Passed", passed)
-    if seen.checks is CheckResult.FAILED or given.rollout.state.failed == seen.target:
-        message = seen.checks_message or given.rollout.state.message
+    if observed.checks is CheckResult.FAILED or situation.rollout.state.failed == observed.target:
+        message = observed.checks_message or situation.rollout.state.message
         return Condition("Validated", "False", "Failed", message)
-    return Condition("Validated", "Unknown", "Running" if given.rollout.layout.checked else "Pending")
+    return Condition("Validated", "Unknown", "Running" if situation.rollout.layout.checked else "Pending")
 
 
-def _scaling(given: Situation) -> Condition | None:
-    if given.agent.spec.autoscaling is None:
+def _scaling(situation: Situation) -> Condition | None:
+    if situation.agent.spec.autoscaling is None:
         return None
     kinds = ("HorizontalPodAutoscaler", "ScaledObject")
-    if unserved := [kind for kind in given.unserved if kind in kinds]:
+    if unserved := [kind for kind in situation.unserved if kind in kinds]:
         return Condition("ScalingActive", "False", "KindNotServed", f"the cluster does not serve {unserved[0]}")
-    status = next((status for ref, status in given.health.items() if ref.kind in kinds), None)
+    status = next((status for ref, status in situation.health.items() if ref.kind in kinds), None)
     if status is None:
         return Condition("ScalingActive", "False", "Suspended")
     is_active = status.health is not Health.DEGRADED
     return Condition("ScalingActive", str(is_active), "Active" if is_active else "Failing", status.message)
 
 
-def _network(given: Situation) -> Condition:
-    network = given.agent.spec.network
+def _network(situation: Situation) -> Condition:
+    network = situation.agent.spec.network
     if network.policy != "Managed":
         return Condition("NetworkRestricted", "False", "Unmanaged")
-    if given.hosts and not any(peer.cidr for peer in network.egress_to):
-        names = ", ".join(given.hosts)
+    if situation.hosts and not any(peer.cidr for peer in network.egress_to):
+        names = ", ".join(situation.hosts)
         message = f"a NetworkPolicy cannot name {names}; allow its addresses by network.egressTo"
         return Condition("NetworkRestricted", "False", "HostNeedsCIDR", message)
     return Condition("NetworkRestricted", "True", "Restricted")
 
 
-def _traffic(given: Situation) -> Condition | None:
-    canary = given.agent.spec.update.canary
-    route = given.seen.route
+def _traffic(situation: Situation) -> Condition | None:
+    canary = situation.agent.spec.update.canary
+    route = situation.observed.route
     if canary is None or canary.traffic != "GatewayAPI":
         return None
     if not route.is_served:
@@ -177,150 +177,153 @@ def _traffic(given: Situation) -> Condition | None:
     return Condition("TrafficRouted", "True", "Accepted", f"{route.canary_weight} % of the requests to the canary")
 
 
-def _stalled(given: Situation) -> Condition:
-    if given.conflicts:
-        return Condition(STALLED, "True", "ChildConflict", "; ".join(given.conflicts))
-    if given.failure:
-        return Condition(STALLED, "True", "WriteFailed", given.failure)
-    if given.rollout.stalled:
-        reason = "ProgressDeadlineExceeded" if given.seen.route.is_served else "KindNotServed"
-        reason = "RolledBack" if given.rollout.state.failed == given.seen.target else reason
-        return Condition(STALLED, "True", reason, given.rollout.stalled)
+def _stalled(situation: Situation) -> Condition:
+    if situation.conflicts:
+        return Condition(STALLED, "True", "ChildConflict", "; ".join(situation.conflicts))
+    if situation.failure:
+        return Condition(STALLED, "True", "WriteFailed", situation.failure)
+    if situation.rollout.stalled:
+        reason = "ProgressDeadlineExceeded" if situation.observed.route.is_served else "KindNotServed"
+        reason = "RolledBack" if situation.rollout.state.failed == situation.observed.target else reason
+        return Condition(STALLED, "True", reason, situation.rollout.stalled)
     return Condition(STALLED, "False", "Progressing")
 
 
-def _reconciling(given: Situation, stalled: Condition) -> Condition:
+def _reconciling(situation: Situation, stalled: Condition) -> Condition:
     if stalled.status == "True":
         return Condition(RECONCILING, "False", stalled.reason, stalled.message)
-    if given.held:
-        return Condition(RECONCILING, "True", "AwaitingApproval", given.held)
-    state = given.rollout.state
-    if state.stage is not Stage.NONE or given.rollout.waiting:
+    if situation.held:
+        return Condition(RECONCILING, "True", "AwaitingApproval", situation.held)
+    state = situation.rollout.state
+    if state.stage is not Stage.NONE or situation.rollout.waiting:
         reason = {Stage.PREVIEW: "Previewing", Stage.KEEP_OLD: "KeepingOld"}.get(state.stage, "Progressing")
         is_going = "True" if state.stage is not Stage.KEEP_OLD else "False"
-        return Condition(RECONCILING, is_going, reason, f"waiting for {given.rollout.waiting}")
+        return Condition(RECONCILING, is_going, reason, f"waiting for {situation.rollout.waiting}")
     return Condition(RECONCILING, "False", "Done")
 
 
-def _ready(given: Situation) -> Condition:
-    message = f"{given.ready} of {given.seen.wanted} replicas are ready"
-    if given.agent.spec.suspend:
+def _ready(situation: Situation) -> Condition:
+    message = f"{situation.ready} of {situation.observed.wanted} replicas are ready"
+    if situation.agent.spec.suspend:
         return Condition(READY, "False", "Suspended", "spec.suspend is true")
-    if given.ready >= given.seen.wanted:
-        return Condition(READY, "True", "AllReplicasReady" if given.seen.wanted else "ScaledToZero", message)
-    pods = _worst(given.health.values())
+    if situation.ready >= situation.observed.wanted:
+        return Condition(READY, "True", "AllReplicasReady" if situation.observed.wanted else "ScaledToZero", message)
+    pods = _worst(situation.health.values())
     return Condition(READY, "False", "ReplicasNotReady", f"{message}: {pods}" if pods else message)
 
 
-def _worst(found: Iterable[HealthStatus]) -> str:
-    bad = [status for status in found if status.health is Health.DEGRADED]
+def _worst(statuses: Iterable[HealthStatus]) -> str:
+    bad = [status for status in statuses if status.health is Health.DEGRADED]
     return bad[0].message if bad else ""
 
 
 def agent_status(
-    given: Situation, facts: Facts, children: Mapping[ObjectRef, Manifest], before: Mapping[str, Any], now: str
+    situation: Situation, facts: Facts, children: Mapping[ObjectRef, Manifest], previous: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
     """Return the status; an unchanged situation gives an equal one, whatever the time."""
-    agent = given.agent
-    seen = given.seen
-    state = given.rollout.state
-    found = conditions(given)
+    agent = situation.agent
+    observed = situation.observed
+    state = situation.rollout.state
+    current = conditions(situation)
     canary = agent.spec.update.canary
-    phase = phase_of(found, is_suspended=agent.spec.suspend, is_new=not state.last_good, replicas=given.replicas)
-    updated = sum(one.ready for one in seen.workloads.values() if one.revision == seen.target)
+    phase = phase_of(current, is_suspended=agent.spec.suspend, is_new=not state.last_good, replicas=situation.replicas)
+    updated = sum(workload.ready for workload in observed.workloads.values() if workload.revision == observed.target)
     status: dict[str, Any] = {
         "observedGeneration": agent.generation,
         "phase": phase,
-        "ready": f"{given.ready}/{seen.wanted}",
-        "replicas": given.replicas,
-        "readyReplicas": given.ready,
+        "ready": f"{situation.ready}/{observed.wanted}",
+        "replicas": situation.replicas,
+        "readyReplicas": situation.ready,
         "updatedReplicas": updated,
         "selector": f"{AGENT_LABEL}={agent.name}",
-        "updateRevision": seen.target,
-        **state.to_status(len(canary.steps) if canary else 0, given.rollout.weight),
+        "updateRevision": observed.target,
+        **state.to_status(len(canary.steps) if canary else 0, situation.rollout.weight),
         "leader": _leader(agent, children),
         "url": url_of(agent) if agent.spec.expose.protocol != "None" else "",
         "referencesHash": facts.references,
-        "validation": _validation(given, before, now),
-        "evaluation": _evaluation(given, before, now),
+        "validation": _validation(situation, previous, now),
+        "evaluation": _evaluation(situation, previous, now),
         "tools": [
             {"name": tool.name, "type": tool.type, "address": tool_url(agent, tool, facts)} for tool in agent.spec.tools
         ],
         "children": [
-            _child(ref, manifest, given)
+            _child(ref, manifest, situation)
             for ref, manifest in sorted(children.items())
             if ref.kind != "ControllerRevision"
         ],
-        "conditions": set_conditions(before.get("conditions") or (), found, agent.generation, now),
+        "conditions": set_conditions(previous.get("conditions") or (), current, agent.generation, now),
     }
     return {name: value for name, value in status.items() if value not in ("", [], {})}
 
 
-def rejected_status(generation: int, message: str, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def rejected_status(generation: int, message: str, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status of an object whose spec is not valid; what it did before is kept."""
-    found = set_conditions(before.get("conditions") or (), rejected(message), generation, now)
-    return {**before, "observedGeneration": generation, "phase": "Failed", "conditions": found}
+    updated = set_conditions(previous.get("conditions") or (), rejected(message), generation, now)
+    return {**previous, "observedGeneration": generation, "phase": "Failed", "conditions": updated}
 
 
 def defect_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]:
     """Return the status of an object in whose reconcile gitsync has a defect; what it did before is kept."""
-    before: dict[str, Any] = manifest.get("status") or {}
-    found = (
+    previous: dict[str, Any] = manifest.get("status") or {}
+    changed = (
         Condition(STALLED, "True", "InternalError", message),
         Condition(RECONCILING, "False", "InternalError", message),
     )
     generation = int(metadata_of(manifest).get("generation", 0))
-    conditions = set_conditions(before.get("conditions") or (), found, generation, now)
-    return {"phase": "Failed", **before, "conditions": conditions}
+    conditions = set_conditions(previous.get("conditions") or (), changed, generation, now)
+    return {"phase": "Failed", **previous, "conditions": conditions}
 
 
 def held_status(
-    generation: int, plan: Mapping[str, Any], stalled: str, before: Mapping[str, Any], now: str
+    generation: int, plan: Mapping[str, Any], stalled: str, previous: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
     """Return the status while a plan is held or a child's name is taken: the children are as before."""
     if stalled:
-        found = (Condition(STALLED, "True", "ChildConflict", stalled), Condition(RECONCILING, "False", "ChildConflict"))
+        changed = (
+            Condition(STALLED, "True", "ChildConflict", stalled),
+            Condition(RECONCILING, "False", "ChildConflict"),
+        )
     else:
         message = held_message(plan)
-        found = (
+        changed = (
             Condition(STALLED, "False", "AwaitingApproval"),
             Condition(RECONCILING, "True", "AwaitingApproval", message),
         )
-    known = before.get("conditions") or ()
+    known = previous.get("conditions") or ()
     return {
-        **before,
+        **previous,
         **({"plan": dict(plan)} if plan else {}),
-        "conditions": set_conditions(known, found, generation, now),
+        "conditions": set_conditions(known, changed, generation, now),
     }
 
 
-def guarded_status(generation: int, id: str, failure: str, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def guarded_status(generation: int, id: str, failure: str, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status while a dangerous change waits for its backup: the children are as before."""
     if failure:
         hint = "remove the cause and delete the objects of the backup to try again, or set spec.backup.beforeDangerous"
-        found = (
+        changed = (
             Condition(STALLED, "True", "BackupFailed", f"{failure}; {hint} to false"),
             Condition(RECONCILING, "False", "BackupFailed", failure),
         )
     else:
-        found = (
+        changed = (
             Condition(STALLED, "False", "BackingUp"),
             Condition(RECONCILING, "True", "BackingUp", f"the change waits for backup {id}"),
         )
-    return {**before, "conditions": set_conditions(before.get("conditions") or (), found, generation, now)}
+    return {**previous, "conditions": set_conditions(previous.get("conditions") or (), changed, generation, now)}
 
 
-def waiting_status(generation: int, missing: Sequence[str], before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def waiting_status(generation: int, missing: Sequence[str], previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status while a reference is missing that a revision is made of: the children are as before."""
     message = "; ".join(missing)
-    found = (
+    changed = (
         Condition(ACCEPTED, "True", "Valid"),
         Condition(REFERENCES, "False", "NotFound", message),
         Condition(RECONCILING, "True", "WaitingForReferences", message),
     )
-    known = before.get("conditions") or ()
-    phase = before.get("phase", "Pending")
-    return {**before, "phase": phase, "conditions": set_conditions(known, found, generation, now)}
+    known = previous.get("conditions") or ()
+    phase = previous.get("phase", "Pending")
+    return {**previous, "phase": phase, "conditions": set_conditions(known, changed, generation, now)}
 
 
 def held_message(plan: Mapping[str, Any]) -> str:
@@ -336,31 +339,31 @@ def _leader(agent: Agent, children: Mapping[ObjectRef, Manifest]) -> str:
     return str(at(lease, "spec", "holderIdentity", default="") or "")
 
 
-def _validation(given: Situation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
-    seen = given.seen
-    kept = before.get("validation") or {}
-    if seen.checks in (CheckResult.NONE, CheckResult.RUNNING):
+def _validation(situation: Situation, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
+    observed = situation.observed
+    kept = previous.get("validation") or {}
+    if observed.checks in (CheckResult.NONE, CheckResult.RUNNING):
         return dict(kept)
-    found = {"revision": seen.target, "result": seen.checks.value, "message": seen.checks_message}
-    found = {name: value for name, value in found.items() if value}
-    if {name: value for name, value in kept.items() if name != "finishedAt"} == found:
+    result = {"revision": observed.target, "result": observed.checks.value, "message": observed.checks_message}
+    result = {name: value for name, value in result.items() if value}
+    if {name: value for name, value in kept.items() if name != "finishedAt"} == result:
         return dict(kept)
-    return {**found, "finishedAt": now}
+    return {**result, "finishedAt": now}
 
 
-def _evaluation(given: Situation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def _evaluation(situation: Situation, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the verdict on the last revision that was evaluated."""
-    kept = before.get("evaluation") or {}
-    if given.agent.spec.evaluation is None or not given.seen.evaluation:
-        return dict(kept) if given.agent.spec.evaluation else {}
-    found = {"revision": given.seen.target, **given.seen.evaluation}
-    if {name: value for name, value in kept.items() if name != "finishedAt"} == found:
+    kept = previous.get("evaluation") or {}
+    if situation.agent.spec.evaluation is None or not situation.observed.evaluation:
+        return dict(kept) if situation.agent.spec.evaluation else {}
+    verdict = {"revision": situation.observed.target, **situation.observed.evaluation}
+    if {name: value for name, value in kept.items() if name != "finishedAt"} == verdict:
         return dict(kept)
-    return {**found, "finishedAt": now}
+    return {**verdict, "finishedAt": now}
 
 
-def _child(ref: ObjectRef, manifest: Manifest, given: Situation) -> dict[str, Any]:
-    status = given.health.get(ref)
+def _child(ref: ObjectRef, manifest: Manifest, situation: Situation) -> dict[str, Any]:
+    status = situation.health.get(ref)
     is_ready = status is not None and status.health in (Health.HEALTHY, Health.UNKNOWN, Health.SUSPENDED)
-    found = {"apiVersion": manifest["apiVersion"], "kind": ref.kind, "name": ref.name, "ready": is_ready}
-    return found if is_ready or status is None else {**found, "message": status.message}
+    child = {"apiVersion": manifest["apiVersion"], "kind": ref.kind, "name": ref.name, "ready": is_ready}
+    return child if is_ready or status is None else {**child, "message": status.message}

@@ -44,26 +44,30 @@ class Changes:
     leaving: tuple[str, ...] = ()
 
 
-def changes(given: ApplicationSet, expansion: Expansion, live: Mapping[str, Manifest]) -> Changes:
+def changes(application_set: ApplicationSet, expansion: Expansion, live: Mapping[str, Manifest]) -> Changes:
     """
     Return what brings the Applications of the namespace, by name, to what a set yields.
 
     An Application that is not the set's is never changed. Deletions above the limits wait; nothing else does.
     """
-    policy = given.spec.sync_policy.applications_sync
+    policy = application_set.spec.sync_policy.applications_sync
     desired = expansion.applications
-    owned = {name: one for name, one in live.items() if given.uid and controller_of(one) == given.uid}
-    leaving = {name for name, one in owned.items() if metadata_of(one).get("deletionTimestamp")}
-    present = {name: one for name, one in owned.items() if name not in leaving}
+    owned = {
+        name: application
+        for name, application in live.items()
+        if application_set.uid and controller_of(application) == application_set.uid
+    }
+    leaving = {name for name, application in owned.items() if metadata_of(application).get("deletionTimestamp")}
+    present = {name: application for name, application in owned.items() if name not in leaving}
     updates = {
         name: changed
-        for name, one in desired.items()
-        if name in present and (changed := _changed(one, present[name])) is not None
+        for name, application in desired.items()
+        if name in present and (changed := _changed(application, present[name])) is not None
     }
     gone = {name: present[name] for name in sorted(present.keys() - desired.keys())}
-    held = _held(given, expansion, gone, len(present)) if policy in _DELETES else None
+    held = _held(application_set, expansion, gone, len(present)) if policy in _DELETES else None
     return Changes(
-        creates={name: one.manifest for name, one in desired.items() if name not in live},
+        creates={name: application.manifest for name, application in desired.items() if name not in live},
         updates=updates if policy in _UPDATES else {},
         deletes=gone if policy in _DELETES and held is None else {},
         held=held,
@@ -75,19 +79,19 @@ def changes(given: ApplicationSet, expansion: Expansion, live: Mapping[str, Mani
 
 
 def _held(
-    given: ApplicationSet, expansion: Expansion, gone: Mapping[str, Manifest], count: int
+    application_set: ApplicationSet, expansion: Expansion, gone: Mapping[str, Manifest], count: int
 ) -> HeldDeletions | None:
     """Return the deletions where they need an approval that the set does not carry."""
-    reason = _reason(given, expansion, len(gone), count)
+    reason = _reason(application_set, expansion, len(gone), count)
     if not gone or not reason:
         return None
-    digest = content_hash(sorted((name, uid_of(one)) for name, one in gone.items()))[:12]
-    return None if given.approved == digest else HeldDeletions(digest, tuple(gone), reason)
+    digest = content_hash(sorted((name, uid_of(application)) for name, application in gone.items()))[:12]
+    return None if application_set.approved == digest else HeldDeletions(digest, tuple(gone), reason)
 
 
-def _reason(given: ApplicationSet, expansion: Expansion, deletes: int, count: int) -> str:
+def _reason(application_set: ApplicationSet, expansion: Expansion, deletes: int, count: int) -> str:
     """Return why deletions need an approval, empty where they do not."""
-    limit = given.spec.sync_policy.max_delete_percent
+    limit = application_set.spec.sync_policy.max_delete_percent
     if expansion.empty:
         return f"{', '.join(expansion.empty)} yields nothing"
     if deletes == count:
@@ -116,8 +120,8 @@ def _without_users_fields(manifest: Manifest, live: Manifest) -> Manifest:
 def _is_suspended_or_resumed(live: Manifest) -> bool:
     """Whether a user has set ``spec.suspend``."""
     entries = metadata_of(live).get("managedFields") or ()
-    fields = (one.get("fieldsV1") for one in entries if one.get("manager") == SUSPEND_MANAGER)
-    return any(at(one, "f:spec", "f:suspend") is not None for one in fields)
+    fields = (fields_set.get("fieldsV1") for fields_set in entries if fields_set.get("manager") == SUSPEND_MANAGER)
+    return any(at(fields_set, "f:spec", "f:suspend") is not None for fields_set in fields)
 
 
 def _without(spec: Manifest, path: tuple[str, ...]) -> Manifest:

@@ -34,58 +34,63 @@ class Expansion:
     empty: tuple[str, ...] = ()
 
 
-def expand(given: ApplicationSet, tree_of: TreeOf) -> Expansion:
+def expand(application_set: ApplicationSet, tree_of: TreeOf) -> Expansion:
     """
     Return the Applications of a set, in the order of generators and elements.
 
     Raise InvalidInput that names the generator and the element for a parameter that is not known, for an Application
     that is not valid, and for two of one name.
     """
-    found: dict[str, Generated] = {}
+    applications: dict[str, Generated] = {}
     empty = []
-    for index, generator in enumerate(given.spec.generators):
+    for index, generator in enumerate(application_set.spec.generators):
         place = f"spec.generators[{index}]"
-        yielded = _elements(given, generator, place, tree_of)
+        yielded = _elements(application_set, generator, place, tree_of)
         empty += [] if yielded else [place]
         for element in yielded:
-            manifest = _application(given, element)
+            manifest = _application(application_set, element)
             name = manifest["metadata"]["name"]
-            if name in found:
-                raise _error(given, element, f"yields the name {name!r}, as {found[name].element} does")
-            found[name] = Generated(manifest, element.place)
-    return Expansion(found, tuple(empty))
+            if name in applications:
+                raise _error(
+                    application_set, element, f"yields the name {name!r}, as {applications[name].element} does"
+                )
+            applications[name] = Generated(manifest, element.place)
+    return Expansion(applications, tuple(empty))
 
 
-def _elements(given: ApplicationSet, generator: Any, place: str, tree_of: TreeOf) -> list[Element]:
+def _elements(application_set: ApplicationSet, generator: Any, place: str, tree_of: TreeOf) -> list[Element]:
     try:
         return elements(generator, place, tree_of)
     except InvalidInput as error:
         where = error.location if error.location.startswith(place) else f"{place}: {error.location}"
-        raise InvalidInput(error.message, location=where, object=str(given.ref), hint=error.hint) from error
+        raise InvalidInput(error.message, location=where, object=str(application_set.ref), hint=error.hint) from error
 
 
-def _application(given: ApplicationSet, element: Element) -> Manifest:
+def _application(application_set: ApplicationSet, element: Element) -> Manifest:
     """Return the Application of an element, with owner, label and hash."""
-    template = {"metadata": given.spec.template.metadata.model_dump(), "spec": given.spec.template.spec}
+    template = {
+        "metadata": application_set.spec.template.metadata.model_dump(),
+        "spec": application_set.spec.template.spec,
+    }
     try:
         filled = _without_nulls(fill(template, element.parameters, "spec.template", element.place))
-        manifest = _owned(given, filled)
+        manifest = _owned(application_set, filled)
         _check_name(manifest["metadata"]["name"])
         parse_application(manifest)
     except InvalidInput as error:
         if error.location.startswith("spec.template"):
             raise InvalidInput(
-                error.message, location=error.location, object=str(given.ref), hint=error.hint
+                error.message, location=error.location, object=str(application_set.ref), hint=error.hint
             ) from error
-        raise _error(given, element, f"yields an invalid Application: {error}") from error
+        raise _error(application_set, element, f"yields an invalid Application: {error}") from error
     return manifest
 
 
-def _owned(given: ApplicationSet, filled: Manifest) -> Manifest:
+def _owned(application_set: ApplicationSet, filled: Manifest) -> Manifest:
     metadata = filled["metadata"]
-    ref = given.ref
-    owner = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "name": ref.name, "uid": given.uid}
-    marks = {**metadata["annotations"], **({MANAGED_BY: given.owner} if given.owner else {})}
+    ref = application_set.ref
+    owner = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "name": ref.name, "uid": application_set.uid}
+    marks = {**metadata["annotations"], **({MANAGED_BY: application_set.owner} if application_set.owner else {})}
     marked = {
         "name": metadata["name"],
         "namespace": ref.namespace,
@@ -93,13 +98,13 @@ def _owned(given: ApplicationSet, filled: Manifest) -> Manifest:
         "annotations": marks,
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
     }
-    spec = _spec(given, filled["spec"])
+    spec = _spec(application_set, filled["spec"])
     marked["annotations"] = {**marks, TEMPLATE_HASH: content_hash([marked, spec])[:12]}
     return {"apiVersion": API_VERSION, "kind": APPLICATION.kind, "metadata": marked, "spec": spec}
 
 
-def _spec(given: ApplicationSet, spec: Manifest) -> Manifest:
-    if not given.spec.sync_policy.preserve_resources_on_deletion:
+def _spec(application_set: ApplicationSet, spec: Manifest) -> Manifest:
+    if not application_set.spec.sync_policy.preserve_resources_on_deletion:
         return spec
     return {**spec, "sync": {**(spec.get("sync") or {}), "preserveResourcesOnDeletion": True}}
 
@@ -112,8 +117,8 @@ def _check_name(name: str) -> None:
         )
 
 
-def _error(given: ApplicationSet, element: Element, message: str) -> InvalidInput:
-    return InvalidInput(message, location=element.place, object=str(given.ref))
+def _error(application_set: ApplicationSet, element: Element, message: str) -> InvalidInput:
+    return InvalidInput(message, location=element.place, object=str(application_set.ref))
 
 
 def _without_nulls(value: Any) -> Any:

@@ -47,18 +47,18 @@ class Element:
 def elements(generator: Generator, place: str, tree_of: TreeOf) -> list[Element]:
     """Return the elements of one generator; raise InvalidInput that names the generator and the element."""
     if generator.list is not None:
-        found = list(_listed(generator.list, f"{place}.list"))
+        yielded = list(_listed(generator.list, f"{place}.list"))
     elif generator.git is not None:
-        found = list(_in_git(generator.git, f"{place}.git", tree_of))
+        yielded = list(_in_git(generator.git, f"{place}.git", tree_of))
     elif not isinstance(generator, Leaf) and generator.matrix is not None:
-        found = _combined(generator.matrix, f"{place}.matrix", tree_of)
+        yielded = _combined(generator.matrix, f"{place}.matrix", tree_of)
     elif not isinstance(generator, Leaf) and generator.merge is not None:
-        found = _merged(generator.merge, f"{place}.merge", tree_of)
+        yielded = _merged(generator.merge, f"{place}.merge", tree_of)
     else:
         raise InvalidInput("is empty", location=place)
-    if len(found) > MOST_ELEMENTS:
+    if len(yielded) > MOST_ELEMENTS:
         raise InvalidInput(f"yields more than {MOST_ELEMENTS} elements", location=place, hint="split the set")
-    return found
+    return yielded
 
 
 def _listed(generator: ListGenerator, place: str) -> Iterator[Element]:
@@ -76,9 +76,9 @@ def _in_git(git: GitGenerator, place: str, tree_of: TreeOf) -> Iterator[Element]
         yield Element(f"{place}.directories {path}", _path_parameters(path, "", git.path_param_prefix))
     for path in find(tree, git.files, Entry.FILE) if git.files else ():
         folder, _, name = path.rpartition("/")
-        given = _path_parameters(folder, name, git.path_param_prefix)
+        parameters = _path_parameters(folder, name, git.path_param_prefix)
         for where, content in _contents(tree, path, f"{place}.files {path}"):
-            yield Element(where, _united(flatten(content, where), given, where))
+            yield Element(where, _united(flatten(content, where), parameters, where))
 
 
 def _contents(tree: Tree, path: str, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -96,10 +96,10 @@ def _contents(tree: Tree, path: str, place: str) -> Iterator[tuple[str, dict[str
 def _path_parameters(folder: str, file: str, prefix: str) -> dict[str, str]:
     start = f"{prefix}.path" if prefix else "path"
     base = folder.rpartition("/")[2]
-    found = {start: folder, f"{start}.path": folder, f"{start}.basename": base}
-    found[f"{start}.basenameNormalized"] = _normalized(base)
-    found |= {f"{start}[{index}]": part for index, part in enumerate(folder.split("/")) if part}
-    return found | ({f"{start}.filename": file, f"{start}.filenameNormalized": _normalized(file)} if file else {})
+    parameters = {start: folder, f"{start}.path": folder, f"{start}.basename": base}
+    parameters[f"{start}.basenameNormalized"] = _normalized(base)
+    parameters |= {f"{start}[{index}]": part for index, part in enumerate(folder.split("/")) if part}
+    return parameters | ({f"{start}.filename": file, f"{start}.filenameNormalized": _normalized(file)} if file else {})
 
 
 def _normalized(name: str) -> str:
@@ -110,15 +110,15 @@ def _normalized(name: str) -> str:
 def _combined(matrix: Matrix | InnerMatrix, place: str, tree_of: TreeOf) -> list[Element]:
     """Return each element of the first generator with each of the second, filled with parameters of the first."""
     first, second = matrix.generators
-    found: list[Element] = []
-    for left in elements(first, f"{place}.generators[0]", tree_of):
+    combined: list[Element] = []
+    for outer in elements(first, f"{place}.generators[0]", tree_of):
         where = f"{place}.generators[1]"
-        for right in elements(_filled(second, left, where), where, tree_of):
-            both = f"{left.place} with {right.place}"
-            found.append(Element(both, _united(left.parameters, right.parameters, both)))
-        if len(found) > MOST_ELEMENTS:
+        for right in elements(_filled(second, outer, where), where, tree_of):
+            both = f"{outer.place} with {right.place}"
+            combined.append(Element(both, _united(outer.parameters, right.parameters, both)))
+        if len(combined) > MOST_ELEMENTS:
             break  # the caller reports it
-    return found
+    return combined
 
 
 def _filled(generator: Inner | Leaf, element: Element, place: str) -> Inner | Leaf:
@@ -135,19 +135,19 @@ def _merged(merge: Merge | InnerMerge, place: str, tree_of: TreeOf) -> list[Elem
         _by_keys(elements(one, f"{place}.generators[{index}]", tree_of), merge.merge_keys)
         for index, one in enumerate(generators)
     ]
-    found = []
+    merged = []
     for key, base in groups[0].items():
         others = [group[key] for group in groups[1:] if key in group]
         parameters = dict(base.parameters)
         for other in others:
             parameters |= other.parameters
-        found.append(Element(" with ".join(one.place for one in (base, *others)), parameters))
-    return found
+        merged.append(Element(" with ".join(one.place for one in (base, *others)), parameters))
+    return merged
 
 
-def _by_keys(found: Sequence[Element], keys: Sequence[str]) -> dict[tuple[str, ...], Element]:
+def _by_keys(yielded: Sequence[Element], keys: Sequence[str]) -> dict[tuple[str, ...], Element]:
     result: dict[tuple[str, ...], Element] = {}
-    for element in found:
+    for element in yielded:
         for key in keys:
             if key not in element.parameters:
                 raise InvalidInput(f"has no parameter {key!r}, which is a merge key", location=element.place)

@@ -32,7 +32,7 @@ class Pass:
     error of its last poll.
     """
 
-    given: ApplicationSet
+    application_set: ApplicationSet
     expansion: Expansion
     changes: Changes
     failures: Mapping[str, str]
@@ -40,16 +40,16 @@ class Pass:
     sources: Mapping[str, GitsyncError | None] = field(default_factory=dict)
 
 
-def set_status(done: Pass, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def set_status(done: Pass, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status after a pass; one that found nothing new gives an equal status, whatever the time."""
-    given = done.given
+    application_set = done.application_set
     expansion = done.expansion
-    found = done.changes
+    changes = done.changes
     rows = list(_rows(done))
-    held = _held(found.held, before, now) if found.held else None
+    held = _held(changes.held, previous, now) if changes.held else None
     states = [row["state"] for row in rows]
     status = {
-        "observedGeneration": given.generation,
+        "observedGeneration": application_set.generation,
         "counts": {
             "desired": len(expansion.applications),
             "current": states.count("Current"),
@@ -60,12 +60,12 @@ def set_status(done: Pass, before: Mapping[str, Any], now: str) -> dict[str, Any
         **({"heldDeletions": held} if held else {}),
     }
     conditions = (*_source_condition(done.sources), *_conditions(done, held))
-    known = [one for one in before.get("conditions") or () if done.sources or one.get("type") != SOURCE_READY]
-    return {**status, "conditions": set_conditions(known, conditions, given.generation, now)}
+    known = [one for one in previous.get("conditions") or () if done.sources or one.get("type") != SOURCE_READY]
+    return {**status, "conditions": set_conditions(known, conditions, application_set.generation, now)}
 
 
 def failed_status(
-    ref: ObjectRef, generation: int, error: GitsyncError, before: Mapping[str, Any], now: str
+    ref: ObjectRef, generation: int, error: GitsyncError, previous: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
     """Return the status where the elements are not known: the Applications stay as they are."""
     is_passing = isinstance(error, TransientError)
@@ -77,8 +77,8 @@ def failed_status(
         Condition(RECONCILING, str(is_passing), reason, message if is_passing else ""),
         Condition(STALLED, str(not is_passing), reason, "" if is_passing else message),
     )
-    found = set_conditions(before.get("conditions") or (), conditions, generation, now)
-    return {**before, "observedGeneration": generation, "conditions": found}
+    changes = set_conditions(previous.get("conditions") or (), conditions, generation, now)
+    return {**previous, "observedGeneration": generation, "conditions": changes}
 
 
 def held_message(ref: ObjectRef, held: Mapping[str, Any]) -> str:
@@ -91,8 +91,8 @@ def held_message(ref: ObjectRef, held: Mapping[str, Any]) -> str:
     )
 
 
-def _held(held: HeldDeletions, before: Mapping[str, Any], now: str) -> dict[str, Any]:
-    earlier = before.get("heldDeletions") or {}
+def _held(held: HeldDeletions, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
+    earlier = previous.get("heldDeletions") or {}
     since = earlier.get("since", now) if earlier.get("id") == held.id else now
     return {
         "id": held.id,
@@ -106,25 +106,25 @@ def _held(held: HeldDeletions, before: Mapping[str, Any], now: str) -> dict[str,
 def _rows(done: Pass) -> Iterator[dict[str, str]]:
     """Yield each Application that elements yield, in their order, and then those that no element yields."""
     expansion = done.expansion
-    found = done.changes
+    changes = done.changes
     failures = done.failures
     for name, one in expansion.applications.items():
         row = {"name": name, "element": one.element}
         if name in failures:
             yield {**row, "state": "Failed", "message": failures[name]}
-        elif name in found.taken:
+        elif name in changes.taken:
             yield {**row, "state": "NameTaken", "message": "an Application of this name is not the set's"}
-        elif name in found.leaving:
+        elif name in changes.leaving:
             yield {**row, "state": "Deleting"}
         elif name in done.writing:
             yield {**row, "state": "Writing"}
         else:
-            yield {**row, "state": "Outdated" if name in found.outdated else "Current"}
+            yield {**row, "state": "Outdated" if name in changes.outdated else "Current"}
     others = {
-        **dict.fromkeys((*found.leaving, *done.writing), "Deleting"),
-        **dict.fromkeys(found.kept, "Kept"),
-        **dict.fromkeys(found.held.names if found.held else (), "AwaitingApproval"),
-        **dict.fromkeys((name for name in found.deletes if name in failures), "Failed"),
+        **dict.fromkeys((*changes.leaving, *done.writing), "Deleting"),
+        **dict.fromkeys(changes.kept, "Kept"),
+        **dict.fromkeys(changes.held.names if changes.held else (), "AwaitingApproval"),
+        **dict.fromkeys((name for name in changes.deletes if name in failures), "Failed"),
     }
     for name in sorted(others.keys() - expansion.applications.keys()):
         message = {"message": failures[name]} if name in failures else {}
@@ -143,11 +143,11 @@ def _source_condition(sources: Mapping[str, GitsyncError | None]) -> tuple[Condi
 
 def _conditions(done: Pass, held: Mapping[str, Any] | None) -> tuple[Condition, ...]:
     """Return the conditions; of several problems the one that a person has to solve first."""
-    given = done.given
-    found = done.changes
+    application_set = done.application_set
+    changes = done.changes
     failures = done.failures
-    if found.taken:
-        names = ", ".join(found.taken[:_NAMED])
+    if changes.taken:
+        names = ", ".join(changes.taken[:_NAMED])
         message = f"Applications exist that are not the set's: {names}; rename or delete them"
         return _stalled("NameTaken", message)
     if failures:
@@ -155,7 +155,7 @@ def _conditions(done: Pass, held: Mapping[str, Any] | None) -> tuple[Condition, 
         message = f"{len(failures)} Applications could not be written; {name}: {reason}"
         return _busy("WriteFailed", message)
     if held:
-        return _busy("AwaitingApproval", held_message(given.ref, held))
+        return _busy("AwaitingApproval", held_message(application_set.ref, held))
     if done.writing:
         return _busy("Writing", f"{len(done.writing)} Applications are being written")
     return (Condition("Ready", "True", "Current"), Condition(RECONCILING, "False", "Current"), _not_stalled("Current"))

@@ -50,12 +50,12 @@ def flatten(value: Mapping[str, Any], element: str) -> dict[str, str]:
 
     A null is absent. Raise InvalidInput where two members have one name.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, text in _flat(value, ""):
-        if name in found:
+        if name in parameters:
             raise InvalidInput(f"parameter {name!r} is set twice", location=element, hint="rename one of them")
-        found[name] = text
-    return found
+        parameters[name] = text
+    return parameters
 
 
 def _value(name: str, parameters: Parameters, place: str, element: str) -> str:

@@ -26,7 +26,7 @@ async def converse(settings: Settings, question: str) -> tuple[str, list[dict[st
     messages: list[Message] = [{"role": "system", "content": settings.prompt}, {"role": "user", "content": question}]
     async with AsyncExitStack() as closing:
         sessions = {tool.name: await _open(tool, closing) for tool in settings.tools}
-        offered = [each for tool in settings.tools for each in await _functions(tool, sessions[tool.name])]
+        offered = [function for tool in settings.tools for function in await _functions(tool, sessions[tool.name])]
         for _ in range(_MAX_ROUNDS):
             message = await _complete(settings, messages, offered)
             calls = message.get("tool_calls") or ()
@@ -69,19 +69,19 @@ async def _functions(tool: McpServer, session: Any) -> list[dict[str, Any]]:
         {
             "type": "function",
             "function": {
-                "name": f"{tool.name}__{each.name}",
-                "description": each.description or "",
-                "parameters": each.input_schema,
+                "name": f"{tool.name}__{function.name}",
+                "description": function.description or "",
+                "parameters": function.input_schema,
             },
         }
-        for each in listed.tools
-        if tool.is_offered(each.name)
+        for function in listed.tools
+        if tool.is_offered(function.name)
     ]
 
 
 async def _call(settings: Settings, sessions: dict[str, Any], function: dict[str, Any]) -> str:
     name, _, wanted = function["name"].partition("__")
-    tool = next((each for each in settings.tools if each.name == name), None)
+    tool = next((server for server in settings.tools if server.name == name), None)
     if tool is None or not tool.is_offered(wanted):
         TOOL_CALLS.labels(function["name"], "refused").inc()
         return f"the tool {function['name']} may not be called"

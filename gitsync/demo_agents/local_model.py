@@ -55,8 +55,8 @@ def answer(prompt: str, question: str, facts: Iterable[str] = ()) -> str:
 
 def order_of(question: str) -> str | None:
     """Return the order number in a question."""
-    found = _ORDER.search(question)
-    return found[0] if found else None
+    number = _ORDER.search(question)
+    return number[0] if number else None
 
 
 def _words(text: str) -> frozenset[str]:
@@ -72,8 +72,8 @@ def _stem(word: str) -> str:
 
 
 def _matches(condition: str, words: frozenset[str]) -> bool:
-    related = (one for word in re.findall(r"[a-z]+", condition.lower()) for one in _RELATED.get(word, "").split())
-    return bool((_words(condition) | {_stem(one) for one in related}) & words)
+    related = (word for word in re.findall(r"[a-z]+", condition.lower()) for word in _RELATED.get(word, "").split())
+    return bool((_words(condition) | {_stem(word) for word in related}) & words)
 
 
 def _queue(names: list[str], words: frozenset[str]) -> str:
@@ -106,9 +106,9 @@ async def health(request: Request) -> Response:
 
 
 def _choice(messages: list[dict[str, Any]], tools: list[str]) -> dict[str, Any]:
-    prompt = "\n".join(one["content"] for one in messages if one["role"] == "system")
-    question = next((one["content"] for one in reversed(messages) if one["role"] == "user"), "")
-    facts = [one["content"] for one in messages if one["role"] == "tool"]
+    prompt = "\n".join(message["content"] for message in messages if message["role"] == "system")
+    question = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
+    facts = [message["content"] for message in messages if message["role"] == "tool"]
     order = order_of(question)
     tool = next((name for name in tools if name.endswith("find_order")), None)
     if order and tool and not facts:

@@ -54,16 +54,16 @@ def load_settings() -> Settings:
         config["model"].get("endpoint", "").rstrip("/"),
         os.environ.get("AGENT_MODEL_API_KEY", ""),
         prompt.read_text(encoding="utf-8") if prompt.exists() else "",
-        tuple(_tool(each) for each in config.get("tools") or () if each["type"] == "MCP"),
+        tuple(_tool(tool) for tool in config.get("tools") or () if tool["type"] == "MCP"),
         json.loads(card.read_text(encoding="utf-8")),
     )
 
 
-def _tool(given: dict[str, Any]) -> McpServer:
-    headers = tuple((name, os.path.expandvars(value)) for name, value in given.get("headers", {}).items())
-    allow = given.get("allow")
-    needs_approval = frozenset(given.get("requireApproval") or ())
-    return McpServer(given["name"], given["url"], None if allow is None else tuple(allow), needs_approval, headers)
+def _tool(tool: dict[str, Any]) -> McpServer:
+    headers = tuple((name, os.path.expandvars(value)) for name, value in tool.get("headers", {}).items())
+    allow = tool.get("allow")
+    needs_approval = frozenset(tool.get("requireApproval") or ())
+    return McpServer(tool["name"], tool["url"], None if allow is None else tuple(allow), needs_approval, headers)
 
 
 _DRAIN_SECONDS = 20

@@ -52,7 +52,7 @@ class Backups:
     @property
     def guard(self) -> KnownBackup | None:
         """The backup before the change of this generation, None where it was not begun."""
-        return next((one for one in self.known if one.id == self.before_id), None)
+        return next((known_backup for known_backup in self.known if known_backup.id == self.before_id), None)
 
     @property
     def failure(self) -> str:
@@ -81,23 +81,24 @@ class BackupKeeper:
         if backup is None:
             return Backups()
         known = known_backups([*self._labelled(agent, "VolumeSnapshot"), *self._labelled(agent, "Job")])
-        claims = claims_of(
-            agent, [ref_of(one).name for one in self._all(agent, "PersistentVolumeClaim")], _workload(agent)
-        )
+        claim_names = [ref_of(claim).name for claim in self._all(agent, "PersistentVolumeClaim")]
+        claims = claims_of(agent, claim_names, _workload(agent))
         snapshots = self._cluster.resource(SNAPSHOTS, "v1", "VolumeSnapshot") is not None
 
         def objects(id: str) -> Objects:
-            made = backup_objects(agent, id, claims, template, snapshots=snapshots) if id else []
-            return {ref_of(one): one for one in made}
+            manifests = backup_objects(agent, id, claims, template, snapshots=snapshots) if id else []
+            return {ref_of(manifest): manifest for manifest in manifests}
 
-        asked = agent.annotations.get(BACKUP, "")
-        ids = {due(backup, created_at(manifest), now, known), "" if any(one.id == asked for one in known) else asked}
-        guard = guard_id(agent.generation, agent.uid, created_at(manifest), known)
-        old = {ref_of(one): one for each in expired(backup, known, guard) for one in each.objects}
+        created = created_at(manifest)
+        requested = agent.annotations.get(BACKUP, "")
+        is_begun = any(known_backup.id == requested for known_backup in known)
+        ids = {due(backup, created, now, known), "" if is_begun else requested}
+        guard = guard_id(agent.generation, agent.uid, created, known)
+        outdated = [copy for known_backup in expired(backup, known, guard) for copy in known_backup.objects]
         return Backups(
-            wanted={ref: one for id in sorted(ids) for ref, one in objects(id).items()},
-            kept=frozenset(ref_of(one) for each in known for one in each.objects),
-            expired=old,
+            wanted={ref: copy for id in sorted(ids) for ref, copy in objects(id).items()},
+            kept=frozenset(ref_of(copy) for known_backup in known for copy in known_backup.objects),
+            expired={ref_of(copy): copy for copy in outdated},
             before=objects(guard) if backup.before_dangerous else {},
             before_id=guard,
             known=known,
@@ -106,16 +107,17 @@ class BackupKeeper:
         )
 
     def _labelled(self, agent: Agent, kind: str) -> list[Manifest]:
-        found = self._all(agent, kind)
         return [
-            one for one in found if BACKUP_LABEL in labels_of(one) and labels_of(one).get(AGENT_LABEL) == agent.name
+            manifest
+            for manifest in self._all(agent, kind)
+            if BACKUP_LABEL in labels_of(manifest) and labels_of(manifest).get(AGENT_LABEL) == agent.name
         ]
 
     def _all(self, agent: Agent, kind: str) -> list[Manifest]:
         group = {"VolumeSnapshot": SNAPSHOTS, "Job": "batch"}.get(kind, "")
         resource = self._cluster.resource(group, "v1", kind)
         everything = self._live.all(resource) if resource is not None else ()
-        return [one for one in everything if metadata_of(one).get("namespace") == agent.namespace]
+        return [manifest for manifest in everything if metadata_of(manifest).get("namespace") == agent.namespace]
 
 
 def _workload(agent: Agent) -> str:

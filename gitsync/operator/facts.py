@@ -38,12 +38,12 @@ class FactsReader:
     def read(self, agent: Agent) -> Gathered:
         """Return the facts of an Agent; raise ClusterUnavailable while a kind has not been listed."""
         named = references(agent)
-        found = {reference: self._get(agent, reference) for reference in named}
+        referenced = {reference: self._get(agent, reference) for reference in named}
         peers = [manifest for manifest in self._agents() if metadata_of(manifest).get("namespace") == agent.namespace]
         systems = self._systems(agent)
         facts = Facts(
-            prompt=_prompt(agent, found),
-            references=_hash(found),
+            prompt=_prompt(agent, referenced),
+            references=_hash(referenced),
             served=served_options(self._cluster),
             ports={_name(peer): int(at(peer, "spec", "runtime", "port", default=8080)) for peer in peers},
             callers=tuple(sorted(_name(peer) for peer in peers if _calls(peer, agent.name))),
@@ -53,7 +53,7 @@ class FactsReader:
         )
         servers = self._api_servers() if agent.spec.leader_election is not None else ()
         facts = replace(facts, services=self._services(agent, facts), api_servers=servers)
-        missing = tuple(_missing(reference, manifest) for reference, manifest in found.items())
+        missing = tuple(_missing(reference, manifest) for reference, manifest in referenced.items())
         return Gathered(facts, tuple(filter(None, missing)), len(named))
 
     def _get(self, agent: Agent, reference: Reference) -> Manifest | None:
@@ -80,8 +80,8 @@ class FactsReader:
             return {}
         names = named_services(agent, facts)
         self._live.follow([(resource, namespace) for namespace, _ in names], _FIRST_LIST)
-        found = {f"{space}/{name}": self._live.get(resource, space, name) for space, name in names}
-        return {key: manifest for key, manifest in found.items() if manifest is not None}
+        by_key = {f"{space}/{name}": self._live.get(resource, space, name) for space, name in names}
+        return {key: manifest for key, manifest in by_key.items() if manifest is not None}
 
     def _api_servers(self) -> tuple[tuple[str, int], ...]:
         """Return addresses and ports of the API servers, as the EndpointSlices of their Service have them."""
@@ -89,7 +89,7 @@ class FactsReader:
         if resource is None:
             return ()
         self._live.follow([(resource, "default")], _FIRST_LIST)
-        found = {
+        addresses = {
             (address, int(port["port"]))
             for manifest in self._live.all(resource)
             if metadata_of(manifest).get("namespace") == "default"
@@ -99,12 +99,12 @@ class FactsReader:
             for port in manifest.get("ports") or ()
             if port.get("port")
         }
-        return tuple(sorted(found))
+        return tuple(sorted(addresses))
 
     def _systems(self, agent: Agent) -> list[System]:
         """Return the valid systems of the namespace that the Agent is a member of."""
         resource = own_resource(self._cluster, SYSTEM)
-        found = []
+        systems = []
         for manifest in self._live.all(resource) if resource is not None else ():
             if metadata_of(manifest).get("namespace") != agent.namespace:
                 continue
@@ -113,27 +113,27 @@ class FactsReader:
             except InvalidInput:
                 continue  # its own reconcile reports it
             if any(agent_name(system, member) == agent.name for member in system.spec.agents):
-                found.append(system)
-        return sorted(found, key=lambda system: system.name)
+                systems.append(system)
+        return sorted(systems, key=lambda system: system.name)
 
 
-def _prompt(agent: Agent, found: dict[Reference, Manifest | None]) -> str:
+def _prompt(agent: Agent, referenced: dict[Reference, Manifest | None]) -> str:
     prompt = agent.spec.prompt
     if prompt is None or prompt.config_map_key_ref is None:
         return ""
     ref = prompt.config_map_key_ref
-    source = found.get(Reference("ConfigMap", ref.name, ref.key, is_copied=True))
+    source = referenced.get(Reference("ConfigMap", ref.name, ref.key, is_copied=True))
     return str(at(source, "data", ref.key, default=""))
 
 
-def _hash(found: dict[Reference, Manifest | None]) -> str:
+def _hash(referenced: dict[Reference, Manifest | None]) -> str:
     """Return the hash of uid and resourceVersion of what Pods read themselves, never of a value."""
-    seen = [
+    identities = [
         [reference.kind, reference.name, uid_of(manifest), resource_version_of(manifest)]
-        for reference, manifest in found.items()
+        for reference, manifest in referenced.items()
         if manifest is not None and reference.kind != "Agent" and not reference.is_copied
     ]
-    return content_hash(seen)[:12] if seen else ""
+    return content_hash(identities)[:12] if identities else ""
 
 
 def _missing(reference: Reference, manifest: Manifest | None) -> str:
@@ -152,14 +152,14 @@ def _calls(peer: Manifest, name: str) -> bool:
 def _channels(system: System, name: str) -> list[MemberChannel]:
     """Return the channels of a system that one Agent is part of."""
     names = {member.name: agent_name(system, member) for member in system.spec.agents}
-    found = []
+    channels = []
     for channel in system.spec.channels:
-        senders = [names[one] for one in channel.from_]
-        receivers = [names[one] for one in channel.to]
+        senders = [names[member] for member in channel.from_]
+        receivers = [names[member] for member in channel.to]
         broker = channel.broker.url if channel.broker else ""
         if name not in (*senders, *receivers):
             continue
-        found.append(
+        channels.append(
             MemberChannel(
                 channel.name,
                 tuple(senders) if name in receivers and not broker else (),
@@ -168,7 +168,7 @@ def _channels(system: System, name: str) -> list[MemberChannel]:
                 channel.broker.credentials.secret_ref if channel.broker and channel.broker.credentials else None,
             )
         )
-    return found
+    return channels
 
 
 def _topology(agent: Agent, systems: list[System]) -> str:

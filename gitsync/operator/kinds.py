@@ -47,8 +47,8 @@ def own_resource(cluster: Cluster, of: GroupKind) -> Resource | None:
 
 def child_resources(cluster: Cluster) -> dict[GroupKind, Resource]:
     """Return the resources of all kinds of children that the cluster serves."""
-    found = {GroupKind(one[0], one[2]): cluster.resource(*one) for one in CHILD_KINDS}
-    return {of: resource for of, resource in found.items() if resource is not None}
+    resources = {GroupKind(kind[0], kind[2]): cluster.resource(*kind) for kind in CHILD_KINDS}
+    return {of: resource for of, resource in resources.items() if resource is not None}
 
 
 def served_options(cluster: Cluster) -> frozenset[str]:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gitsync.agents.expansion.access import is_routed
-from gitsync.agents.expansion.checks import EVALUATION
+from gitsync.agents.expansion.checks import EVALUATION, validation_name
+from gitsync.agents.expansion.revisions import Revision
+from gitsync.agents.expansion.volumes import is_stateful
+from gitsync.agents.keys import ABORT, PROMOTE, TRACK_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.scaling import Analysis
-from gitsync.agents.rollout.observed import AnalysisResult, Route
+from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
 from gitsync.agents.rollout.state import RolloutState, Stage
+from gitsync.agents.rollout.tracks import Track
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.operator.kinds import child_resources
 from gitsync.ports import Cluster, LiveCache, MetricResult, MetricsProvider, Ports
 from gitsync.sync.observe import health_of
+
+_WORKLOADS = ("Deployment", "StatefulSet")
 
 _PERIOD = 10.0
 """Seconds between two evaluations of the queries of a canary."""
@@ -39,9 +46,9 @@ class RolloutAnalysis:
         queries = _queries(agent, state)
         if self._metrics is None:
             return _UNMEASURED if queries else AnalysisResult()
-        found = [(one, self._metrics.read(one.query, _PERIOD)) for one in queries]
-        exceeded = next(filter(None, (_exceeded(*one) for one in found)), "")
-        return AnalysisResult(exceeded, is_pending=any(result is None for _, result in found))
+        results = [(query, self._metrics.read(query.query, _PERIOD)) for query in queries]
+        exceeded = next(filter(None, (_exceeded(*query) for query in results)), "")
+        return AnalysisResult(exceeded, is_pending=any(result is None for _, result in results))
 
     def period(self, agent: Agent, state: RolloutState, last: AnalysisResult) -> float | None:
         """Return the seconds until the queries are evaluated again, None where none is."""
@@ -77,11 +84,11 @@ class EvaluationReader:
         if agent.spec.evaluation is None or job is None or pods is None:
             return {}
         self._live.follow([(pods, agent.namespace)], _FIRST_LIST)
-        found = [one for one in self._live.dependents(uid_of(job)) if one.get("kind") == "Pod"]
-        found.sort(key=lambda one: str(metadata_of(one).get("creationTimestamp", "")))
-        if not any(at(one, "status", "phase") in ("Succeeded", "Failed") for one in found):
+        pods_of_job = [pod for pod in self._live.dependents(uid_of(job)) if pod.get("kind") == "Pod"]
+        pods_of_job.sort(key=lambda pod: str(metadata_of(pod).get("creationTimestamp", "")))
+        if not any(at(pod, "status", "phase") in ("Succeeded", "Failed") for pod in pods_of_job):
             return None
-        return next(filter(None, map(_message, reversed(found))), {})
+        return next(filter(None, map(_message, reversed(pods_of_job))), {})
 
 
 def _message(pod: Manifest) -> dict[str, Any]:
@@ -90,10 +97,10 @@ def _message(pod: Manifest) -> dict[str, Any]:
         text = at(status, "state", "terminated", "message") if status.get("name") == EVALUATION else None
         if isinstance(text, str):
             try:
-                found = json.loads(text)
+                verdict = json.loads(text)
             except json.JSONDecodeError:
                 return {}
-            return found if isinstance(found, dict) else {}
+            return verdict if isinstance(verdict, dict) else {}
     return {}
 
 
@@ -110,3 +117,77 @@ def observed_route(agent: Agent, children: Mapping[ObjectRef, Manifest], cluster
         return Route(weight)
     health = health_of(ref, route, live)
     return Route(weight, "" if health.health is Health.HEALTHY else health.message, is_served)
+
+
+class RolloutObserver:
+    """Observe what an Agent's rollout decides from: workloads, checks, analysis and route."""
+
+    def __init__(self, ports: Ports, analysis: RolloutAnalysis) -> None:
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._clock = ports.clock
+        self._evaluations = EvaluationReader(ports)
+        self._analysis = analysis
+
+    def observe(
+        self, agent: Agent, children: Mapping[ObjectRef, Manifest], target: Revision, state: RolloutState
+    ) -> Observed:
+        """Return what the children report now; ``target`` is the revision of the spec."""
+        job = children.get(ObjectRef("batch", "Job", agent.namespace, validation_name(target, agent)))
+        checks, message = _result_of(job)
+        verdict = self._evaluations.verdict(agent, job)
+        if verdict is None and checks is not CheckResult.NONE:
+            checks = CheckResult.RUNNING  # the Job ended, and what its Pod reports is not known yet
+        observed = Observed(
+            target=target.name,
+            wanted=0,
+            now=self._clock.now(),
+            is_autoscaled=agent.spec.autoscaling is not None and not agent.spec.suspend,
+            is_stateful=is_stateful(agent),
+            checks=checks,
+            checks_message=str((verdict or {}).get("message") or message),
+            evaluation=verdict or {},
+            analysis=self._analysis.result(agent, state),
+            promote=agent.annotations.get(PROMOTE, ""),
+            abort=agent.annotations.get(ABORT, ""),
+        )
+        return self.refresh(observed, agent, children, state)
+
+    def refresh(
+        self, observed: Observed, agent: Agent, children: Mapping[ObjectRef, Manifest], state: RolloutState
+    ) -> Observed:
+        """Return the observation with workloads and route as these children are."""
+        live = {
+            Track(at(manifest, "spec", "selector", "matchLabels", TRACK_LABEL)): manifest
+            for ref, manifest in children.items()
+            # One that is being deleted keeps its status until its Pods are gone, and serves no more.
+            if ref.kind in _WORKLOADS and not metadata_of(manifest).get("deletionTimestamp")
+        }
+        return replace(
+            observed,
+            now=self._clock.now(),
+            wanted=_wanted(agent, live.get(state.home)),
+            workloads={track: workload_of(manifest, agent.name) for track, manifest in live.items()},
+            route=observed_route(agent, children, self._cluster, self._live),
+        )
+
+
+def _wanted(agent: Agent, live: Manifest | None) -> int:
+    """Return the number of replicas that serve: of the spec, or as the autoscaler decided."""
+    if agent.spec.suspend:
+        return 0
+    scaling = agent.spec.autoscaling
+    if scaling is None:
+        return 1 if agent.spec.replicas is None else agent.spec.replicas
+    return int(at(live, "spec", "replicas", default=0)) or scaling.min_replicas
+
+
+def _result_of(job: Manifest | None) -> tuple[CheckResult, str]:
+    """Return the result and message of the Job that checks a revision."""
+    if job is None:
+        return CheckResult.NONE, ""
+    for condition in at(job, "status", "conditions", default=[]):
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            is_passed = condition["type"] == "Complete"
+            return CheckResult.PASSED if is_passed else CheckResult.FAILED, str(condition.get("message", ""))
+    return CheckResult.RUNNING, ""

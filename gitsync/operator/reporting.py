@@ -38,16 +38,16 @@ class EventRecorder:
                 return
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _changes(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield type, reason and message of the Events of a status change."""
     for kind, expected in {**_WARNINGS, **_NORMAL}.items():
-        old = find_condition(before, kind)
-        new = find_condition(after, kind)
+        old = find_condition(previous, kind)
+        new = find_condition(status, kind)
         is_news = (new.get("status"), new.get("reason")) != (old.get("status"), old.get("reason"))
         if is_news and new.get("status") == expected:
             yield "Warning" if kind in _WARNINGS else "Normal", str(new["reason"]), str(new.get("message", ""))
-    old_revision = before.get("updateRevision")
-    new_revision = after.get("updateRevision")
+    old_revision = previous.get("updateRevision")
+    new_revision = status.get("updateRevision")
     if new_revision and old_revision != new_revision:
         yield "Normal", "NewRevision", f"the spec describes revision {new_revision}"
 
@@ -105,8 +105,8 @@ class ReportingReconciler:
             raise defect from fault
 
     def _report(self, manifest: Manifest, message: str) -> None:
-        before = manifest.get("status") or {}
+        previous = manifest.get("status") or {}
         now = timestamp(self._clock.now().timestamp())
         status = defect_status(manifest, message, now)
-        if status != before:
+        if status != previous:
             self._statuses.write(manifest, status)

@@ -53,7 +53,7 @@ class SystemReconciler:
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile a system; return the seconds until the next reconcile, None when only an event can change it."""
         now = self._clock.now()
-        before = manifest.get("status") or {}
+        previous = manifest.get("status") or {}
         try:
             system = parse_system(manifest)
             if not system.is_deleted:
@@ -61,7 +61,7 @@ class SystemReconciler:
         except InvalidInput as error:
             generation = int(metadata_of(manifest).get("generation", 0))
             stamp = timestamp(now.timestamp())
-            self._write(manifest, rejected_status(generation, str(error), before, stamp), now)
+            self._write(manifest, rejected_status(generation, str(error), previous, stamp), now)
             return None
         if system.is_deleted:
             return self._delete(system, cache)
@@ -71,12 +71,12 @@ class SystemReconciler:
     def _reconcile_members(
         self, system: System, manifest: Manifest, cache: ChildrenCache, now: datetime
     ) -> float | None:
-        before = manifest.get("status") or {}
+        previous = manifest.get("status") or {}
         rollout = self._rollout(system, manifest)
         system, order = rollout.system, waves(system)
         members = self._members(system)
         wave = _wave(system, order, members)
-        is_new = before.get("observedGeneration") != system.generation
+        is_new = previous.get("observedGeneration") != system.generation
         is_managed = TRACKING_ID in annotations_of(manifest)
         done = self._child_reconciler.reconcile(
             Owner(system.ref, system.uid, system.generation, is_managed),
@@ -84,18 +84,18 @@ class SystemReconciler:
             cache,
             GateInput(is_new, annotations_of(manifest).get(APPROVE, "")),
         )
-        is_same = before.get("currentWave") == wave and not is_new
+        is_same = previous.get("currentWave") == wave and not is_new
         stamp = timestamp(now.timestamp())
-        since = str(before.get("waveSince", stamp)) if is_same else stamp
+        since = str(previous.get("waveSince", stamp)) if is_same else stamp
         limit = system.spec.rollout.wave_timeout_seconds
-        left = limit - (now - datetime.fromisoformat(since)).total_seconds()
+        seconds_left = limit - (now - datetime.fromisoformat(since)).total_seconds()
         situation = SystemSituation(
             system,
             order,
             self._members(system),
             wave,
             since,
-            is_late=left <= 0 and not all(member.is_settled for member in members.values()),
+            is_late=seconds_left <= 0 and not all(member.is_settled for member in members.values()),
             failure=done.failure or "; ".join(done.conflicts),
             plan=done.held_plan,
             url=system_url(system, self._ports(system)),
@@ -103,15 +103,19 @@ class SystemReconciler:
             failed=rollout.failed,
             returned=rollout.message,
         )
-        self._write(manifest, system_status(situation, before, stamp), now)
+        self._write(manifest, system_status(situation, previous, stamp), now)
         if done.failure or done.conflicts:
             return _RETRY
-        return left if left > 0 and not all(member.is_settled for member in situation.members.values()) else None
+        return (
+            seconds_left
+            if seconds_left > 0 and not all(member.is_settled for member in situation.members.values())
+            else None
+        )
 
     def _rollout(self, system: System, manifest: Manifest) -> MemberSpecs:
         """Return what members are to have: what the spec declares, or what they had before it failed."""
         children = self._child_reconciler.children(system.uid, system.namespace).values()
-        stored = [one for child in children if (one := stored_system_revision(child)) is not None]
+        stored = [revision for child in children if (revision := stored_system_revision(child)) is not None]
         return system_rollout(system, manifest.get("status") or {}, stored, self._members(system))
 
     def _desired(
@@ -120,8 +124,10 @@ class SystemReconciler:
         """Return the children; Agents of later waves, and those above the limit of a wave, stay as they are."""
         system = rollout.system
         ports = self._ports(system)
-        kept = (kept_revision(system, one) for one in rollout.kept)
-        objects = {ref_of(one): one for one in (topology(system, ports), *entry_service(system, ports), *kept)}
+        kept = (kept_revision(system, manifest) for manifest in rollout.kept)
+        objects = {
+            ref_of(manifest): manifest for manifest in (topology(system, ports), *entry_service(system, ports), *kept)
+        }
         due = {name for wave in order for name in wave}
         unavailable = sum(member.live is not None and not member.is_serving for member in members.values())
         frozen = set()
@@ -162,8 +168,12 @@ class SystemReconciler:
             self._set_finalizer(system, wanted=False)
             return None
         kept = {name for wave in order[:last] for name in wave}
-        agents = [member_agent(system, one) for one in system.spec.agents if one.name in kept and one.name in owned]
-        objects = {ref_of(one): one for one in agents}
+        agents = [
+            member_agent(system, member)
+            for member in system.spec.agents
+            if member.name in kept and member.name in owned
+        ]
+        objects = {ref_of(member): member for member in agents}
         done = self._child_reconciler.reconcile(owner, Desired(objects, frozenset(objects)), cache)
         return _RETRY if _is_blocked(done) else None
 
@@ -183,12 +193,12 @@ class SystemReconciler:
 
     def _ports(self, system: System) -> dict[str, int]:
         """Return the ports of the members' Agents, by name."""
-        found = {}
+        ports = {}
         for member in system.spec.agents:
             live = self._agent(system, member) or {}
             spec = member_spec(system, member) if member.template else live.get("spec") or {}
-            found[agent_name(system, member)] = port_of(spec)
-        return found
+            ports[agent_name(system, member)] = port_of(spec)
+        return ports
 
     def _set_finalizer(self, system: System, *, wanted: bool) -> None:
         if wanted is (ORDERED_DELETION in system.finalizers):
@@ -212,8 +222,8 @@ def _wave(system: System, order: tuple[tuple[str, ...], ...], members: Mapping[s
         return len(order)
     ignores = system.spec.rollout.on_failure == "Continue"
     for index, wave in enumerate(order):
-        found = [members[name] for name in wave]
-        if any(not one.is_settled and not ((ignores or one.is_optional) and one.failure) for one in found):
+        states = [members[name] for name in wave]
+        if any(not state.is_settled and not ((ignores or state.is_optional) and state.failure) for state in states):
             return index + 1
     return len(order)
 

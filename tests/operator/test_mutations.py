@@ -17,7 +17,7 @@ from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.expansion.volumes import as_created
 from gitsync.agents.expansion.workloads import without_reset
 from gitsync.agents.model.agent import parse_agent
-from gitsync.agents.rollout.advance import active_track
+from gitsync.agents.rollout.context import active_track
 from gitsync.agents.rollout.tracks import Placement, Track
 from gitsync.errors import Rejected
 from gitsync.objects.keys import AGENTS_MANAGER

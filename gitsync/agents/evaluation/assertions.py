@@ -114,24 +114,24 @@ def _broken_text(assertion: Assertion, text: str) -> str:
 
 def _broken_call(assertion: Assertion, answer: Answer) -> str:
     wanted = assertion.tool_called or assertion.tool_not_called
-    given = assertion.arguments or {}
+    arguments = assertion.arguments or {}
     if answer.tools is None:
         return "the agent does not report which tools it called"
     calls = [call for call in answer.tools if call.name == wanted]
-    if given and any(not call.arguments for call in calls):
+    if arguments and any(not call.arguments for call in calls):
         return "the agent does not report the arguments of its tool calls"
-    is_called = any(_has(call.arguments, given) for call in calls)
+    is_called = any(_has(call.arguments, arguments) for call in calls)
     if is_called is (assertion.tool_called is not None):
         return ""
-    how = " with these arguments" if given else ""
+    how = " with these arguments" if arguments else ""
     return f"the tool {wanted} was {'' if is_called else 'not '}called{how}"
 
 
-def _has(found: Any, wanted: Any) -> bool:
+def _has(value: Any, wanted: Any) -> bool:
     """Whether a value is the wanted one, or a map with the wanted members."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        return all(name in found and _has(found[name], value) for name, value in wanted.items())
-    return bool(found == wanted)
+    if isinstance(wanted, Mapping) and isinstance(value, Mapping):
+        return all(name in value and _has(value[name], value) for name, value in wanted.items())
+    return bool(value == wanted)
 
 
 def check_schema(schema: Mapping[str, Any]) -> str:
@@ -150,7 +150,7 @@ def violation(text: str, schema: Mapping[str, Any]) -> str:
     except json.JSONDecodeError:
         return "the answer is not JSON"
     try:
-        errors = sorted(_Validator(schema, registry=Registry()).iter_errors(value), key=lambda one: list(one.path))
+        errors = sorted(_Validator(schema, registry=Registry()).iter_errors(value), key=lambda error: list(error.path))
     except (Unresolvable, re2.error) as error:
         return f"the JSON Schema cannot be applied: {error}"
     return f"the answer breaks its JSON Schema: {_path(errors[0])}{errors[0].message}" if errors else ""

@@ -44,4 +44,4 @@ def parse_cases(text: str, place: str) -> tuple[Case, ...]:
 
 def failure(case: Case, answer: Answer, grade: Grade | None = None) -> str:
     """Return why an answer fails a case, empty where it passes; ``grade`` judges by rubrics."""
-    return "; ".join(filter(None, (broken(one, answer, grade) for one in case.assert_)))[:_LONGEST_MESSAGE]
+    return "; ".join(filter(None, (broken(assertion, answer, grade) for assertion in case.assert_)))[:_LONGEST_MESSAGE]

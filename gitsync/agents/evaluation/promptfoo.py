@@ -60,23 +60,23 @@ def _name(test: Mapping[str, Any], number: int, cases: list[Members]) -> str:
 
 def _input(document: Members, test: Mapping[str, Any]) -> str:
     """Return the message of a test: its only prompt with the variables, or its only variable."""
-    given = {**(at(document, "defaultTest", "vars") or {}), **(test.get("vars") or {})}
-    if not all(isinstance(value, str | int | float) for value in given.values()):
+    variables = {**(at(document, "defaultTest", "vars") or {}), **(test.get("vars") or {})}
+    if not all(isinstance(value, str | int | float) for value in variables.values()):
         raise InvalidInput("a variable is not a text: each combination would be a test of its own")
     prompts = document.get("prompts") or []
     if len(prompts) == 1 and isinstance(prompts[0], str) and not prompts[0].startswith("file:"):
-        return _VARIABLE.sub(lambda found: str(given.get(found[1], found[0])), prompts[0])
-    if prompts or len(given) != 1:
+        return _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), prompts[0])
+    if prompts or len(variables) != 1:
         raise InvalidInput("the message is not one prompt in the file, or one variable")
-    return str(next(iter(given.values())))
+    return str(next(iter(variables.values())))
 
 
 def _assertions(document: Members, test: Mapping[str, Any], name: str, left_out: list[str]) -> Iterator[Members]:
     """Yield our assertions of a test; add those without a counterpart to the list."""
-    for one in [*(at(document, "defaultTest", "assert") or []), *(test.get("assert") or [])]:
-        kind = str(one.get("type"))
-        value = one.get("value")
-        more = sorted(one.keys() - _IGNORED)
+    for assertion in [*(at(document, "defaultTest", "assert") or []), *(test.get("assert") or [])]:
+        kind = str(assertion.get("type"))
+        value = assertion.get("value")
+        more = sorted(assertion.keys() - _IGNORED)
         convert = _KINDS.get(kind)
         if convert is None or more:
             left_out.append(f"{name}: assertion {kind}" + (f" with {', '.join(more)}" if more else ""))

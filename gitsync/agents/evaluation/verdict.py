@@ -33,28 +33,28 @@ class Verdict:
 
     def to_status(self, limit: int) -> dict[str, Any]:
         """Return the verdict for a status, at most ``limit`` bytes of JSON: failed cases come first."""
-        found: dict[str, Any] = {
+        status: dict[str, Any] = {
             "result": "Passed" if self.is_passed else "Failed",
-            "passed": sum(one.is_passed for one in self.results),
+            "passed": sum(result.is_passed for result in self.results),
             "cases": len(self.results),
             "message": self.message[:_LONGEST_MESSAGE],
             "results": [],
         }
-        for one in sorted(self.results, key=lambda one: (one.is_passed, one.name)):
-            added = [*found["results"], _row(one)]
-            if len(json.dumps({**found, "results": added}).encode()) > limit:
+        for result in sorted(self.results, key=lambda result: (result.is_passed, result.name)):
+            added = [*status["results"], _row(result)]
+            if len(json.dumps({**status, "results": added}).encode()) > limit:
                 break
-            found["results"] = added
-        return found
+            status["results"] = added
+        return status
 
 
 def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
     """Return the verdict on a revision, by the share of passed cases and those that must pass."""
-    failed = [one.name for one in results if not one.is_passed]
+    failed = [result.name for result in results if not result.is_passed]
     regressed = [
-        one.name
-        for one in results
-        if one.name in evaluation.must_pass and not one.is_passed and one.was_passed is not False
+        result.name
+        for result in results
+        if result.name in evaluation.must_pass and not result.is_passed and result.was_passed is not False
     ]
     percent = 100 * (len(results) - len(failed)) / len(results)
     is_passed = percent >= evaluation.pass_percent and not regressed
@@ -63,11 +63,11 @@ def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
     return Verdict(is_passed, message + (f"; must pass: {', '.join(regressed)}" if regressed else ""), tuple(results))
 
 
-def _row(one: CaseResult) -> Mapping[str, str]:
+def _row(result: CaseResult) -> Mapping[str, str]:
     words = {True: "passed", False: "failed"}
-    before = "" if one.was_passed is None else words[one.was_passed]
-    found = {"name": one.name, "before": before, "now": words[one.is_passed], "message": one.message}
-    return {name: value for name, value in found.items() if value}
+    was = "" if result.was_passed is None else words[result.was_passed]
+    row = {"name": result.name, "before": was, "now": words[result.is_passed], "message": result.message}
+    return {name: value for name, value in row.items() if value}
 
 
 INSTRUCTIONS = (
@@ -85,9 +85,9 @@ def question(rubric: str, asked: str, answered: str) -> str:
 def decision(completion: Any) -> tuple[str, int]:
     """Return why the judge rejects an answer, empty where it passes, and the tokens that judging took."""
     try:
-        found = json.loads(completion["choices"][0]["message"]["content"])
-        is_passed = found["pass"]
-        reason = str(found.get("reason", ""))
+        reply = json.loads(completion["choices"][0]["message"]["content"])
+        is_passed = reply["pass"]
+        reason = str(reply.get("reason", ""))
         tokens = int((completion.get("usage") or {}).get("total_tokens", 0))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(

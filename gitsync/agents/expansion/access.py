@@ -23,27 +23,27 @@ def service_account(agent: Agent) -> list[Manifest]:
     account = agent.spec.runtime.service_account
     if not account.create:
         return []
-    found = child(agent, "v1", "ServiceAccount", agent.name, automountServiceAccountToken=account.automount_token)
+    manifest = child(agent, "v1", "ServiceAccount", agent.name, automountServiceAccountToken=account.automount_token)
     if account.annotations:
-        found["metadata"]["annotations"] = dict(account.annotations)
-    return [found]
+        manifest["metadata"]["annotations"] = dict(account.annotations)
+    return [manifest]
 
 
 def services(agent: Agent, active: Track | None, preview: Track | None) -> list[Manifest]:
     """Return the Services: of the serving Pods, of a preview, and of the names of StatefulSet Pods."""
-    found = []
+    manifests = []
     if agent.spec.expose.protocol != "None":
         selector = track_selector(agent, active) if active else {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}
-        found.append(_service(agent, agent.name, selector))
+        manifests.append(_service(agent, agent.name, selector))
     if is_routed(agent):
-        found.append(_service(agent, _canary_name(agent), track_selector(agent, Track.CANARY)))
+        manifests.append(_service(agent, _canary_name(agent), track_selector(agent, Track.CANARY)))
     if preview is not None:
-        found.append(_service(agent, f"{agent.name}-preview", track_selector(agent, preview)))
+        manifests.append(_service(agent, f"{agent.name}-preview", track_selector(agent, preview)))
     if is_stateful(agent):
         headless = _service(agent, f"{agent.name}-peers", {AGENT_LABEL: agent.name})
         headless["spec"] |= {"clusterIP": "None", "publishNotReadyAddresses": True}
-        found.append(headless)
-    return found
+        manifests.append(headless)
+    return manifests
 
 
 def is_routed(agent: Agent) -> bool:

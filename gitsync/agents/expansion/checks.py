@@ -105,13 +105,13 @@ def _judge_key(evaluation: Evaluation) -> list[dict[str, Any]]:
 def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> dict[str, Any]:
     url = service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port)
     if check.http is not None:
-        given = {
+        variables = {
             "URL": f"{url}{check.http.path}",
             "METHOD": check.http.method,
             "EXPECTED": str(check.http.expect_status),
             "TIMEOUT": str(check.timeout_seconds),
         }
-        env = [{"name": name, "value": value} for name, value in given.items()]
+        env = [{"name": name, "value": value} for name, value in variables.items()]
         image = facts.images.http
         command = ["sh", "-c", _REQUEST]
         mounts = []
@@ -120,7 +120,9 @@ def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> 
         env = [*own.get("env", []), {"name": "AGENT_URL", "value": url}]
         image = own["image"]
         command = list(check.exec.command) if check.exec else []
-        kept = {one["name"] for one in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in one}
+        kept = {
+            volume["name"] for volume in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in volume
+        }
         mounts = [mount for mount in own.get("volumeMounts", []) if mount["name"] in kept]
     return compact(
         {

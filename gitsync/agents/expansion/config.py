@@ -97,7 +97,7 @@ def tool_url(agent: Agent, tool: Tool, facts: Facts) -> str:
 
 def _model(agent: Agent) -> dict[str, Any]:
     model = agent.spec.model
-    fallbacks = [_service(each, fallback_key(index)) for index, each in enumerate(model.fallbacks)]
+    fallbacks = [_service(fallback, fallback_key(index)) for index, fallback in enumerate(model.fallbacks)]
     return _service(model, "AGENT_MODEL_API_KEY") | ({"fallbacks": fallbacks} if fallbacks else {})
 
 

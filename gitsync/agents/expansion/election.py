@@ -88,4 +88,4 @@ def without_election(template: Manifest) -> Manifest:
 def _without_variables(container: Manifest) -> Manifest:
     if "env" not in container:
         return container
-    return {**container, "env": [one for one in container["env"] if one["name"] not in _VARIABLES]}
+    return {**container, "env": [variable for variable in container["env"] if variable["name"] not in _VARIABLES]}

@@ -93,8 +93,8 @@ def _targets(agent: Agent, facts: Facts) -> Iterator[tuple[str, int]]:
     """Yield host and port of everything that the spec names and that is not another Agent."""
     model = agent.spec.model
     tracing = agent.spec.observability.tracing
-    for one in (model, *model.fallbacks):
-        yield _address(one.endpoint) if one.endpoint else (_PROVIDERS[one.provider], 443)
+    for service in (model, *model.fallbacks):
+        yield _address(service.endpoint) if service.endpoint else (_PROVIDERS[service.provider], 443)
     if model.cache is not None:
         yield _address(model.cache.source)
     yield from (_address(tool_url(agent, tool, facts)) for tool in agent.spec.tools if tool.agent_ref is None)
@@ -141,21 +141,24 @@ def _to_service(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
     if selector := at(service, "spec", "selector"):
         peer["podSelector"] = {"matchLabels": dict(selector)}
     ports = at(service, "spec", "ports", default=[])
-    target = next((one.get("targetPort", port) for one in ports if one.get("port") == port), port)
+    target = next(
+        (port_of_service.get("targetPort", port) for port_of_service in ports if port_of_service.get("port") == port),
+        port,
+    )
     return {"to": [peer], "ports": [{"protocol": "TCP", "port": target}]}
 
 
 def _selected(peer: IngressPeer | EgressPeer) -> Rule:
     if peer.cidr is not None:
         return {"ipBlock": {"cidr": peer.cidr}}
-    found = {"namespaceSelector": peer.namespace_selector, "podSelector": peer.pod_selector}
-    return {name: selector for name, selector in found.items() if selector is not None}
+    selectors = {"namespaceSelector": peer.namespace_selector, "podSelector": peer.pod_selector}
+    return {name: selector for name, selector in selectors.items() if selector is not None}
 
 
 def _unique(rules: Any) -> list[Rule]:
     """Return the rules in order, each once."""
-    found: list[Rule] = []
+    unique: list[Rule] = []
     for rule in rules:
-        if rule not in found:
-            found.append(rule)
-    return found
+        if rule not in unique:
+            unique.append(rule)
+    return unique

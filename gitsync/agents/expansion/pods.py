@@ -41,7 +41,8 @@ def _spec(agent: Agent, facts: Facts, config: str) -> dict[str, Any]:
                 "priorityClassName": runtime.priority_class_name,
                 "nodeSelector": dict(runtime.node_selector),
                 "tolerations": [
-                    one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in runtime.tolerations
+                    toleration.model_dump(mode="json", by_alias=True, exclude_none=True)
+                    for toleration in runtime.tolerations
                 ],
                 "topologySpreadConstraints": _spread(agent),
                 "terminationGracePeriodSeconds": _grace(agent),
@@ -118,23 +119,23 @@ def agent_container(agent: Agent, facts: Facts) -> Container:
 
 def first_containers(agent: Agent, facts: Facts) -> list[Container]:
     """Return the init containers in order: the model cache, the steps of the spec, and native sidecars."""
-    found = []
+    containers = []
     if agent.spec.model.cache is not None:
-        found.append(_model_cache(agent, agent.spec.model.cache, facts))
+        containers.append(_model_cache(agent, agent.spec.model.cache, facts))
     if agent.spec.lifecycle is not None:
-        found += [_init(agent, step, facts) for step in agent.spec.lifecycle.init]
+        containers += [_init(agent, step, facts) for step in agent.spec.lifecycle.init]
     if facts.has_native_sidecars:
-        found += [{**sidecar, "restartPolicy": "Always"} for sidecar in sidecars(agent, facts)]
-    return found
+        containers += [{**sidecar, "restartPolicy": "Always"} for sidecar in sidecars(agent, facts)]
+    return containers
 
 
 def sidecars(agent: Agent, facts: Facts) -> list[Container]:
     """Return the containers beside the agent's."""
-    found = [_sidecar(agent, one) for one in agent.spec.runtime.sidecars]
+    containers = [_sidecar(agent, sidecar) for sidecar in agent.spec.runtime.sidecars]
     tracing = agent.spec.observability.tracing
     if tracing is not None and tracing.injection == "Sidecar":
-        found.append(_collector(agent, tracing.endpoint, facts))
-    return found
+        containers.append(_collector(agent, tracing.endpoint, facts))
+    return containers
 
 
 def security(agent: Agent) -> dict[str, Any] | None:
@@ -144,9 +145,9 @@ def security(agent: Agent) -> dict[str, Any] | None:
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def resources(given: Resources) -> dict[str, Any]:
+def resources(wanted: Resources) -> dict[str, Any]:
     """Return resources as a container has them."""
-    return compact({"requests": dict(given.requests), "limits": dict(given.limits)})
+    return compact({"requests": dict(wanted.requests), "limits": dict(wanted.limits)})
 
 
 def pre_stop(drain: DrainCall, port: int) -> dict[str, Any] | None:
@@ -170,24 +171,24 @@ def pre_stop(drain: DrainCall, port: int) -> dict[str, Any] | None:
 def _ports(agent: Agent) -> list[dict[str, Any]]:
     port = agent.spec.runtime.port
     metrics = agent.spec.observability.metrics
-    found: list[dict[str, Any]] = [{"name": "http", "containerPort": port, "protocol": "TCP"}]
+    ports: list[dict[str, Any]] = [{"name": "http", "containerPort": port, "protocol": "TCP"}]
     if metrics is not None and metrics.port != port:
-        found.append({"name": "metrics", "containerPort": metrics.port, "protocol": "TCP"})
-    return found
+        ports.append({"name": "metrics", "containerPort": metrics.port, "protocol": "TCP"})
+    return ports
 
 
 def _probes(agent: Agent) -> dict[str, Any]:
     probes = agent.spec.runtime.probes
     port = agent.spec.runtime.port
-    given = {"startupProbe": probes.startup, "readinessProbe": probes.readiness, "livenessProbe": probes.liveness}
-    return {name: _probe(probe, port) for name, probe in given.items() if probe is not None}
+    by_field = {"startupProbe": probes.startup, "readinessProbe": probes.readiness, "livenessProbe": probes.liveness}
+    return {name: _probe(probe, port) for name, probe in by_field.items() if probe is not None}
 
 
 def _probe(probe: Probe, port: int) -> dict[str, Any]:
-    found = probe.model_dump(mode="json", by_alias=True, exclude_none=True)
+    members = probe.model_dump(mode="json", by_alias=True, exclude_none=True)
     if probe.http_get is not None:
-        found["httpGet"] = {"path": probe.http_get.path, "port": probe.http_get.port or port}
-    return found
+        members["httpGet"] = {"path": probe.http_get.path, "port": probe.http_get.port or port}
+    return members
 
 
 def _model_cache(agent: Agent, cache: ModelCache, facts: Facts) -> Container:
@@ -195,15 +196,15 @@ def _model_cache(agent: Agent, cache: ModelCache, facts: Facts) -> Container:
     file = cache.source.rpartition("/")[2].partition(":")[0]
     images = {"oci": facts.images.oci, "s3": facts.images.buckets, "gs": facts.images.buckets}
     script = _SCRIPT.format(download=_DOWNLOADS.get(scheme, _HTTP), file=file)
-    given = {"SOURCE": cache.source, "SHA256": cache.sha256, "TARGET": cache.mount_path}
+    variables = {"SOURCE": cache.source, "SHA256": cache.sha256, "TARGET": cache.mount_path}
     if scheme == "oci" and ":" in cache.source.rpartition("/")[2]:
-        given["SOURCE"] = cache.source.rpartition(":")[0]  # the digest names the content, whatever the tag
+        variables["SOURCE"] = cache.source.rpartition(":")[0]  # the digest names the content, whatever the tag
     return compact(
         {
             "name": "model-cache",
             "image": images.get(scheme, facts.images.http),
             "command": ["timeout", str(cache.timeout_seconds), "sh", "-c", script],
-            "env": [{"name": name, "value": value} for name, value in given.items()],
+            "env": [{"name": name, "value": value} for name, value in variables.items()],
             "securityContext": security(agent),
             "volumeMounts": [{"name": cache.volume, "mountPath": cache.mount_path}],
         }

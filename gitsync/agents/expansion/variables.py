@@ -20,7 +20,7 @@ COLLECTOR_ENDPOINT = "http://localhost:4317"
 
 def variables(agent: Agent, facts: Facts) -> Variables:
     """Return the variables of the agent's container; the user's own come last and so can refer to the others."""
-    found = [
+    own_variables = [
         {"name": "PORT", "value": str(agent.spec.runtime.port)},
         _field("POD_NAME", "metadata.name"),
         _field("POD_NAMESPACE", "metadata.namespace"),
@@ -31,9 +31,9 @@ def variables(agent: Agent, facts: Facts) -> Variables:
         *([{"name": "AGENT_TOPOLOGY", "value": f"{TOPOLOGY_PATH}/topology.json"}] if facts.topology else []),
         *_model(agent),
         *[
-            _secret(header_variable(tool, one), one.secret_key_ref)
+            _secret(header_variable(tool, header), header.secret_key_ref)
             for tool in agent.spec.tools
-            for one in tool.headers_from
+            for header in tool.headers_from
         ],
         *[variable for database in databases(agent) for variable in _database(database)],
         *[variable for channel in facts.channels for variable in _channel(channel)],
@@ -41,12 +41,12 @@ def variables(agent: Agent, facts: Facts) -> Variables:
         *_telemetry(agent),
     ]
     own = {variable.name for variable in agent.spec.runtime.env}
-    return [one for one in found if one["name"] not in own] + user_variables(agent.spec.runtime.env)
+    return [header for header in own_variables if header["name"] not in own] + user_variables(agent.spec.runtime.env)
 
 
-def user_variables(given: tuple[EnvVar, ...]) -> Variables:
+def user_variables(env_vars: tuple[EnvVar, ...]) -> Variables:
     """Return variables of the spec as a container has them."""
-    return [variable.model_dump(mode="json", by_alias=True, exclude_none=True) for variable in given]
+    return [variable.model_dump(mode="json", by_alias=True, exclude_none=True) for variable in env_vars]
 
 
 def databases(agent: Agent) -> tuple[Database, ...]:
@@ -77,26 +77,26 @@ def _card(agent: Agent) -> Variables:
 
 def _model(agent: Agent) -> Variables:
     model = agent.spec.model
-    found: Variables = [{"name": "AGENT_MODEL_ID", "value": model.id}]
-    found += [{"name": "AGENT_MODEL_ENDPOINT", "value": model.endpoint}] if model.endpoint else []
-    found += [_secret("AGENT_MODEL_API_KEY", model.credentials.secret_key_ref)] if model.credentials else []
-    found += [{"name": "AGENT_MODEL_CACHE", "value": model.cache.mount_path}] if model.cache else []
-    for index, each in enumerate(model.fallbacks):
-        found += [_secret(fallback_key(index), each.credentials.secret_key_ref)] if each.credentials else []
-    return found
+    env_vars: Variables = [{"name": "AGENT_MODEL_ID", "value": model.id}]
+    env_vars += [{"name": "AGENT_MODEL_ENDPOINT", "value": model.endpoint}] if model.endpoint else []
+    env_vars += [_secret("AGENT_MODEL_API_KEY", model.credentials.secret_key_ref)] if model.credentials else []
+    env_vars += [{"name": "AGENT_MODEL_CACHE", "value": model.cache.mount_path}] if model.cache else []
+    for index, fallback in enumerate(model.fallbacks):
+        env_vars += [_secret(fallback_key(index), fallback.credentials.secret_key_ref)] if fallback.credentials else []
+    return env_vars
 
 
 def _database(database: Database) -> Variables:
     prefix = database_prefix(database.name)
     credentials = database.credentials
     plain = {"ENGINE": database.engine, "HOST": database.host, "PORT": str(database.port), "NAME": database.database}
-    found: Variables = [{"name": f"{prefix}_{key}", "value": value} for key, value in compact(plain).items()]
-    found += _sign_in(prefix, credentials.secret_ref if credentials else None)
+    env_vars: Variables = [{"name": f"{prefix}_{key}", "value": value} for key, value in compact(plain).items()]
+    env_vars += _sign_in(prefix, credentials.secret_ref if credentials else None)
     if database.tls is not None:
-        found.append({"name": f"{prefix}_TLS_MODE", "value": database.tls.mode})
+        env_vars.append({"name": f"{prefix}_TLS_MODE", "value": database.tls.mode})
         if database.tls.ca_secret_key_ref:
-            found.append({"name": f"{prefix}_TLS_CA", "value": f"{DATABASES_PATH}/{database.name}/ca.crt"})
-    return found
+            env_vars.append({"name": f"{prefix}_TLS_CA", "value": f"{DATABASES_PATH}/{database.name}/ca.crt"})
+    return env_vars
 
 
 def _channel(channel: MemberChannel) -> Variables:
@@ -119,19 +119,19 @@ def _telemetry(agent: Agent) -> Variables:
 
     Source: OpenTelemetry SDK configuration by environment variables; attributes of the GenAI semantic conventions 1.37.
     """
-    seen = agent.spec.observability
-    found: Variables = [
-        {"name": "LOG_FORMAT", "value": seen.logging.format.lower()},
-        {"name": "LOG_LEVEL", "value": seen.logging.level},
+    observability = agent.spec.observability
+    env_vars: Variables = [
+        {"name": "LOG_FORMAT", "value": observability.logging.format.lower()},
+        {"name": "LOG_LEVEL", "value": observability.logging.level},
     ]
-    if seen.metrics is not None:
-        found += [
-            {"name": "METRICS_PORT", "value": str(seen.metrics.port)},
-            {"name": "METRICS_PATH", "value": seen.metrics.path},
+    if observability.metrics is not None:
+        env_vars += [
+            {"name": "METRICS_PORT", "value": str(observability.metrics.port)},
+            {"name": "METRICS_PATH", "value": observability.metrics.path},
         ]
-    if seen.tracing is not None:
-        found += _tracing(agent, seen.tracing)
-    return found
+    if observability.tracing is not None:
+        env_vars += _tracing(agent, observability.tracing)
+    return env_vars
 
 
 def _tracing(agent: Agent, tracing: Tracing) -> Variables:

@@ -26,7 +26,7 @@ def is_stateful(agent: Agent) -> bool:
 
 def claims(agent: Agent) -> list[Manifest]:
     """Return the claims that all replicas share; one that outlives the Agent has no owner reference."""
-    found = []
+    manifests = []
     for volume in volumes_of(agent):
         if volume.scope == "Shared":
             name = claim_name(agent, volume)
@@ -36,8 +36,8 @@ def claims(agent: Agent) -> list[Manifest]:
                 claim["spec"]["dataSource"] = source
             if volume.on_delete == "Retain":
                 del claim["metadata"]["ownerReferences"]
-            found.append(claim)
-    return found
+            manifests.append(claim)
+    return manifests
 
 
 def claim_templates(agent: Agent) -> Parts:
@@ -61,29 +61,29 @@ def claim_name(agent: Agent, volume: Volume) -> str:
 
 def pod_volumes(agent: Agent, facts: Facts, config: str) -> Parts:
     """Return the volumes of a Pod besides those of claim templates."""
-    found: Parts = [{"name": "agent-config", "configMap": {"name": config}}]
+    volumes: Parts = [{"name": "agent-config", "configMap": {"name": config}}]
     if agent.spec.expose.protocol == "A2A":
-        found.append({"name": "agent-card", "configMap": {"name": f"{agent.name}-card"}})
+        volumes.append({"name": "agent-card", "configMap": {"name": f"{agent.name}-card"}})
     if facts.topology:
-        found.append({"name": "agent-topology", "configMap": {"name": facts.topology}})
+        volumes.append({"name": "agent-topology", "configMap": {"name": facts.topology}})
     if sources := _certificates(agent):
-        found.append({"name": "agent-databases", "projected": {"sources": sources}})
+        volumes.append({"name": "agent-databases", "projected": {"sources": sources}})
     for volume in volumes_of(agent):
         if volume.scope == "Shared":
-            found.append({"name": volume.name, "persistentVolumeClaim": {"claimName": claim_name(agent, volume)}})
-    return found
+            volumes.append({"name": volume.name, "persistentVolumeClaim": {"claimName": claim_name(agent, volume)}})
+    return volumes
 
 
 def mounts(agent: Agent, facts: Facts) -> Parts:
     """Return the mounts of the agent's containers."""
-    found: Parts = [_mount("agent-config", CONFIG_PATH)]
+    mounted: Parts = [_mount("agent-config", CONFIG_PATH)]
     if agent.spec.expose.protocol == "A2A":
-        found.append(_mount("agent-card", CARD_PATH))
+        mounted.append(_mount("agent-card", CARD_PATH))
     if facts.topology:
-        found.append(_mount("agent-topology", TOPOLOGY_PATH))
+        mounted.append(_mount("agent-topology", TOPOLOGY_PATH))
     if _certificates(agent):
-        found.append(_mount("agent-databases", DATABASES_PATH))
-    return found + [{"name": volume.name, "mountPath": volume.mount_path} for volume in volumes_of(agent)]
+        mounted.append(_mount("agent-databases", DATABASES_PATH))
+    return mounted + [{"name": volume.name, "mountPath": volume.mount_path} for volume in volumes_of(agent)]
 
 
 def without_claims(template: Manifest) -> Manifest:
@@ -93,7 +93,7 @@ def without_claims(template: Manifest) -> Manifest:
     A preview must not write the data of the serving replicas, nor wait for a disk that they hold.
     """
     spec = template["spec"]
-    mounted = {mount["name"] for one in spec["containers"] for mount in one.get("volumeMounts", [])}
+    mounted = {mount["name"] for container in spec["containers"] for mount in container.get("volumeMounts", [])}
     kept = [volume for volume in spec["volumes"] if "persistentVolumeClaim" not in volume]
     empty = sorted(mounted - {volume["name"] for volume in kept})
     return {**template, "spec": {**spec, "volumes": kept + [{"name": name, "emptyDir": {}} for name in empty]}}

@@ -80,13 +80,13 @@ class RolloutState:
             "message": self.message,
             **{name: time.isoformat().replace("+00:00", "Z") for name, time in times.items() if time is not None},
         }
-        found: dict[str, Any] = {
+        revisions: dict[str, Any] = {
             "currentRevision": self.current,
             "lastGoodRevision": self.last_good,
             "failedRevision": self.failed,
         }
         kept = {name: value for name, value in rollout.items() if value not in ("", 0)}
-        return {name: value for name, value in found.items() if value} | {"rollout": kept}
+        return {name: value for name, value in revisions.items() if value} | {"rollout": kept}
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any]) -> RolloutState:

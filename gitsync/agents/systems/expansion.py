@@ -43,7 +43,7 @@ def topology(system: System, ports: dict[str, int]) -> Manifest:
 
 def entry_service(system: System, ports: dict[str, int]) -> list[Manifest]:
     """Return the Service of the system, which selects the serving Pods of the entry member."""
-    member = next((one for one in system.spec.agents if one.name == system.spec.entrypoint), None)
+    member = next((member for member in system.spec.agents if member.name == system.spec.entrypoint), None)
     if member is None:
         return []
     name = agent_name(system, member)

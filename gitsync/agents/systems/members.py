@@ -56,7 +56,7 @@ def waves(system: System) -> tuple[tuple[str, ...], ...]:
     Raise InvalidInput that names the members of a cycle.
     """
     needs = {member.name: {dependency.agent for dependency in member.depends_on} for member in system.spec.agents}
-    found: list[tuple[str, ...]] = []
+    in_order: list[tuple[str, ...]] = []
     while needs:
         ready = tuple(name for name, others in needs.items() if not others & needs.keys())
         if not ready:
@@ -66,9 +66,9 @@ def waves(system: System) -> tuple[tuple[str, ...], ...]:
                 object=str(system.ref),
                 hint="remove one of the dependencies",
             )
-        found.append(ready)
+        in_order.append(ready)
         needs = {name: others for name, others in needs.items() if name not in ready}
-    return tuple(found)
+    return tuple(in_order)
 
 
 def _cycle(needs: Mapping[str, set[str]]) -> list[str]:

@@ -46,7 +46,7 @@ def system_rollout(
     """Return what members are to have; ``members`` are compared with what the spec declares."""
     if system.spec.rollout.on_failure != "Rollback":
         return MemberSpecs(system)
-    known = {one.name: one for one in stored}
+    known = {member.name: member for member in stored}
     target = _revision(system)
     target = known.get(target.name, target)
     good = str(status.get("lastGoodRevision", ""))
@@ -54,7 +54,7 @@ def system_rollout(
     message = ""
     if failed == target.name:
         message = str(status.get("failure", ""))
-    elif all(one.is_settled for one in members.values()):
+    elif all(member.is_settled for member in members.values()):
         good = target.name
         failed = ""
     else:
@@ -85,9 +85,13 @@ def _revision(system: System) -> SystemRevision:
 
 def _failures(system: System, members: Mapping[str, MemberState]) -> str:
     """Return which inline members failed with the spec that the system declares."""
-    found = [members[one.name] for one in system.spec.agents if one.template is not None and not one.optional]
+    inline = [
+        members[member.name] for member in system.spec.agents if member.template is not None and not member.optional
+    ]
     return "; ".join(
-        f"{one.name}: {one.failure}" for one in found if one.is_current and one.is_observed and one.failure
+        f"{member.name}: {member.failure}"
+        for member in inline
+        if member.is_current and member.is_observed and member.failure
     )
 
 

@@ -58,7 +58,7 @@ class MemberState:
     def to_status(self) -> dict[str, Any]:
         """Return what the status of the system says of the member."""
         status = self._status
-        found = {
+        row = {
             "name": self.name,
             "agent": self.agent,
             "phase": status.get("phase", "Pending" if self.live else "Missing"),
@@ -68,7 +68,7 @@ class MemberState:
             "observedGeneration": status.get("observedGeneration", 0),
             "message": self.failure,
         }
-        return {key: value for key, value in found.items() if value != ""}
+        return {key: value for key, value in row.items() if value != ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,49 +93,49 @@ class SystemSituation:
     returned: str = ""
 
 
-def system_status(given: SystemSituation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def system_status(situation: SystemSituation, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status; an unchanged situation gives an equal one, whatever the time."""
-    members = list(given.members.values())
-    found = _conditions(given)
+    members = list(situation.members.values())
+    conditions = _conditions(situation)
     ready = sum(member.is_ready for member in members)
     status = {
         # a generation counts as observed once its plan may run
-        "observedGeneration": before.get("observedGeneration", 0) if given.plan else given.system.generation,
-        "plan": dict(given.plan),
-        "phase": _phase(given, found),
+        "observedGeneration": previous.get("observedGeneration", 0) if situation.plan else situation.system.generation,
+        "plan": dict(situation.plan),
+        "phase": _phase(situation, conditions),
         "ready": f"{ready}/{len(members)}",
         "totalAgents": len(members),
         "readyAgents": ready,
-        "waves": [list(wave) for wave in given.waves],
-        "currentWave": given.wave,
-        "waveSince": given.since,
-        "url": given.url,
-        "lastGoodRevision": given.last_good,
-        "failedRevision": given.failed,
-        "failure": given.returned,
+        "waves": [list(wave) for wave in situation.waves],
+        "currentWave": situation.wave,
+        "waveSince": situation.since,
+        "url": situation.url,
+        "lastGoodRevision": situation.last_good,
+        "failedRevision": situation.failed,
+        "failure": situation.returned,
         "members": [member.to_status() for member in members],
-        "channels": _channels(given),
-        "conditions": set_conditions(before.get("conditions") or (), found, given.system.generation, now),
+        "channels": _channels(situation),
+        "conditions": set_conditions(previous.get("conditions") or (), conditions, situation.system.generation, now),
     }
     return {name: value for name, value in status.items() if value not in ("", [], {})}
 
 
-def _conditions(given: SystemSituation) -> tuple[Condition, ...]:
-    members = list(given.members.values())
+def _conditions(situation: SystemSituation) -> tuple[Condition, ...]:
+    members = list(situation.members.values())
     missing = [member for member in members if not member.is_ready]
-    channels = _channels(given)
+    channels = _channels(situation)
     silent = [channel["name"] for channel in channels if not channel["ready"]]
-    stalled = _stalled(given)
+    stalled = _stalled(situation)
     total = f"{len(members) - len(missing)} of {len(members)} agents are ready"
     is_over = not [member for member in missing if not member.is_optional]
     reconciling = Condition(RECONCILING, "False", "Done")
-    if given.plan:
-        reconciling = Condition(RECONCILING, "True", "AwaitingApproval", held_message(given.plan))
+    if situation.plan:
+        reconciling = Condition(RECONCILING, "True", "AwaitingApproval", held_message(situation.plan))
     elif stalled.status == "False" and not all(member.is_settled for member in members):
         waiting = ", ".join(member.name for member in members if not member.is_settled)
-        reconciling = Condition(RECONCILING, "True", "Progressing", f"wave {given.wave} waits for {waiting}")
+        reconciling = Condition(RECONCILING, "True", "Progressing", f"wave {situation.wave} waits for {waiting}")
     return (
-        Condition("TopologyValid", "True", "Acyclic", f"{len(members)} agents in {len(given.waves)} waves"),
+        Condition("TopologyValid", "True", "Acyclic", f"{len(members)} agents in {len(situation.waves)} waves"),
         Condition("ChannelsReady", str(not silent), "Waiting" if silent else "AllReachable", ", ".join(silent)),
         reconciling,
         stalled,
@@ -143,38 +143,38 @@ def _conditions(given: SystemSituation) -> tuple[Condition, ...]:
     )
 
 
-def _stalled(given: SystemSituation) -> Condition:
-    failed = [f"{member.name}: {member.failure}" for member in given.members.values() if member.failure]
-    if given.failure:
-        return Condition(STALLED, "True", "WriteFailed", given.failure)
-    if given.failed:
-        message = f"{given.returned}; members have their specs of {given.last_good} until the spec changes"
+def _stalled(situation: SystemSituation) -> Condition:
+    failed = [f"{member.name}: {member.failure}" for member in situation.members.values() if member.failure]
+    if situation.failure:
+        return Condition(STALLED, "True", "WriteFailed", situation.failure)
+    if situation.failed:
+        message = f"{situation.returned}; members have their specs of {situation.last_good} until the spec changes"
         return Condition(STALLED, "True", "RolledBack", message)
     if failed:
         return Condition(STALLED, "True", "MemberFailed", "; ".join(failed))
-    if given.is_late:
-        return Condition(STALLED, "True", "WaveTimeout", f"wave {given.wave} did not become ready in time")
+    if situation.is_late:
+        return Condition(STALLED, "True", "WaveTimeout", f"wave {situation.wave} did not become ready in time")
     return Condition(STALLED, "False", "Progressing")
 
 
-def _phase(given: SystemSituation, found: Sequence[Condition]) -> str:
-    status = {condition.type: condition.status for condition in found}
-    members = given.members.values()
-    if given.system.spec.suspend:
+def _phase(situation: SystemSituation, conditions: Sequence[Condition]) -> str:
+    status = {condition.type: condition.status for condition in conditions}
+    members = situation.members.values()
+    if situation.system.spec.suspend:
         return "Suspended"
     if status[READY] == "True":
-        return "Running" if not given.failed and all(member.is_ready for member in members) else "Degraded"
+        return "Running" if not situation.failed and all(member.is_ready for member in members) else "Degraded"
     if status[STALLED] == "True":
         return "Failed"
     return "Updating" if any(member.is_ready for member in members) else "Pending"
 
 
-def _channels(given: SystemSituation) -> list[dict[str, Any]]:
+def _channels(situation: SystemSituation) -> list[dict[str, Any]]:
     """Return for each channel whether all of its ends are ready."""
-    found: list[dict[str, Any]] = []
-    for channel in given.system.spec.channels:
-        ends = {name for name in (*channel.from_, *channel.to) if not given.members[name].is_ready}
-        found.append({"name": channel.name, "ready": not ends})
+    rows: list[dict[str, Any]] = []
+    for channel in situation.system.spec.channels:
+        ends = {name for name in (*channel.from_, *channel.to) if not situation.members[name].is_ready}
+        rows.append({"name": channel.name, "ready": not ends})
         if ends:
-            found[-1]["message"] = f"not ready: {', '.join(sorted(ends))}"
-    return found
+            rows[-1]["message"] = f"not ready: {', '.join(sorted(ends))}"
+    return rows

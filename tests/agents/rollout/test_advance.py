@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gitsync.agents.model.agent import AgentSpec, parse_agent
-from gitsync.agents.rollout.advance import Rollout, advance
+from gitsync.agents.rollout.advance import advance
+from gitsync.agents.rollout.context import Rollout
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, Workload
 from gitsync.agents.rollout.state import RolloutState, Stage
 from gitsync.agents.rollout.tracks import Track

@@ -1,0 +1,145 @@
+"""Canary: a new revision that gets more and more of the requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gitsync.agents.expansion.expand import Layout
+from gitsync.agents.model.scaling import Canary
+from gitsync.agents.rollout.context import Rollout, RolloutContext
+from gitsync.agents.rollout.state import Stage
+from gitsync.agents.rollout.steady import fail, keep_running
+from gitsync.agents.rollout.tracks import Placement, Track
+
+_NOT_SERVED = (
+    "the cluster does not serve HTTPRoute of gateway.networking.k8s.io/v1; set update.canary.traffic: ReplicaRatio"
+)
+_DISCOVERY = 60.0
+"""Seconds between two attempts to find whether the cluster serves a kind."""
+
+
+def advance_canary(context: RolloutContext, canary: Canary) -> Rollout:
+    """Give the new revision the share of the step; after the last one it is the current revision."""
+    state = context.state
+    observed = context.observed
+    if observed.analysis.exceeded:
+        return fail(context, f"analysis: {observed.analysis.exceeded}")
+    is_last = state.step >= len(canary.steps) or canary.steps[state.step].weight == 100
+    if is_last or observed.promote == state.goal:
+        promoted = replace(state, current=state.goal, stage=Stage.PROMOTE, step_at=observed.now)
+        return keep_running(context.at(promoted))
+    if not observed.route.is_served:
+        return Rollout(
+            state=state,
+            layout=context.layout(context.current()),
+            weight=0,
+            stalled=_NOT_SERVED,
+            requeue_after=_DISCOVERY,
+        )
+    waiting = _missing(context, canary)
+    if not waiting and state.ready_at is None:
+        context = context.at(replace(state, ready_at=observed.now))
+    return _at_step(context, canary, waiting)
+
+
+def keep_canary_requests(rollout: Rollout, context: RolloutContext) -> Rollout:
+    """
+    Keep the requests of a canary while the serving Pods become its revision, and then the canary until it gets none.
+
+    A route is changed before its Pods go, since a gateway follows it with a delay.
+    """
+    live = context.observed.workloads.get(Track.CANARY)
+    routed_weight = context.observed.route.canary_weight
+    if live is None or not routed_weight:
+        return rollout
+    layout = rollout.layout
+    canary = next((placement for placement in layout.placements if placement.track is Track.CANARY), None)
+    if canary is None:
+        kept = Placement(Track.CANARY, live.revision, live.wanted)
+        return replace(rollout, layout=replace(layout, placements=(*layout.placements, kept)))
+    is_successor = canary.revision == rollout.state.current and rollout.state.stage is Stage.PROMOTE
+    return replace(rollout, layout=replace(layout, canary_weight=routed_weight)) if is_successor else rollout
+
+
+def _at_step(context: RolloutContext, canary: Canary, waiting: str) -> Rollout:
+    """Wait for the Pods of the step, then for its pause and the analysis."""
+    state = context.state
+    analysis = context.observed.analysis
+    step = canary.steps[state.step]
+    layout = _layout(context, canary)
+    if state.ready_at is None:
+        if late := context.late:
+            return fail(context, f"{late}, waiting for {waiting}")
+        return Rollout(
+            state=state, layout=layout, weight=step.weight, waiting=waiting, requeue_after=context.seconds_left
+        )
+    # The pause counts from the moment when the share was reached, not from the begin of the step.
+    pause = step.pause_seconds - (context.observed.now - state.ready_at).total_seconds()
+    if pause > 0:
+        return Rollout(
+            state=state,
+            layout=layout,
+            weight=step.weight,
+            waiting=f"a pause; {analysis.unmeasured}".removesuffix("; "),
+            requeue_after=pause,
+        )
+    if analysis.is_pending:
+        return Rollout(state=state, layout=layout, weight=step.weight, waiting="the analysis")
+    return advance_canary(context.at(state.next_step(context.observed.now)), canary)
+
+
+def _missing(context: RolloutContext, canary: Canary) -> str:
+    """Return what the step waits for: Pods, then a gateway or mesh that has its weights."""
+    weight = canary.steps[context.state.step].weight
+    route = context.observed.route
+    count = _share(context, weight)
+    ready = _ready_replicas(context)
+    if ready < count:
+        return f"{count} canary replicas to be ready, {ready} are"
+    if canary.traffic == "GatewayAPI" and (route.problem or route.canary_weight != weight):
+        return f"the HTTPRoute to divide the requests: {route.problem}".removesuffix(": ")
+    return ""
+
+
+def _layout(context: RolloutContext, canary: Canary) -> Layout:
+    """Return the workloads of the step; weights of a route let the serving replicas stay as many as they are."""
+    state = context.state
+    weight = canary.steps[state.step].weight
+    count = _share(context, weight)
+    is_ready = _ready_replicas(context) >= count
+    is_routed = canary.traffic == "GatewayAPI"
+    placements = _placements(context, count, is_ready=is_ready and not is_routed)
+    if not is_ready and state.ready_at is None:
+        # Requests follow Pods: until those of this step are ready, the share is that of the step before.
+        weight = canary.steps[state.step - 1].weight if state.step else 0
+    return replace(context.layout(placements), canary_weight=weight if is_routed else 0)
+
+
+def _placements(context: RolloutContext, count: int, *, is_ready: bool) -> list[Placement]:
+    state = context.state
+    wanted = context.observed.wanted
+    if context.observed.is_stateful:
+        # A StatefulSet replaces the Pods with the highest ordinals, down to its partition.
+        return [Placement(Track.STABLE, state.goal, context.replicas, partition=max(wanted - count, 0))]
+    stable = max(wanted - count, 1) if is_ready else wanted
+    return [
+        Placement(state.home, state.current, None if context.observed.is_autoscaled else stable),
+        Placement(Track.CANARY, state.goal, count),
+    ]
+
+
+def _ready_replicas(context: RolloutContext) -> int:
+    """Return how many ready Pods have the new revision."""
+    goal = context.state.goal
+    if not context.observed.is_stateful:
+        canary = context.workload(Track.CANARY)
+        return canary.ready if canary.revision == goal and canary.updated == canary.replicas else 0
+    stable = context.workload(Track.STABLE)
+    # readyReplicas does not tell the revisions apart: only when all are ready, the updated ones are.
+    is_all_ready = stable.ready >= stable.wanted
+    return stable.updated if stable.revision == goal and is_all_ready else 0
+
+
+def _share(context: RolloutContext, weight: int) -> int:
+    """Return the number of canary replicas for a percentage of the requests, at least one."""
+    return max(1, round(context.observed.wanted * weight / 100))

@@ -1,0 +1,130 @@
+"""What a strategy decides from: spec, state and observation of one Agent; and what it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gitsync.agents.expansion.expand import Layout
+from gitsync.agents.model.agent import AgentSpec
+from gitsync.agents.rollout.observed import CheckResult, Observed, Workload
+from gitsync.agents.rollout.state import RolloutState
+from gitsync.agents.rollout.tracks import Placement, Track
+
+_ABSENT = Workload("")
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """
+    The next state of a rollout, the workloads, and how far it is.
+
+    ``weight`` is the percentage of the requests that the new revision gets. ``stalled`` is why it makes no progress
+    until something changes, ``requeue_after`` the seconds until time does.
+    """
+
+    state: RolloutState
+    layout: Layout
+    weight: int = 100
+    stalled: str = ""
+    waiting: str = ""
+    requeue_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutContext:
+    """One Agent in one reconcile: what its spec wants, what a rollout remembers, and what is observed."""
+
+    spec: AgentSpec
+    state: RolloutState
+    observed: Observed
+
+    def at(self, state: RolloutState) -> RolloutContext:
+        """Return the same Agent in another state of its rollout."""
+        return replace(self, state=state)
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether a revision is checked or evaluated before it gets requests."""
+        return bool((self.spec.lifecycle and self.spec.lifecycle.validate_) or self.spec.evaluation)
+
+    @property
+    def is_blue_green(self) -> bool:
+        """Whether the spec wants two sides."""
+        return self.spec.update.type == "BlueGreen"
+
+    @property
+    def home(self) -> Track:
+        """The track on which a first revision runs."""
+        return Track.BLUE if self.is_blue_green else Track.STABLE
+
+    @property
+    def replicas(self) -> int | None:
+        """The replicas to apply, None where an autoscaler decides on them."""
+        return None if self.observed.is_autoscaled else self.observed.wanted
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until the deadline of the step."""
+        since = (self.observed.now - (self.state.step_at or self.observed.now)).total_seconds()
+        return self.spec.update.progress_deadline_seconds - since
+
+    @property
+    def late(self) -> str:
+        """That the deadline of the step has passed, empty before."""
+        seconds = self.spec.update.progress_deadline_seconds
+        return f"no progress for {seconds} seconds" if self.seconds_left <= 0 else ""
+
+    @property
+    def failure(self) -> str:
+        """Why the revision of the spec does not run, empty where it may."""
+        target = self.observed.target
+        return f"{target} failed: {self.state.message}" if self.state.failed == target else ""
+
+    @property
+    def verdict(self) -> CheckResult:
+        """The result of the checks, as ``onValidationFailure`` takes it."""
+        if self.observed.checks is not CheckResult.FAILED:
+            return self.observed.checks
+        policy = self.spec.lifecycle.on_validation_failure if self.spec.lifecycle else "Rollback"
+        return {"Ignore": CheckResult.PASSED, "Hold": CheckResult.RUNNING}.get(policy, CheckResult.FAILED)
+
+    @property
+    def failed_checks(self) -> str:
+        """What a held revision shows of its checks, empty where they did not fail."""
+        is_failed = self.observed.checks is CheckResult.FAILED
+        return f"checks failed: {self.observed.checks_message}" if is_failed else ""
+
+    def workload(self, track: Track) -> Workload:
+        """Return the live workload of a track, one without replicas where there is none."""
+        return self.observed.workloads.get(track, _ABSENT)
+
+    def serving(self, track: Track, revision: str) -> Placement:
+        """Return a placement with all replicas of a revision."""
+        return Placement(track, revision, self.replicas)
+
+    def current(self) -> list[Placement]:
+        """Return the placement that serves, none before the first revision."""
+        return [self.serving(self.state.home, self.state.current)] if self.state.current else []
+
+    def missing_replicas(self, track: Track) -> str:
+        """Return what a workload waits for."""
+        return f"{self.observed.wanted} replicas to be ready, {self.workload(track).ready} are"
+
+    def layout(self, placements: Iterable[Placement], preview: Track | None = None, checked: str = "") -> Layout:
+        """Return the layout of some placements, with the Service on the track that serves."""
+        return Layout(
+            placements=tuple(placements),
+            active=active_track(self.spec, self.state.home),
+            preview=preview,
+            checked=checked,
+            autoscaled=self.state.home,
+        )
+
+
+def active_track(spec: AgentSpec, home: Track) -> Track | None:
+    """Return the only track that the Service selects, None where it selects all that serve."""
+    canary = spec.update.canary
+    is_routed = canary is not None and canary.traffic == "GatewayAPI"
+    is_side = spec.update.type == "BlueGreen" and home is not Track.STABLE
+    return home if is_routed or is_side else None

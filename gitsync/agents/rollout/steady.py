@@ -1,0 +1,86 @@
+"""Keep one revision running: the end of every rollout, and what a failed one returns to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gitsync.agents.expansion.expand import Layout
+from gitsync.agents.rollout.context import Rollout, RolloutContext
+from gitsync.agents.rollout.tracks import Placement, Track
+
+
+def keep_running(context: RolloutContext) -> Rollout:
+    """Keep the current revision running, and finish what a rollout left behind."""
+    home = context.home
+    # A blue-green Agent stays on the side that it was switched to, whichever it is.
+    is_at_home = home is context.state.home or (context.is_blue_green and context.state.home is not Track.STABLE)
+    if not is_at_home:
+        return move(context, home)
+    state = context.state
+    observed = context.observed
+    workload = context.workload(state.home)
+    is_complete = workload.is_complete and workload.revision == state.current and workload.wanted >= observed.wanted
+    placements = [context.serving(state.home, state.current)]
+    canary = observed.workloads.get(Track.CANARY)
+    if canary is not None and not is_complete and canary.replicas:
+        # Its Pods serve until the others are ready: a rollout or a rollback never has fewer ready Pods than before.
+        placements.append(Placement(Track.CANARY, canary.revision, canary.wanted))
+    if not is_complete:
+        return _incomplete(context, placements)
+    # Without replicas nothing was tried: a suspended revision does not become the good one.
+    is_good = state.current != state.failed and observed.wanted > 0
+    ended = replace(state.ended(), last_good=state.current if is_good else state.last_good)
+    return Rollout(state=ended, layout=context.at(ended).layout(placements), stalled=context.failure)
+
+
+def move(context: RolloutContext, home: Track) -> Rollout:
+    """Move the current revision to the workload that another ``update.type`` has, and only then leave the old one."""
+    state = context.state
+    there = context.workload(home)
+    placements = (context.serving(state.home, state.current), context.serving(home, state.current))
+    if there.is_complete and there.revision == state.current:
+        state = replace(state, home=home)
+    return Rollout(
+        state=state,
+        # Without an active track: the Service selects the Pods of both workloads.
+        layout=Layout(placements, autoscaled=state.home),
+        waiting=f"the {home.value} workload to be ready",
+    )
+
+
+def fail(context: RolloutContext, message: str) -> Rollout:
+    """Return to the revision that serves, or hold the new one where the spec does not want that."""
+    state = context.state
+    if context.spec.update.auto_rollback and state.current:
+        return keep_running(context.at(state.given_up(message)))
+    held = context.at(replace(state, message=message))
+    return Rollout(state=held.state, layout=held.layout(held.current()), weight=0, stalled=message)
+
+
+def _incomplete(context: RolloutContext, placements: list[Placement]) -> Rollout:
+    """Wait for the replicas of the current revision, at most for the deadline."""
+    state = context.state
+    workload = context.workload(state.home)
+    if state.current == state.last_good:  # Pods of a good revision may fail at any time; that is not a rollout
+        ended = context.at(state.ended())
+        return Rollout(
+            state=ended.state,
+            layout=ended.layout(placements),
+            stalled=context.failure,
+            waiting=context.missing_replicas(state.home),
+        )
+    if state.step_at is None:
+        context = context.at(replace(state, step_at=context.observed.now, started_at=context.observed.now))
+    late = context.late or (workload.problem if workload.revision == state.current else "")
+    layout = context.layout(placements)
+    if not late:
+        return Rollout(
+            state=context.state,
+            layout=layout,
+            waiting=context.missing_replicas(state.home),
+            requeue_after=context.seconds_left,
+        )
+    if context.spec.update.auto_rollback and state.last_good:
+        returned = replace(context.state, goal=state.current).given_up(late)
+        return keep_running(context.at(replace(returned, current=state.last_good)))
+    return Rollout(state=context.state, layout=layout, stalled=late)
