@@ -95,6 +95,7 @@ def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[K
 def guard_id(generation: int, uid: str, created: datetime, known: Sequence[KnownBackup]) -> str:
     """Return the id of the backup before a change; one that an earlier Agent of the name left does not count."""
     id = f"generation-{generation}"
+    # Generations start at 1 again for a recreated Agent of the same name.
     is_of_another = any(
         known_backup.id == id and datetime.fromisoformat(known_backup.began) < created for known_backup in known
     )
@@ -114,6 +115,7 @@ def backup_status(known: Sequence[KnownBackup], backup: Backup, now: datetime) -
 
 def _known(id: str, objects: tuple[Manifest, ...]) -> KnownBackup:
     results = [_result(manifest) for manifest in objects]
+    # One failed copy makes the whole backup useless; one that runs makes it incomplete.
     for result in (BackupResult.FAILED, BackupResult.RUNNING):
         for manifest, (how, why) in zip(objects, results, strict=True):
             if how is result:
@@ -125,6 +127,7 @@ def _result(manifest: Manifest) -> tuple[BackupResult, str]:
     """Return how one object of a backup ended, and why."""
     status: Mapping[str, Any] = manifest.get("status") or {}
     if manifest.get("kind") == "VolumeSnapshot":
+        # readyToUse may become True after an error: the snapshot controller retries.
         if status.get("readyToUse") is True:
             return BackupResult.SUCCEEDED, ""
         problem = at(status, "error", "message")
@@ -193,6 +196,7 @@ def _job(agent: Agent, backup: Backup, id: str, claims: Sequence[str], template:
             "command": list(backup.command),
             "env": [*own.get("env", []), {"name": "BACKUP_ID", "value": id}],
             "securityContext": security(agent),
+            # A backup must not change what it copies.
             "volumeMounts": [{"name": claim, "mountPath": f"{_FOLDER}/{claim}", "readOnly": True} for claim in claims],
         }
     )
@@ -207,6 +211,7 @@ def _job(agent: Agent, backup: Backup, id: str, claims: Sequence[str], template:
             {"name": claim, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}} for claim in claims
         ]
     spec = {
+        # One retry: a Pod may be evicted by no fault of the command.
         "backoffLimit": 1,
         "activeDeadlineSeconds": backup.timeout_seconds,
         "template": {"metadata": {"labels": {BACKUP_LABEL: id}}, "spec": pod},

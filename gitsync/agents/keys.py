@@ -85,6 +85,7 @@ def owner_reference(name: str, uid: str, kind: str = "Agent") -> dict[str, Any]:
         "name": name,
         "uid": uid,
         "controller": True,
+        # Foreground deletion of the Agent waits for its children.
         "blockOwnerDeletion": True,
     }
 

@@ -132,8 +132,8 @@ def _merged(merge: Merge | InnerMerge, place: str, tree_of: TreeOf) -> list[Elem
     """Return the elements of the first generator, each with the parameters of those of others with the same keys."""
     generators: tuple[Inner | Leaf, ...] = merge.generators
     groups = [
-        _by_keys(elements(one, f"{place}.generators[{index}]", tree_of), merge.merge_keys)
-        for index, one in enumerate(generators)
+        _by_keys(elements(generator, f"{place}.generators[{index}]", tree_of), merge.merge_keys)
+        for index, generator in enumerate(generators)
     ]
     merged = []
     for key, base in groups[0].items():
@@ -141,7 +141,7 @@ def _merged(merge: Merge | InnerMerge, place: str, tree_of: TreeOf) -> list[Elem
         parameters = dict(base.parameters)
         for other in others:
             parameters |= other.parameters
-        merged.append(Element(" with ".join(one.place for one in (base, *others)), parameters))
+        merged.append(Element(" with ".join(element.place for element in (base, *others)), parameters))
     return merged
 
 
@@ -194,13 +194,13 @@ _MOST_VISITED = 200_000
 def find(tree: Tree, patterns: Sequence[Directory | File], kind: Entry) -> tuple[str, ...]:
     """Return the sorted paths of a kind that match one of the patterns, and none that excludes."""
     excluded = [pattern.path for pattern in patterns if pattern.exclude]
-    found: set[str] = set()
+    paths: set[str] = set()
     for pattern in patterns:
         if not pattern.exclude:
-            found.update(_Walk(tree, kind, pattern.path).below("", tuple(pattern.path.split("/"))))
-        if len(found) > _MOST:
+            paths.update(_Walk(tree, kind, pattern.path).below("", tuple(pattern.path.split("/"))))
+        if len(paths) > _MOST:
             raise InvalidInput(f"{pattern.path} matches more than {_MOST} paths", hint="narrow the pattern")
-    return tuple(sorted(path for path in found if not any(_fits(path, each) for each in excluded)))
+    return tuple(sorted(path for path in paths if not any(_fits(path, pattern) for pattern in excluded)))
 
 
 def paths_read(git: GitGenerator) -> frozenset[str]:

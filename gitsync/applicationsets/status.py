@@ -60,7 +60,12 @@ def set_status(done: Pass, previous: Mapping[str, Any], now: str) -> dict[str, A
         **({"heldDeletions": held} if held else {}),
     }
     conditions = (*_source_condition(done.sources), *_conditions(done, held))
-    known = [one for one in previous.get("conditions") or () if done.sources or one.get("type") != SOURCE_READY]
+    known = [
+        condition
+        for condition in previous.get("conditions") or ()
+        # A set whose last Git generator is gone has no source whose state could be old.
+        if done.sources or condition.get("type") != SOURCE_READY
+    ]
     return {**status, "conditions": set_conditions(known, conditions, application_set.generation, now)}
 
 
@@ -108,8 +113,8 @@ def _rows(done: Pass) -> Iterator[dict[str, str]]:
     expansion = done.expansion
     changes = done.changes
     failures = done.failures
-    for name, one in expansion.applications.items():
-        row = {"name": name, "element": one.element}
+    for name, application in expansion.applications.items():
+        row = {"name": name, "element": application.element}
         if name in failures:
             yield {**row, "state": "Failed", "message": failures[name]}
         elif name in changes.taken:

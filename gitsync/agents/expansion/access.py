@@ -33,6 +33,7 @@ def services(agent: Agent, active: Track | None, preview: Track | None) -> list[
     """Return the Services: of the serving Pods, of a preview, and of the names of StatefulSet Pods."""
     manifests = []
     if agent.spec.expose.protocol != "None":
+        # A Service selects by labels alone, so switching the track switches all requests at once.
         selector = track_selector(agent, active) if active else {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}
         manifests.append(_service(agent, agent.name, selector))
     if is_routed(agent):
@@ -41,6 +42,7 @@ def services(agent: Agent, active: Track | None, preview: Track | None) -> list[
         manifests.append(_service(agent, f"{agent.name}-preview", track_selector(agent, preview)))
     if is_stateful(agent):
         headless = _service(agent, f"{agent.name}-peers", {AGENT_LABEL: agent.name})
+        # Peers find each other before they are ready, as StatefulSet documentation advises for quorums.
         headless["spec"] |= {"clusterIP": "None", "publishNotReadyAddresses": True}
         manifests.append(headless)
     return manifests
@@ -103,6 +105,7 @@ def disruption_budget(agent: Agent) -> list[Manifest]:
     wanted = agent.spec.availability
     scaling = agent.spec.autoscaling
     fewest = scaling.min_replicas if scaling else agent.spec.replicas or 1
+    # The fewest replicas count: an autoscaler may go down to one while the budget stays.
     if wanted is None or fewest < 2 or agent.spec.suspend:
         return []
     spec = {
@@ -117,6 +120,7 @@ def service_monitor(agent: Agent, facts: Facts) -> list[Manifest]:
     metrics = agent.spec.observability.metrics
     if metrics is None or metrics.service_monitor == "Never" or agent.spec.expose.protocol == "None":
         return []
+    # Applying an unknown kind would fail each plan of the Agent.
     if metrics.service_monitor == "Auto" and "ServiceMonitor" not in facts.served:
         return []
     spec = {
@@ -157,4 +161,5 @@ def _keda(agent: Agent, reference: dict[str, str]) -> dict[str, Any]:
             "triggers": triggers,
             "advanced": behavior,
         }
+        # Outside compact: 0 replicas are a value that KEDA understands.
     ) | {"minReplicaCount": scaling.min_replicas}

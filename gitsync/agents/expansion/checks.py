@@ -19,6 +19,7 @@ EVALUATION: Final = "evaluation"
 _JUDGE_KEY = "GITSYNC_JUDGE_KEY"
 _CASES_PATH = "/etc/agent/evaluation"
 _CASES_FILE = "cases.jsonl"
+# curl's own --fail accepts every status below 400; a check names the one that it expects.
 _REQUEST = (
     'code=$(curl --silent --show-error --output /dev/stderr --write-out "%{http_code}" --max-time "$TIMEOUT"'
     ' --request "$METHOD" "$URL"); [ "$code" = "$EXPECTED" ] || { echo "$METHOD $URL answered $code" >&2; exit 1; }'
@@ -39,6 +40,7 @@ def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manif
         return []
     labels = {CHECK_LABEL: agent.name, REVISION_LABEL: revision.hash}
     pod = {
+        # A restarted container would lose the message of the first one; retries are of the Job.
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "securityContext": revision.template["spec"].get("securityContext"),
@@ -47,6 +49,7 @@ def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manif
             *([_evaluation(agent, evaluation)] if evaluation else []),
         ],
         "volumes": [
+            # A claim of one node would make the check wait for the disk of the serving Pod.
             *(volume for volume in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in volume),
             *([_cases(evaluation)] if evaluation else []),
         ],
@@ -55,6 +58,7 @@ def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manif
         "backoffLimit": max((check.retries for check in checks), default=0),
         "activeDeadlineSeconds": max((_seconds(check) for check in checks), default=0)
         + (evaluation.limits.seconds if evaluation else 0)
+        # A minute for images to be pulled.
         + 60,
         "template": {"metadata": {"labels": labels}, "spec": compact(pod) | {"automountServiceAccountToken": False}},
     }
@@ -81,6 +85,7 @@ def _evaluation(agent: Agent, evaluation: Evaluation) -> dict[str, Any]:
     ]
     settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image"})
     command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", "--url", urls[0], "--serving", urls[1]]
+    # Sorted: the Job is immutable, and an equal spec has to give an equal command.
     command += ["--settings", json.dumps(settings, sort_keys=True), "--summary", "/dev/termination-log"]
     return compact(
         {

@@ -29,6 +29,7 @@ def config_data(agent: Agent, facts: Facts) -> dict[str, str]:
         }
     )
     prompt = prompt_of(agent, facts)
+    # Indented: people and pages read and compare it line by line.
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     return {"agent.json": text, **({"prompt.md": prompt} if prompt else {})}
 
@@ -53,6 +54,7 @@ def config_name(agent: Agent, data: dict[str, str]) -> str:
 
 def config_map(agent: Agent, data: dict[str, str]) -> Manifest:
     """Return the configuration as an immutable ConfigMap."""
+    # Immutable: Pods of a revision never see another configuration, and kubelets do not watch it.
     return child(agent, "v1", "ConfigMap", config_name(agent, data), immutable=True, data=data)
 
 
@@ -120,6 +122,7 @@ def _tool(agent: Agent, tool: Tool, facts: Facts) -> dict[str, Any]:
             "type": tool.type,
             "url": tool_url(agent, tool, facts),
             "transport": tool.mcp.transport if tool.mcp else None,
+            # An empty list allows nothing; an absent one allows all.
             "allow": list(tool.allow) if tool.allow is not None else None,
             "requireApproval": list(tool.require_approval or ()),
             "headers": {header.name: f"${{{header_variable(tool, header)}}}" for header in tool.headers_from},

@@ -49,6 +49,7 @@ def leader_election(agent: Agent) -> list[Manifest]:
     }
     subject = {"kind": "ServiceAccount", "name": service_account_name(agent), "namespace": agent.namespace}
     return [
+        # Without spec: its fields belong to the replicas, and applying them would take the Lease away.
         child(agent, "coordination.k8s.io/v1", "Lease", name),
         child(agent, f"{_RBAC}/v1", "Role", name, rules=[rule]),
         child(

@@ -52,6 +52,7 @@ def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, R
     """
     kept: Sequence[Revision] = tuple(revisions.values())
     tracks = {placement.track for placement in layout.placements}
+    # Revisions with one configuration share its ConfigMap.
     configs = {str(sorted(revision.config.items())): config_map(agent, revision.config) for revision in kept}
     return (
         *service_account(agent),
@@ -64,6 +65,7 @@ def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, R
         *services(agent, layout.active, layout.preview),
         *traffic_route(agent, layout.canary_weight),
         *(workload(agent, placement, revisions[placement.revision]) for placement in layout.placements),
+        # An autoscaler whose target does not exist reports an error until it does.
         *(autoscaler(agent, layout.autoscaled) if layout.autoscaled in tracks else []),
         *disruption_budget(agent),
         *service_monitor(agent, facts),

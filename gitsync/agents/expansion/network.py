@@ -23,6 +23,7 @@ _PROVIDERS = {
     "VertexAI": "aiplatform.googleapis.com",
 }
 _PORTS = {"http": 80, "https": 443, "nats": 4222, "redis": 6379, "kafka": 9092, "amqp": 5672}
+# DNS is open to all namespaces: its Pods have other labels in each distribution, and NodeLocal DNSCache none.
 _DNS = {
     "to": [{"namespaceSelector": {}}],
     "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
@@ -63,17 +64,20 @@ def named_services(agent: Agent, facts: Facts) -> frozenset[tuple[str, str]]:
 def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
     port = [{"protocol": "TCP", "port": agent.spec.runtime.port}]
     senders = sorted({*facts.callers, *(name for channel in facts.channels for name in channel.senders)})
+    # Checks run in Pods of their own, which the Agent's labels do not select.
     own = [{"podSelector": {"matchLabels": {CHECK_LABEL: agent.name}}}]
     yield {"from": own + [{"podSelector": {"matchLabels": {AGENT_LABEL: name}}} for name in senders], "ports": port}
     for peer in agent.spec.network.ingress_from:
         yield {"from": [_selected(peer)], "ports": port}
     metrics = agent.spec.observability.metrics
     if metrics is not None:
+        # Prometheus is in a namespace that the Agent does not know.
         yield {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": metrics.port}]}
 
 
 def _egress(agent: Agent, facts: Facts) -> Iterator[Rule]:
     if agent.spec.leader_election is not None:
+        # The Service of the API server has no selector: a policy can only name the addresses behind it.
         yield from (_peer(address, port, agent, facts) for address, port in facts.api_servers)
     for host, port in _targets(agent, facts):
         rule = _peer(host, port, agent, facts)
@@ -133,14 +137,17 @@ def _to_service(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
     """Return the rule for a Service: its Pods and their port where it is known, else its namespace and the port."""
     name, _, rest = host.partition(".")
     namespace, _, domain = rest.partition(".")
+    # A name with another domain is outside the cluster, whatever its first part is called.
     if rest and domain not in ("svc", "svc.cluster.local"):
         return {}
     namespace = namespace or agent.namespace
     service = facts.services.get(f"{namespace}/{name}", {})
+    # The label that the API server sets on each namespace since Kubernetes 1.21.
     peer: Rule = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
     if selector := at(service, "spec", "selector"):
         peer["podSelector"] = {"matchLabels": dict(selector)}
     ports = at(service, "spec", "ports", default=[])
+    # A NetworkPolicy sees the port of the Pod, not that of the Service.
     target = next(
         (port_of_service.get("targetPort", port) for port_of_service in ports if port_of_service.get("port") == port),
         port,
@@ -159,6 +166,7 @@ def _unique(rules: Any) -> list[Rule]:
     """Return the rules in order, each once."""
     unique: list[Rule] = []
     for rule in rules:
+        # Two tools on one server would give two equal rules; order is kept so that a plan shows no change.
         if rule not in unique:
             unique.append(rule)
     return unique

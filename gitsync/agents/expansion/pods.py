@@ -31,6 +31,7 @@ def pod_template(agent: Agent, facts: Facts, config: str) -> Manifest:
 
 def _spec(agent: Agent, facts: Facts, config: str) -> dict[str, Any]:
     runtime = agent.spec.runtime
+    # Before Kubernetes 1.29 an init container with restartPolicy Always would block the start.
     beside = [] if facts.has_native_sidecars else sidecars(agent, facts)
     return {
         **compact(
@@ -52,11 +53,13 @@ def _spec(agent: Agent, facts: Facts, config: str) -> dict[str, Any]:
                 "volumes": pod_volumes(agent, facts, config),
             }
         ),
+        # Outside compact: false has to be written, since the default of the API server is true.
         "automountServiceAccountToken": mounts_token(agent),
     }
 
 
 def _spread(agent: Agent) -> list[dict[str, Any]]:
+    # Topologies by the well-known labels of nodes (kubernetes.io, "Well-Known Labels").
     key = _TOPOLOGY.get(agent.spec.runtime.topology_spread)
     if key is None:
         return []
@@ -66,13 +69,16 @@ def _spread(agent: Agent) -> list[dict[str, Any]]:
 
 def _grace(agent: Agent) -> int | None:
     drain = agent.spec.lifecycle.drain if agent.spec.lifecycle else None
+    # The grace period includes the preStop hook; without more time the process gets no SIGTERM of its own.
     return drain.timeout_seconds + _KILL_DELAY if drain else None
 
 
 def _security(agent: Agent) -> dict[str, Any] | None:
     profile = agent.spec.runtime.security_context.profile
+    # No security context at all: the defaults of the cluster apply.
     if profile == "Privileged":
         return None
+    # Baseline does not demand another user than root, and many images have none.
     restricted = {"runAsNonRoot": True} if profile == "Restricted" else {}
     return {**restricted, "seccompProfile": {"type": "RuntimeDefault"}}
 
@@ -84,6 +90,7 @@ _DOWNLOADS = {
     "s3": 'rclone copyto ":s3:${SOURCE#s3://}" "$TARGET/.download" --s3-env-auth',
     "gs": 'rclone copyto ":gcs:${SOURCE#gs://}" "$TARGET/.download" --gcs-env-auth',
 }
+# --fail: an error page would otherwise be checked as a download, and its digest reported.
 _HTTP = 'curl --fail --location --silent --show-error --output "$TARGET/.download" "$SOURCE"'
 _SCRIPT = """set -eu
 [ -e "$TARGET/.$SHA256" ] && exit 0
@@ -159,6 +166,7 @@ def pre_stop(drain: DrainCall, port: int) -> dict[str, Any] | None:
     if drain.exec is not None:
         return {"exec": {"command": list(drain.exec.command)}}
     if drain.http is None:
+        # The sleep action needs Kubernetes 1.30 and no shell in the image.
         return {"sleep": {"seconds": drain.timeout_seconds}}
     headers = [{"name": "X-HTTP-Method-Override", "value": drain.http.method}]
     return {
@@ -172,6 +180,7 @@ def _ports(agent: Agent) -> list[dict[str, Any]]:
     port = agent.spec.runtime.port
     metrics = agent.spec.observability.metrics
     ports: list[dict[str, Any]] = [{"name": "http", "containerPort": port, "protocol": "TCP"}]
+    # Two container ports with one number are refused by some admission controllers.
     if metrics is not None and metrics.port != port:
         ports.append({"name": "metrics", "containerPort": metrics.port, "protocol": "TCP"})
     return ports
@@ -203,6 +212,7 @@ def _model_cache(agent: Agent, cache: ModelCache, facts: Facts) -> Container:
         {
             "name": "model-cache",
             "image": images.get(scheme, facts.images.http),
+            # The timeout of coreutils and busybox; init containers have no deadline of their own.
             "command": ["timeout", str(cache.timeout_seconds), "sh", "-c", script],
             "env": [{"name": name, "value": value} for name, value in variables.items()],
             "securityContext": security(agent),
@@ -249,6 +259,7 @@ def _collector(agent: Agent, endpoint: str, facts: Facts) -> Container:
         {
             "name": "otel-collector",
             "image": facts.images.collector,
+            # The collector reads its configuration from a variable, so it needs no ConfigMap.
             "args": ["--config=env:COLLECTOR_CONFIG"],
             "env": [{"name": "COLLECTOR_CONFIG", "value": config}],
             "securityContext": security(agent),

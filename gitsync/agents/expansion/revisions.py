@@ -11,6 +11,7 @@ from gitsync.agents.keys import EVALUATION, REVISION_LABEL, child
 from gitsync.agents.model.agent import Agent
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 
+# Names of Pods are limited to 63 characters; 40 bits suffice for the few revisions of an Agent.
 _HASH_LENGTH = 10
 
 
@@ -38,6 +39,7 @@ def revision_of(agent: Agent, facts: Facts, number: int = 1) -> Revision:
     """Return the revision that the spec and the facts describe."""
     data = config_data(agent, facts)
     template = pod_template(agent, facts, config_name(agent, data))
+    # Labels of version and track are in the template or added later; both must not split one revision.
     name = f"{agent.name}-{content_hash([template, data])[:_HASH_LENGTH]}"
     return Revision(name, template, data, number)
 

@@ -40,6 +40,7 @@ def variables(agent: Agent, facts: Facts) -> Variables:
         *lease_variables(agent),
         *_telemetry(agent),
     ]
+    # One name twice in a list keyed by name is refused by server-side apply.
     own = {variable.name for variable in agent.spec.runtime.env}
     return [header for header in own_variables if header["name"] not in own] + user_variables(agent.spec.runtime.env)
 
@@ -139,6 +140,7 @@ def _tracing(agent: Agent, tracing: Tracing) -> Variables:
         "service.version": agent.spec.version,
         "gen_ai.agent.name": agent.name,
         "gen_ai.agent.version": agent.spec.version,
+        # The kubelet expands $(NAME) of variables before this one.
         "k8s.namespace.name": "$(POD_NAMESPACE)",
         "k8s.pod.name": "$(POD_NAME)",
         "k8s.node.name": "$(NODE_NAME)",
@@ -147,6 +149,7 @@ def _tracing(agent: Agent, tracing: Tracing) -> Variables:
         "OTEL_SERVICE_NAME": agent.name,
         "OTEL_RESOURCE_ATTRIBUTES": ",".join(f"{key}={value}" for key, value in attributes.items()),
         "OTEL_EXPORTER_OTLP_ENDPOINT": COLLECTOR_ENDPOINT if tracing.injection == "Sidecar" else tracing.endpoint,
+        # Parent-based: a trace that a caller records is not cut off at this agent.
         "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
         "OTEL_TRACES_SAMPLER_ARG": f"{tracing.sample_ratio:g}",
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": str(tracing.capture_content).lower(),

@@ -34,6 +34,7 @@ def claims(agent: Agent) -> list[Manifest]:
             if volume.restore_from is not None:
                 source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": volume.restore_from}
                 claim["spec"]["dataSource"] = source
+            # With an owner reference the garbage collector deletes the claim with the Agent.
             if volume.on_delete == "Retain":
                 del claim["metadata"]["ownerReferences"]
             manifests.append(claim)
@@ -95,11 +96,13 @@ def without_claims(template: Manifest) -> Manifest:
     spec = template["spec"]
     mounted = {mount["name"] for container in spec["containers"] for mount in container.get("volumeMounts", [])}
     kept = [volume for volume in spec["volumes"] if "persistentVolumeClaim" not in volume]
+    # Claims of a StatefulSet are in no volume of the template: its controller adds them.
     empty = sorted(mounted - {volume["name"] for volume in kept})
     return {**template, "spec": {**spec, "volumes": kept + [{"name": name, "emptyDir": {}} for name in empty]}}
 
 
 def _mount(name: str, path: str) -> dict[str, Any]:
+    # Read-only: a compromised agent must not change what it is configured with.
     return {"name": name, "mountPath": path, "readOnly": True}
 
 
@@ -123,6 +126,7 @@ def _claim_spec(volume: Volume) -> dict[str, Any]:
 
 def as_created(desired: Manifest, live: Manifest | None) -> Manifest:
     """Return a claim with the data source of the live one, which cannot be changed."""
+    # The API server refuses another data source, and defaults dataSource from dataSourceRef.
     if live is None or desired.get("kind") != "PersistentVolumeClaim":
         return desired
     source = at(live, "spec", "dataSource")

@@ -37,6 +37,7 @@ def workload_kind(agent: Agent) -> str:
 def _deployment(agent: Agent, placement: Placement, revision: Revision) -> Manifest:
     spec = compact(
         {
+            # ReplicaSets of older revisions are of no use: a rollback applies a kept ControllerRevision.
             "revisionHistoryLimit": 2,
             "progressDeadlineSeconds": agent.spec.update.progress_deadline_seconds,
             "selector": {"matchLabels": track_selector(agent, placement.track)},
@@ -51,11 +52,13 @@ def _stateful_set(agent: Agent, placement: Placement, revision: Revision) -> Man
     keeps = all(volume.on_delete == "Retain" for volume in volumes_of(agent) if volume.scope == "PerReplica")
     spec = {
         "serviceName": f"{agent.name}-peers",
+        # Replicas of an agent do not depend on each other, and one broken Pod must not stop the others.
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": track_selector(agent, placement.track)},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": placement.partition}},
         "persistentVolumeClaimRetentionPolicy": {
             "whenDeleted": "Retain" if keeps else "Delete",
+            # A scale down is no decision on data: the same replica gets its volume again.
             "whenScaled": "Retain",
         },
         "template": _template(agent, placement, revision),
@@ -86,8 +89,10 @@ def _template(agent: Agent, placement: Placement, revision: Revision) -> Manifes
 
 def _strategy(agent: Agent, track: Track) -> dict[str, Any]:
     update = agent.spec.update
+    # Previews and sides have no volume in common with it, so they may roll.
     if update.type == "Recreate" and track is Track.STABLE:
         return {"type": "Recreate"}
+    # One more Pod at a time and none less: a rollout never reduces what serves.
     limits = update.rolling_update
     surge, unavailable = (limits.max_surge, limits.max_unavailable) if limits else (1, 0)
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
@@ -102,6 +107,7 @@ def without_reset(desired: Manifest, live: Manifest | None, least: int = 0) -> M
     HorizontalPodAutoscaler decides nothing while there are none, as after a suspension.
     """
     spec = desired.get("spec")
+    # Only workloads without a number of replicas: an autoscaler decides on these.
     if live is None or not isinstance(spec, dict) or "template" not in spec or "replicas" in spec:
         return desired
     owners = {
@@ -109,6 +115,7 @@ def without_reset(desired: Manifest, live: Manifest | None, least: int = 0) -> M
         for entry in metadata_of(live).get("managedFields") or ()
         if _has_replicas(entry.get("fieldsV1") or {})
     }
+    # Once another manager owns the field too, leaving it out keeps its value.
     if owners != {AGENTS_MANAGER}:
         return desired
     return {**desired, "spec": {"replicas": at(live, "spec", "replicas", default=1) or least, **spec}}

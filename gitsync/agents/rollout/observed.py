@@ -91,10 +91,12 @@ def workload_of(live: Manifest, agent: str) -> Workload:
     status = live.get("status") or {}
     wanted = int(at(live, "spec", "replicas", default=1))
     label = at(live, "spec", "template", "metadata", "labels", REVISION_LABEL, default="")
+    # Before the controller has seen the newest template, its counts are of the older one.
     is_observed = int(status.get("observedGeneration", 0)) >= int(metadata_of(live).get("generation", 0))
     replicas = int(status.get("replicas", 0))
     ready = int(status.get("readyReplicas", 0))
     updated = int(status.get("updatedReplicas", 0))
+    # StatefulSets report availableReplicas only with minReadySeconds in older versions of Kubernetes.
     available = int(status.get("availableReplicas", ready))
     return Workload(
         revision=f"{agent}-{label}",
@@ -102,6 +104,7 @@ def workload_of(live: Manifest, agent: str) -> Workload:
         replicas=replicas,
         ready=ready,
         updated=updated if is_observed else 0,
+        # replicas too: old Pods that are still there may serve the revision before.
         is_complete=is_observed and updated == replicas == wanted and min(ready, available) >= wanted,
         problem=_problem(live) if is_observed else "",
     )

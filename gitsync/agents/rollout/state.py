@@ -64,6 +64,7 @@ class RolloutState:
 
     def given_up(self, message: str) -> RolloutState:
         """Return the state after a revision failed."""
+        # Without a goal the current revision itself failed: a first one, or one that replaced all Pods at once.
         return replace(self.ended(), failed=self.goal or self.current, message=message)
 
     def to_status(self, steps: int, weight: int) -> dict[str, Any]:
@@ -73,6 +74,7 @@ class RolloutState:
             "revision": self.goal,
             "stage": self.stage.value,
             "track": self.home.value,
+            # People count steps from 1; after the last one it is still the last.
             "step": min(self.step + 1, steps) if self.stage is Stage.UPDATE else 0,
             "steps": steps,
             "weight": weight,
@@ -85,6 +87,7 @@ class RolloutState:
             "lastGoodRevision": self.last_good,
             "failedRevision": self.failed,
         }
+        # An absent member and its default are one state, so a status is equal to the one before.
         kept = {name: value for name, value in rollout.items() if value not in ("", 0)}
         return {name: value for name, value in revisions.items() if value} | {"rollout": kept}
 
@@ -99,6 +102,7 @@ class RolloutState:
             home=Track(rollout.get("track", Track.STABLE.value)),
             goal=str(rollout.get("revision", "")),
             stage=Stage(rollout.get("stage", "")),
+            # A preview writes no step.
             step=max(int(rollout.get("step", 1)) - 1, 0),
             started_at=_time(rollout, "startedAt"),
             step_at=_time(rollout, "stepAt"),
