@@ -28,7 +28,11 @@ RESTARTED_AT: Final = "agents.gitsync.dev/restarted-at"
 PROMOTE: Final = "agents.gitsync.dev/promote"
 """Annotation on an Agent: the revision that a user promotes."""
 APPROVE: Final = "agents.gitsync.dev/approve"
-"""Annotation on an Agent: the id of the held plan that a user approves."""
+"""
+Annotation on an Agent: the id of the plan that a user reviewed last, which wakes the operator.
+
+It approves nothing: approvals are links of the audit chain, and anybody who writes to Git can write an annotation.
+"""
 ABORT: Final = "agents.gitsync.dev/abort"
 """Annotation on an Agent: the revision that a user aborts."""
 BACKUP: Final = "agents.gitsync.dev/backup-request"
@@ -36,6 +40,24 @@ BACKUP: Final = "agents.gitsync.dev/backup-request"
 BACKUP_LABEL: Final = "agents.gitsync.dev/backup"
 """Label on the objects of a backup: its id."""
 
+UPGRADE: Final = "agents.gitsync.dev/upgrade"
+"""Annotation on an Agent: the version of the expansion to which a user upgrades it."""
+
+RETRY: Final = "agents.gitsync.dev/retry"
+"""Annotation on an Agent: a revision and a time, ``REVISION@TIME``: a user wants that it is checked again."""
+STOPPED: Final = "agents.gitsync.dev/stopped"
+"""Annotation on an Agent: why a user stopped it; it runs again once the annotation is gone."""
+
+CHECKS: Final = "agents.gitsync.dev/checks"
+"""Annotation on the Pods of checks: a hash of the checks, the evaluation and its cases."""
+VERDICT: Final = "agents.gitsync.dev/verdict"
+"""Annotation on a kept revision: the result of its checks, with the hash of these, as JSON."""
+EXPANSION: Final = "agents.gitsync.dev/expansion"
+"""Annotation on a kept revision: the version of the expansion that made it."""
+INPUTS: Final = "agents.gitsync.dev/inputs"
+"""Annotation on a kept revision: a hash of the parts of spec and facts that it was made from."""
+SPEC: Final = "agents.gitsync.dev/spec"
+"""Annotation on a kept revision: the spec of the Agent, without the text of its prompt, as JSON."""
 EVALUATION: Final = "agents.gitsync.dev/evaluation"
 """Annotation on a kept revision: the verdict of its evaluation, as JSON."""
 

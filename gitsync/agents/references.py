@@ -54,7 +54,7 @@ def _all(agent: Agent) -> Iterator[Reference]:
     steps = spec.lifecycle.init if spec.lifecycle else ()
     for env_vars in (
         spec.runtime.env,
-        *(header.env for header in spec.runtime.sidecars),
+        *(sidecar.env for sidecar in spec.runtime.sidecars),
         *(step.env for step in steps),
     ):
         yield from (reference for variable in env_vars for reference in _of_variable(variable))

@@ -313,6 +313,21 @@ def guarded_status(generation: int, id: str, failure: str, previous: Mapping[str
     return {**previous, "conditions": set_conditions(previous.get("conditions") or (), changed, generation, now)}
 
 
+def stopped_status(
+    generation: int, reason: str, replicas: int, previous: Mapping[str, Any], now: str
+) -> dict[str, Any]:
+    """Return the status of an Agent that a user stopped; what its rollout remembers is kept."""
+    message = f"stopped by {reason}; gitsync agent start runs it again"
+    changed = (
+        Condition(STALLED, "False", "Stopped"),
+        Condition(RECONCILING, "False", "Stopped", message),
+        Condition(READY, "False", "Suspended", message),
+    )
+    phase = "Draining" if replicas else "Suspended"
+    conditions = set_conditions(previous.get("conditions") or (), changed, generation, now)
+    return {**previous, "phase": phase, "replicas": replicas, "readyReplicas": 0, "conditions": conditions}
+
+
 def waiting_status(generation: int, missing: Sequence[str], previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status while a reference is missing that a revision is made of: the children are as before."""
     message = "; ".join(missing)

@@ -72,8 +72,9 @@ def _stem(word: str) -> str:
 
 
 def _matches(condition: str, words: frozenset[str]) -> bool:
-    related = (word for word in re.findall(r"[a-z]+", condition.lower()) for word in _RELATED.get(word, "").split())
-    return bool((_words(condition) | {_stem(word) for word in related}) & words)
+    named = re.findall(r"[a-z]+", condition.lower())
+    related = (synonym for word in named for synonym in _RELATED.get(word, "").split())
+    return bool((_words(condition) | {_stem(synonym) for synonym in related}) & words)
 
 
 def _queue(names: list[str], words: frozenset[str]) -> str:

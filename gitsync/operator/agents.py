@@ -7,25 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gitsync.agents.expansion.checks import checks_hash
 from gitsync.agents.expansion.config import prompt_is_missing
-from gitsync.agents.expansion.expand import Layout, expand
+from gitsync.agents.expansion.expand import Layout, expand, sharing_of
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import unnamed_hosts
-from gitsync.agents.expansion.revisions import Revision, revision_of, stored_revision
+from gitsync.agents.expansion.revisions import Revision, described_revision, stored_revision
+from gitsync.agents.expansion.sharing import needed_objects, with_live_needs
 from gitsync.agents.expansion.volumes import as_created
-from gitsync.agents.expansion.workloads import without_reset
-from gitsync.agents.keys import APPROVE
+from gitsync.agents.expansion.workloads import live_placement, without_reset, workload
+from gitsync.agents.keys import STOPPED
 from gitsync.agents.model.agent import Agent, parse_agent
 from gitsync.agents.rollout.advance import advance
 from gitsync.agents.rollout.context import Rollout
-from gitsync.agents.rollout.observed import Observed
+from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import RolloutState
-from gitsync.agents.status import Situation, agent_status, guarded_status, held_status, rejected_status, waiting_status
+from gitsync.agents.status import (
+    Situation,
+    agent_status,
+    guarded_status,
+    held_status,
+    rejected_status,
+    stopped_status,
+    waiting_status,
+)
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.change import Decision
 from gitsync.objects.keys import TRACKING_ID
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.backups import BackupKeeper, Backups
 from gitsync.operator.child_reconciler import (
@@ -38,7 +48,8 @@ from gitsync.operator.child_reconciler import (
 )
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
-from gitsync.operator.observations import RolloutAnalysis, RolloutObserver
+from gitsync.operator.observations import CheckVerdict, RolloutAnalysis, RolloutObserver
+from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import EventRecorder
 from gitsync.plan.tracking import tracking_id
 from gitsync.ports import Ports
@@ -48,6 +59,11 @@ _HISTORY = 5
 """Number of revisions that are kept besides those in use."""
 _RETRY = 15.0
 """Seconds until an Agent is reconciled again whose children could not be written."""
+
+
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+_UNCONFIRMED = 1.0
+"""Seconds until a held Agent is reconciled again whose Application has not stored its uid yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,8 @@ class _AgentInput:
     """The revision that the spec describes."""
     stored: Mapping[str, Revision] = field(default_factory=dict)
     """The revisions that are kept in the cluster, by name."""
+    manager: str = ""
+    """The key of the Application that applied the Agent from Git."""
 
     @property
     def previous(self) -> Mapping[str, Any]:
@@ -79,8 +97,16 @@ class _AgentInput:
 
     @property
     def owner(self) -> Owner:
-        is_managed = TRACKING_ID in annotations_of(self.manifest)
-        return Owner(self.agent.ref, self.agent.uid, self.agent.generation, is_managed)
+        return Owner(self.agent.ref, self.agent.uid, self.agent.generation, self.manager)
+
+
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """The children to have, live ones that stay as they are, and the kinds that the cluster does not serve."""
+
+    objects: Mapping[ObjectRef, Manifest]
+    untouched: frozenset[ObjectRef] = frozenset()
+    unserved: tuple[str, ...] = ()
 
 
 class AgentReconciler:
@@ -103,6 +129,7 @@ class AgentReconciler:
         self._statuses = statuses
         self._analysis = analysis
         self._observer = RolloutObserver(ports, analysis)
+        self._ownership = Ownership(ports.cluster, ports.live)
         self._events = EventRecorder(ports.cluster)
 
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
@@ -124,27 +151,33 @@ class AgentReconciler:
         return self._advance(input, cache, now)
 
     def _read(self, agent: Agent, manifest: Manifest) -> _AgentInput:
-        gathered = self._facts.read(agent)
+        previous = manifest.get("status") or {}
+        gathered = self._facts.read(agent, str(previous.get("referencesHash", "")))
         children = self._child_reconciler.children(agent.uid, agent.namespace)
         revisions = [revision for child in children.values() if (revision := stored_revision(child)) is not None]
         stored = {revision.name: revision for revision in revisions}
-        described = revision_of(agent, gathered.facts)
-        number = max((revision.number for revision in revisions), default=0) + 1
-        # A revision that was described before keeps its number and its verdict.
-        target = stored.get(described.name) or replace(described, number=number)
-        return _AgentInput(agent, manifest, gathered, children, target, stored)
+        is_known = previous.get("observedGeneration") == agent.generation
+        observed = str(previous.get("updateRevision", "")) if is_known else ""
+        target = described_revision(agent, gathered.facts, stored, observed)
+        manager = self._ownership.manager(manifest)
+        return _AgentInput(agent, manifest, gathered, children, target, stored, manager)
 
     def _advance(self, input: _AgentInput, cache: ChildrenCache, now: str) -> float | None:
         """Bring the children to the next state of the rollout, and report it."""
-        observed = self._observer.observe(input.agent, input.children, input.target, input.state)
+        stop = self._stop(input, cache)
+        if stop is not None and STOPPED in input.agent.annotations:
+            return self._report_stop(input, stop, now)
+        observed = self._observer.observe(input.agent, input.facts, input.children, input.target, input.state)
         input = _with_verdict(input, observed)
         rollout = advance(input.agent.spec, input.state, observed)
-        desired, unserved = self._desired(input, rollout)
+        children = self._desired(input, rollout)
         backups = self._plan_backups(input)
-        reconciled = self._reconcile_children(input, desired, backups, cache)
+        reconciled = self._reconcile_children(input, children, backups, cache)
         self._back_up(input, backups, cache, is_guard_wanted=reconciled.is_guarded)
         if reconciled.verdict.decision is not Decision.ALLOWED or reconciled.conflicts:
             self._hold(input, reconciled, now)
+            if self._ownership.is_unconfirmed(input.manifest):
+                return _UNCONFIRMED
             return _RETRY if reconciled.conflicts else backups.requeue_after
         if reconciled.is_guarded:
             status = guarded_status(input.agent.generation, backups.before_id, backups.failure, input.previous, now)
@@ -152,7 +185,7 @@ class AgentReconciler:
             return _RETRY
         # The children were just written: their workloads are read again, so that the status is not one pass late.
         refreshed = self._observer.refresh(observed, input.agent, reconciled.live, input.state)
-        situation = _situation(input, refreshed, rollout, reconciled, unserved)
+        situation = _situation(input, refreshed, rollout, reconciled, children.unserved)
         status = agent_status(situation, input.facts, reconciled.live, input.previous, now)
         self._write(input.manifest, {**status, **({"backup": dict(backups.status)} if backups.status else {})})
         if rollout.state != input.state:
@@ -165,30 +198,71 @@ class AgentReconciler:
         )
         return min((delay for delay in delays if delay is not None), default=None)
 
+    def _stop(self, input: _AgentInput, cache: ChildrenCache) -> ReconciledChildren | None:
+        """
+        End the Pods of an Agent that is to run none, as a plan of its own; return None for one that is to run.
+
+        It waits for no approval, backup or other part of the spec: it is the emergency stop.
+        """
+        if not input.agent.spec.suspend and STOPPED not in input.agent.annotations:
+            return None
+        workloads = {
+            ref: manifest
+            for ref, manifest in input.children.items()
+            if ref.kind in ("Deployment", "StatefulSet") and at(manifest, "spec", "replicas", default=1) != 0
+        }
+        known = {**input.stored, input.target.name: input.target}
+        stopped = {
+            ref: workload(input.agent, replace(placement, replicas=0), known[placement.revision])
+            for ref, manifest in workloads.items()
+            if (placement := live_placement(manifest, input.agent.name)).revision in known
+        }
+        # One whose revision is not kept any more cannot be applied as it is, and goes.
+        expired = {ref: manifest for ref, manifest in workloads.items() if ref not in stopped}
+        # An autoscaler would start Pods again.
+        expired |= {ref: child for ref, child in input.children.items() if ref.kind in _SCALERS}
+        desired = Desired(stopped, is_partial=True, expired=expired)
+        return self._child_reconciler.reconcile(input.owner, desired, cache)
+
+    def _report_stop(self, input: _AgentInput, stop: ReconciledChildren, now: str) -> float | None:
+        """Report that an Agent is stopped; its rollout stays where it is, and continues with the Agent."""
+        workloads = [manifest for ref, manifest in stop.live.items() if ref.kind in ("Deployment", "StatefulSet")]
+        replicas = sum(int(at(manifest, "status", "replicas", default=0)) for manifest in workloads)
+        reason = input.agent.annotations[STOPPED]
+        self._write(input.manifest, stopped_status(input.agent.generation, reason, replicas, input.previous, now))
+        return _RETRY if stop.failure else None
+
     def _reconcile_children(
-        self, input: _AgentInput, desired: Mapping[ObjectRef, Manifest], backups: Backups, cache: ChildrenCache
+        self, input: _AgentInput, children: _Children, backups: Backups, cache: ChildrenCache
     ) -> ReconciledChildren:
         gate = GateInput(
             is_new=input.previous.get("observedGeneration") != input.agent.generation,
-            approved=input.agent.annotations.get(APPROVE, ""),
             is_safe=backups.may_change,
         )
-        return self._child_reconciler.reconcile(input.owner, Desired(desired, kept=backups.kept), cache, gate)
+        return self._child_reconciler.reconcile(
+            input.owner, Desired(children.objects, kept=backups.kept | children.untouched), cache, gate
+        )
 
     def _plan_backups(self, input: _AgentInput) -> Backups:
         # Copies are made with the template that serves: what the change refers to may not exist.
         serving = input.stored.get(input.state.current, input.target)
         return self._backups.plan(input.agent, input.manifest, serving.template, self._clock.now())
 
-    def _desired(self, input: _AgentInput, rollout: Rollout) -> tuple[dict[ObjectRef, Manifest], tuple[str, ...]]:
-        """Return the children by ref, and the kinds of others that the cluster does not serve."""
+    def _desired(self, input: _AgentInput, rollout: Rollout) -> _Children:
+        """Return the children to have."""
         known = {**input.stored, input.target.name: input.target}
         kept = _kept(known, rollout.state, rollout.layout, input.target)
-        children = {ref_of(child): child for child in expand(input.agent, input.facts, rollout.layout, kept)}
+        in_use = rollout.state.in_use | {placement.revision for placement in rollout.layout.placements}
+        sharing, unknown = sharing_of(input.agent, input.target, rollout.state.current, known, in_use)
+        children = {ref_of(child): child for child in expand(sharing, input.facts, rollout.layout, kept)}
+        untouched: frozenset[ObjectRef] = frozenset()
+        if unknown:
+            untouched = needed_objects(children, input.children)
+            children = with_live_needs(children, input.children)
         served = child_resources(self._cluster)
         unserved = {ref.kind for ref in children if ref.of not in served}
         desired = {ref: self._as_live(input, ref, child) for ref, child in children.items() if ref.of in served}
-        return desired, tuple(sorted(unserved))
+        return _Children(desired, untouched, tuple(sorted(unserved)))
 
     def _as_live(self, input: _AgentInput, ref: ObjectRef, desired: Manifest) -> Manifest:
         """Return a child with the members that the live object decides; a claim may have no owner reference."""
@@ -253,10 +327,15 @@ def _situation(
 
 
 def _with_verdict(input: _AgentInput, observed: Observed) -> _AgentInput:
-    """Return the input whose revision has the verdict of its evaluation, which outlives the status of the Agent."""
-    if not observed.evaluation:
-        return input
-    return replace(input, target=replace(input.target, evaluation=json.dumps(observed.evaluation, sort_keys=True)))
+    """Return the input whose revision has the verdict of its checks, which outlives the Job and the status."""
+    target = input.target
+    if observed.checks in (CheckResult.PASSED, CheckResult.FAILED):
+        checks = checks_hash(input.agent, target, input.facts)
+        verdict = CheckVerdict(checks, observed.checks, observed.checks_message)
+        target = replace(target, verdict=verdict.to_json())
+    if observed.evaluation:
+        target = replace(target, evaluation=json.dumps(observed.evaluation, sort_keys=True))
+    return replace(input, target=target)
 
 
 def _tracked(manifest: Manifest, id: str) -> Manifest:

@@ -24,7 +24,7 @@ from gitsync.agents.backup import (
 from gitsync.agents.keys import AGENT_LABEL, BACKUP, BACKUP_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.rollout.tracks import Track
-from gitsync.objects.manifest import Manifest, labels_of, metadata_of
+from gitsync.objects.manifest import Manifest, at, labels_of, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Cluster, LiveCache
 
@@ -91,7 +91,9 @@ class BackupKeeper:
 
         created = created_at(manifest)
         requested = agent.annotations.get(BACKUP, "")
-        is_begun = any(known_backup.id == requested for known_backup in known)
+        # The annotation stays, while the copies go by retention: what was begun once is in the status.
+        handled = at(manifest, "status", "backup", "request")
+        is_begun = requested == handled or any(known_backup.id == requested for known_backup in known)
         ids = {due(backup, created, now, known), "" if is_begun else requested}
         guard = guard_id(agent.generation, agent.uid, created, known)
         outdated = [copy for known_backup in expired(backup, known, guard) for copy in known_backup.objects]
@@ -102,7 +104,7 @@ class BackupKeeper:
             before=objects(guard) if backup.before_dangerous else {},
             before_id=guard,
             known=known,
-            status=backup_status(known, backup, now),
+            status=backup_status(known, backup, now) | ({"request": requested} if is_begun and requested else {}),
             requeue_after=seconds_until_next(backup, now),
         )
 

@@ -57,7 +57,8 @@ class Owner:
     ref: ObjectRef
     uid: str
     generation: int
-    is_managed: bool = False
+    manager: str = ""
+    """The key of the Application that applied it from Git, empty where a user applied it."""
 
     @property
     def application(self) -> Application:
@@ -73,7 +74,7 @@ class Owner:
             generation=self.generation,
             source=GitSource.model_construct(repo_url=""),
             destination=Destination(namespace=self.ref.namespace),
-            risk=RiskPolicy(approval="Never" if self.is_managed else "Dangerous", max_deletes=1_000_000),
+            risk=RiskPolicy(approval="Never" if self.manager else "Dangerous", max_deletes=1_000_000),
             field_manager=AGENTS_MANAGER,
             owns_by_reference=True,
         )
@@ -109,13 +110,12 @@ class Desired:
 @dataclass(frozen=True, slots=True)
 class GateInput:
     """
-    What decides whether a plan may run: whether its generation is new, and the digest that a user approved.
+    What decides whether a plan may run: whether its generation is new.
 
-    ``approved`` may be the start of that digest. A dangerous plan waits while not ``is_safe``.
+    A dangerous plan waits while not ``is_safe``.
     """
 
     is_new: bool = False
-    approved: str = ""
     is_safe: bool = True
 
 
@@ -150,6 +150,7 @@ class ReconciledChildren:
             return {}
         return {
             "id": self.plan.digest[:12],
+            "digest": self.plan.digest,
             "class": self.plan.risk.value,
             "steps": len(self.plan.writes),
             "reasons": list(self.verdict.reasons),
@@ -186,15 +187,16 @@ class ChildrenReconciler:
         """Return the live children of an owner; raise ClusterUnavailable while a kind has not been listed."""
         kinds = child_resources(self._cluster)
         self._live.follow([(resource, namespace) for resource in kinds.values()], _FIRST_LIST)
-        found = (one for one in self._live.dependents(uid) if controller_of(one) == uid)
-        return {ref_of(one): one for one in found}
+        # Others may name it as an owner besides their controller.
+        children = (manifest for manifest in self._live.dependents(uid) if controller_of(manifest) == uid)
+        return {ref_of(manifest): manifest for manifest in children}
 
     def reconcile(
         self,
         owner: Owner,
         desired: Desired,
         cache: ChildrenCache,
-        given: GateInput = _CONTINUED,
+        gate_input: GateInput = _CONTINUED,
     ) -> ReconciledChildren:
         """
         Apply what differs and delete what is not desired any more.
@@ -208,8 +210,8 @@ class ChildrenReconciler:
         results = tuple(write.result for write in self._writes.of(app.key).take())
         known = {} if desired.is_partial else self.children(owner.uid, owner.ref.namespace)
         held = {
-            ref: InventoryEntry(str(one["apiVersion"]).rpartition("/")[2], uid_of(one))
-            for ref, one in (known | dict(desired.expired)).items()
+            ref: InventoryEntry(str(manifest["apiVersion"]).rpartition("/")[2], uid_of(manifest))
+            for ref, manifest in (known | dict(desired.expired)).items()
             if ref not in desired.kept
         }
         observation = observe(Selection(objects, Inventory(held)), self._cluster, self._live)
@@ -218,12 +220,15 @@ class ChildrenReconciler:
         input = ReconcileInput(app, now, SyncState())
         planned = self._planner.plan(input, Target(commit, objects, desired.options), observation, cache.plans)
         self._writes.of(app.key).resolve(planned.plan, observation.live)
+        planned = replace(planned, plan=replace(planned.plan, authors=self._authors(owner)))
         judged = _judged(planned)
-        verdict = self._verdict(judged, given)
+        verdict = self._verdict(judged, gate_input)
         may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
-        is_guarded = may_run and given.is_new and not given.is_safe and judged.plan.risk is Risk.DANGEROUS
+        is_guarded = may_run and gate_input.is_new and not gate_input.is_safe and judged.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
             results += self._apply(planned, verdict)
+            if verdict.approver:
+                self._records.end_approval(app.key, planned.plan.digest)
         if results:
             self._record(planned, results, now, round((self._clock.monotonic() - began) * 1000))
         after = self.children(owner.uid, owner.ref.namespace) | {
@@ -233,14 +238,21 @@ class ChildrenReconciler:
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
         return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
 
-    def _verdict(self, planned: Planned, given: GateInput) -> Verdict:
-        verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.inputs.now)
-        if verdict.decision is not Decision.HELD:
-            return verdict
-        is_approved = bool(given.approved) and planned.plan.digest.startswith(given.approved)
-        if is_approved or not given.is_new:
-            return Verdict(Decision.ALLOWED, verdict.reasons, "annotation" if is_approved else "")
+    def _verdict(self, planned: Planned, gate_input: GateInput) -> Verdict:
+        app = planned.app
+        plan = planned.plan
+        review = self._records.review(app.key, plan.digest, planned.inputs.now) if plan.writes else None
+        if review is not None and review.steps:
+            review = None  # a part of an Agent's children cannot be applied without the others
+        verdict = decide(plan, app, self._policy_of(app), review, planned.inputs.now)
+        if verdict.decision is Decision.HELD and not gate_input.is_new:
+            return Verdict(Decision.ALLOWED, verdict.reasons)
         return verdict
+
+    def _authors(self, owner: Owner) -> frozenset[str]:
+        """Return names and addresses of the authors of the commit by which an Application applied the owner."""
+        newest = self._records.history(owner.manager, limit=1) if owner.manager else ()
+        return frozenset(name for record in newest for name in (record.commit.author, record.commit.email) if name)
 
     def _apply(self, planned: Planned, verdict: Verdict) -> tuple[StepResult, ...]:
         app = planned.app

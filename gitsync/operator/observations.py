@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.agents.expansion.access import is_routed
-from gitsync.agents.expansion.checks import EVALUATION, validation_name
+from gitsync.agents.expansion.checks import EVALUATION, checks_hash, validation_name
+from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.volumes import is_stateful
-from gitsync.agents.keys import ABORT, PROMOTE, TRACK_LABEL
+from gitsync.agents.keys import ABORT, CHECKS, PROMOTE, TRACK_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.scaling import Analysis
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
@@ -19,7 +20,7 @@ from gitsync.agents.rollout.state import RolloutState, Stage
 from gitsync.agents.rollout.tracks import Track
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
-from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.kinds import child_resources
 from gitsync.ports import Cluster, LiveCache, MetricResult, MetricsProvider, Ports
 from gitsync.sync.observe import health_of
@@ -119,6 +120,28 @@ def observed_route(agent: Agent, children: Mapping[ObjectRef, Manifest], cluster
     return Route(weight, "" if health.health is Health.HEALTHY else health.message, is_served)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckVerdict:
+    """The result of the checks of a revision, with the hash of what it was checked by."""
+
+    checks: str
+    result: CheckResult
+    message: str = ""
+
+    def to_json(self) -> str:
+        """Return the text that ``parse`` reads."""
+        return json.dumps({"checks": self.checks, "result": self.result.value, "message": self.message}, sort_keys=True)
+
+    @classmethod
+    def parse(cls, text: str) -> CheckVerdict | None:
+        """Return the verdict of an annotation, None where it has none."""
+        try:
+            members = json.loads(text)
+            return cls(str(members["checks"]), CheckResult(members["result"]), str(members.get("message", "")))
+        except (ValueError, KeyError, TypeError):
+            return None  # a text that a user wrote there: the revision is checked
+
+
 class RolloutObserver:
     """Observe what an Agent's rollout decides from: workloads, checks, analysis and route."""
 
@@ -130,14 +153,21 @@ class RolloutObserver:
         self._analysis = analysis
 
     def observe(
-        self, agent: Agent, children: Mapping[ObjectRef, Manifest], target: Revision, state: RolloutState
+        self, agent: Agent, facts: Facts, children: Mapping[ObjectRef, Manifest], target: Revision, state: RolloutState
     ) -> Observed:
         """Return what the children report now; ``target`` is the revision of the spec."""
-        job = children.get(ObjectRef("batch", "Job", agent.namespace, validation_name(target, agent)))
+        wanted_checks = checks_hash(agent, target, facts)
+        job = _of_checks(
+            children.get(ObjectRef("batch", "Job", agent.namespace, validation_name(target, agent))), wanted_checks
+        )
         checks, message = _result_of(job)
         verdict = self._evaluations.verdict(agent, job)
         if verdict is None and checks is not CheckResult.NONE:
             checks = CheckResult.RUNNING  # the Job ended, and what its Pod reports is not known yet
+        recorded = CheckVerdict.parse(target.verdict)
+        if checks is CheckResult.NONE and recorded is not None and recorded.checks == wanted_checks:
+            checks = recorded.result
+            message = recorded.message
         observed = Observed(
             target=target.name,
             wanted=0,
@@ -146,6 +176,7 @@ class RolloutObserver:
             is_stateful=is_stateful(agent),
             checks=checks,
             checks_message=str((verdict or {}).get("message") or message),
+            has_new_checks=recorded is not None and recorded.checks != wanted_checks,
             evaluation=verdict or {},
             analysis=self._analysis.result(agent, state),
             promote=agent.annotations.get(PROMOTE, ""),
@@ -167,9 +198,22 @@ class RolloutObserver:
             observed,
             now=self._clock.now(),
             wanted=_wanted(agent, live.get(state.home)),
-            workloads={track: workload_of(manifest, agent.name) for track, manifest in live.items()},
+            workloads={
+                track: workload_of(manifest, agent.name, self._crash(manifest)) for track, manifest in live.items()
+            },
             route=observed_route(agent, children, self._cluster, self._live),
         )
+
+    def _crash(self, workload: Manifest) -> str:
+        """Return why the Pods of a workload fail, empty where they do not."""
+        status = health_of(ref_of(workload), workload, self._live)
+        return status.message if status.health is Health.DEGRADED else ""
+
+
+def _of_checks(job: Manifest | None, checks: str) -> Manifest | None:
+    """Return a Job where it runs these checks; one of an older version of gitsync does not tell, and counts."""
+    ran = at(job, "spec", "template", "metadata", "annotations", CHECKS, default=checks)
+    return job if ran == checks else None
 
 
 def _wanted(agent: Agent, live: Manifest | None) -> int:

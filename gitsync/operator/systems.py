@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gitsync.agents.keys import APPROVE, ORDERED_DELETION
+from gitsync.agents.keys import ORDERED_DELETION
 from gitsync.agents.model.system import Member, System, parse_system
 from gitsync.agents.status import rejected_status
 from gitsync.agents.systems.expansion import entry_service, kept_revision, member_agent, port_of, system_url, topology
@@ -16,8 +16,8 @@ from gitsync.agents.systems.status import MemberState, SystemSituation, system_s
 from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
-from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
 from gitsync.operator.child_reconciler import (
@@ -29,11 +29,14 @@ from gitsync.operator.child_reconciler import (
     ReconciledChildren,
 )
 from gitsync.operator.kinds import AGENT, own_resource
+from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import EventRecorder
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
 
 _RETRY = 15.0
+_UNCONFIRMED = 1.0
+"""Seconds until a held system is reconciled again whose Application has not stored its uid yet."""
 
 
 class SystemReconciler:
@@ -49,6 +52,7 @@ class SystemReconciler:
         self._writes = writes
         self._statuses = statuses
         self._events = EventRecorder(ports.cluster)
+        self._ownership = Ownership(ports.cluster, ports.live)
 
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile a system; return the seconds until the next reconcile, None when only an event can change it."""
@@ -77,12 +81,11 @@ class SystemReconciler:
         members = self._members(system)
         wave = _wave(system, order, members)
         is_new = previous.get("observedGeneration") != system.generation
-        is_managed = TRACKING_ID in annotations_of(manifest)
         done = self._child_reconciler.reconcile(
-            Owner(system.ref, system.uid, system.generation, is_managed),
+            Owner(system.ref, system.uid, system.generation, self._ownership.manager(manifest)),
             self._desired(rollout, order[:wave], members),
             cache,
-            GateInput(is_new, annotations_of(manifest).get(APPROVE, "")),
+            GateInput(is_new),
         )
         is_same = previous.get("currentWave") == wave and not is_new
         stamp = timestamp(now.timestamp())
@@ -106,6 +109,8 @@ class SystemReconciler:
         self._write(manifest, system_status(situation, previous, stamp), now)
         if done.failure or done.conflicts:
             return _RETRY
+        if done.held_plan and self._ownership.is_unconfirmed(manifest):
+            return _UNCONFIRMED
         return (
             seconds_left
             if seconds_left > 0 and not all(member.is_settled for member in situation.members.values())

@@ -12,6 +12,7 @@ import pytest
 from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import revision_of
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.rollout.tracks import Placement, Track
 from gitsync.crds import definitions
@@ -78,7 +79,7 @@ def expanded(manifest: Manifest, track: Track, beside: Track) -> tuple[Manifest,
     found = parse_agent({**manifest, "metadata": {**manifest["metadata"], "uid": "0001"}})
     made = revision_of(found, Facts())
     placements = (Placement(track, made.name, 1), Placement(beside, made.name, 1))
-    return expand(found, Facts(), Layout(placements, None, beside, made.name, track), {made.name: made})
+    return expand(Sharing.of(found), Facts(), Layout(placements, None, beside, made.name, track), {made.name: made})
 
 
 def children() -> Iterator[Manifest]:

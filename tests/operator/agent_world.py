@@ -5,7 +5,14 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from gitsync.cli.records import open_records
+from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.user import User
+from gitsync.ports import Clock
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.agent_reviews import held_plan
+from gitsync.services.reviews import Approval, ReviewRecords, ReviewService
 from tests.flow.environment import World
 from tests.waiting import until
 
@@ -59,6 +66,19 @@ def annotate(world: World, name: str, kind: str = "Agent", namespace: str = "sho
     manifest: Manifest = {"apiVersion": API, "kind": kind}
     manifest["metadata"] = {"name": name, "namespace": namespace, "annotations": marks}
     world.apply(manifest, manager="annotations")
+
+
+def approve(world: World, name: str = "helper", kind: str = "Agent", namespace: str = "shop") -> None:
+    """Approve the plan that waits, as ``gitsync agent approve`` does."""
+    with open_records(world.folder / "data") as records:
+        review(records, SystemClock(), world.get(kind, name, namespace, api=API) or {})
+    annotate(world, name, kind, namespace, approve=status_of(world, name, kind, namespace)["plan"]["digest"])
+
+
+def review(records: ReviewRecords, clock: Clock, manifest: Manifest) -> None:
+    """Store the approval of the plan that waits."""
+    app, plan = held_plan(manifest)
+    ReviewService(records, clock, lambda app: Policy()).approve(app, plan, Approval(User("grace"), "checked"))
 
 
 def secret(name: str, namespace: str = "shop", **data: str) -> Manifest:

@@ -23,7 +23,7 @@ from gitsync.runtime.clock import SystemClock
 from gitsync.state.declarations import Declarations
 from gitsync.wiring import Adapters, build_operator
 from tests.flow.environment import World
-from tests.operator.agent_world import annotate
+from tests.operator.agent_world import annotate, review
 
 KINDS = ("Agent", "MultiAgentSystem")
 _PATIENCE = 3.0
@@ -57,6 +57,7 @@ class Process:
     controller: AgentController
     cluster: KubernetesCluster
     live: InformerCache
+    records: SqlRecords
 
     def reconcile(self, key: ObjectRef) -> float | None:
         """Reconcile an object as the queue does: again after an error that a retry may solve."""
@@ -87,23 +88,25 @@ class Operators:
                 adapters = Adapters(cluster, live, self.records, none, none, clock or SystemClock(), pool)
                 controller = build_operator(adapters, Declarations())
                 live.follow([(cluster.resource("agents.gitsync.dev", "v1alpha1", kind), "") for kind in KINDS], 10)
-                yield Process(controller, cluster, live)
+                yield Process(controller, cluster, live, self.records)
         finally:
             live.stop()
             client.close()
 
 
-def act_as_user(world: World, agent: Manifest, clock: HeldClock) -> None:
+def act_as_user(world: World, process: Process, agent: Manifest, clock: HeldClock) -> None:
     """Do what a rollout or a plan waits for: approve it, promote it, or let the time of an old revision pass."""
     metadata, status = agent["metadata"], agent.get("status") or {}
     marks: dict[str, str] = {}
     if "plan" in status:
-        marks["approve"] = status["plan"]["id"]
+        marks["approve"] = status["plan"]["digest"]
     elif (status.get("rollout") or {}).get("stage") == "Update":
         marks["promote"] = status["updateRevision"]
     elif (status.get("rollout") or {}).get("stage") == "KeepOld":
         clock.advance(604800)
     known = metadata.get("annotations") or {}
+    if "approve" in marks and known.get("agents.gitsync.dev/approve") != marks["approve"]:
+        review(process.records, clock, agent)
     if any(known.get(f"agents.gitsync.dev/{key}") != value for key, value in marks.items()):
         annotate(world, metadata["name"], namespace=metadata["namespace"], **marks)
 
@@ -160,5 +163,5 @@ def drive(world: World, process: Process, key: ObjectRef, clock: HeldClock) -> M
         assert time.monotonic() < give_up, f"did not settle: {live.get('status')}"
         if stillness.is_long(live.get("status")):
             clock.advance(_LONGEST_DEADLINE)
-        act_as_user(world, live, clock)
+        act_as_user(world, process, live, clock)
         time.sleep(stillness.pause)

@@ -11,6 +11,7 @@ from tests.agents.factories import agent, changed
 from tests.flow.environment import World
 from tests.operator.agent_world import (
     annotate,
+    approve,
     condition,
     config_map,
     delete,
@@ -162,8 +163,6 @@ def test_an_autoscaled_agent_resumes_with_its_fewest_replicas(world: World) -> N
     world.apply(agent(**scaled))
     running(world)
     world.apply(agent(suspend=True, **scaled))
-    plan = until(lambda: status_of(world).get("plan"))
-    annotate(world, "helper", approve=plan["id"])
     until(lambda: status_of(world)["phase"] == "Suspended", 15, lambda: status_of(world))
     world.apply(agent(suspend=False, **scaled))
     assert running(world, generation=3)["ready"] == "2/2"
@@ -252,7 +251,7 @@ def test_a_dangerous_change_by_hand_waits_for_approval(world: World, path: str) 
     world.apply(changed(agent(), path, "http://elsewhere.example.com/v1"))
     until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
     assert "elsewhere" not in str(world.get("Deployment", "helper", api="apps/v1"))
-    annotate(world, "helper", approve=status_of(world)["plan"]["id"])
+    approve(world)
     running(world, generation=2)
     assert "elsewhere" in str(world.get("Deployment", "helper", api="apps/v1"))
     assert "plan" not in status_of(world)

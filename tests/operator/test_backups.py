@@ -7,7 +7,7 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from tests.agents.factories import agent, changed
 from tests.flow.environment import World
-from tests.operator.agent_world import annotate, condition, delete, running, status_of
+from tests.operator.agent_world import annotate, approve, condition, delete, running, status_of
 from tests.operator.surroundings import define
 from tests.waiting import until
 
@@ -69,7 +69,7 @@ def test_a_dangerous_change_waits_for_its_backup(world: World) -> None:
     world.apply(changed(saved(), "spec.model.endpoint", "http://elsewhere.example.com/v1"))
     until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
     assert snapshots(world) == []
-    annotate(world, "helper", approve=status_of(world)["plan"]["id"])
+    approve(world)
     until(lambda: snapshots(world))
     (snapshot,) = snapshots(world)
     assert snapshot["metadata"]["name"] == "helper-data-generation-2"
@@ -100,7 +100,7 @@ def test_the_backup_before_a_change_runs_with_the_settings_that_still_serve(worl
     before = saved(command=["copy"])
     world.apply(changed(before, "spec.model", {**before["spec"]["model"], **changed_model}))
     until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
-    annotate(world, "helper", approve=status_of(world)["plan"]["id"])
+    approve(world)
     until(lambda: condition(world, "Reconciling").get("reason") == "BackingUp")
     job = world.get("Job", "helper-backup-generation-2", api="batch/v1") or {}
     variables = job["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -128,11 +128,10 @@ def test_a_lost_volume_starts_from_a_snapshot(world: World) -> None:
     world.start()
     world.apply(saved())
     running(world)
+    annotate(world, "helper", backup_request="one")
+    until(lambda: snapshots(world))
     suspended = changed(saved(), "spec.suspend", True)
     world.apply(suspended)
-    until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
-    annotate(world, "helper", approve=status_of(world)["plan"]["id"])
-    until(lambda: snapshots(world))
     finish(world, snapshots(world)[0], readyToUse=True)
     until(lambda: status_of(world).get("phase") == "Suspended", 20)
     restored = changed(suspended, "spec.state.volumes.0.restoreFrom", snapshots(world)[0]["metadata"]["name"])

@@ -63,17 +63,19 @@ def test_promote_ends_the_wait_of_a_rollout(world: World, command: Command, upda
     until(lambda: status_of(world)["currentRevision"] == revision, 20, lambda: status_of(world))
 
 
-def test_a_revision_that_serves_is_neither_promoted_nor_aborted(world: World, command: Command) -> None:
-    waiting(world, COLOURS)
+def test_a_revision_that_serves_is_not_promoted_and_is_switched_back_by_abort(world: World, command: Command) -> None:
+    first = waiting(world, COLOURS)
     revision = status_of(world)["updateRevision"]
     command("promote", "helper")
     until(lambda: status_of(world)["currentRevision"] == revision, 20, lambda: status_of(world))
     assert status_of(world)["rollout"]["revision"] == revision  # the old Pods stay for keepOldSeconds
-    for action in ("promote", "abort"):
-        done = command(action, "helper")
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert f"Agent shop/helper: revision {revision} is the current one already" in done.stderr
-        assert "revert its change in Git" in done.stderr
+    done = command("promote", "helper")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"Agent shop/helper: revision {revision} is the current one already" in done.stderr
+    assert "revert its change in Git" in done.stderr
+    assert command("abort", "helper").exit_code == 0
+    until(lambda: status_of(world)["currentRevision"] == first, 20, lambda: status_of(world))
+    assert status_of(world)["failedRevision"] == revision
 
 
 @pytest.mark.parametrize("update", [CANARY, COLOURS], ids=["canary", "blue-green"])
@@ -108,6 +110,8 @@ def test_restart_replaces_the_pods_and_keeps_the_old_revision_in_the_history(wor
         ("abort", "no rollout is in progress"),
         ("approve", "no plan waits for approval"),
         ("backup", "has no spec.backup"),
+        ("start", "is not stopped"),
+        ("retry", "no revision waits for its checks"),
     ],
 )
 def test_an_agent_with_nothing_to_act_on_is_named_and_stays(
@@ -126,7 +130,7 @@ def resource_version(world: World) -> str:
     return str(found["metadata"]["resourceVersion"])
 
 
-@pytest.mark.parametrize("action", ["promote", "abort", "restart", "approve", "backup", "history"])
+@pytest.mark.parametrize("action", ["promote", "abort", "restart", "approve", "backup", "start", "retry", "history"])
 def test_an_unknown_name_is_reported_with_where_to_find_names(world: World, command: Command, action: str) -> None:
     done = command(action, "other")
     assert (done.exit_code, done.stdout) == (2, "")

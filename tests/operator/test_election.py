@@ -19,7 +19,7 @@ from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent
 from tests.flow.environment import World
-from tests.operator.agent_world import annotate, condition, running, status_of
+from tests.operator.agent_world import approve, condition, running, status_of
 from tests.waiting import until
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/shop/leases"
@@ -66,12 +66,13 @@ def test_pods_that_get_a_token_wait_for_approval_and_rights_that_no_spec_widens_
     world.apply(agent(leaderElection={}))
     plan = until(lambda: status_of(world).get("plan"), 10, lambda: status_of(world))
     assert plan["reasons"] == ["2 dangerous steps wait for an approver"], "the token, and the way to the API server"
-    annotate(world, "helper", approve=plan["id"])
+    approve(world)
     running(world, generation=2)
     assert lease(world) is not None
     world.apply(agent())
     running(world, generation=3)
-    until(lambda: lease(world) is None)
+    # Pods of the revision before may lead until their grace period of 30 seconds has passed.
+    until(lambda: lease(world) is None, 60)
     assert world.get("Role", "helper-leader", api=RBAC) is None
     assert world.get("RoleBinding", "helper-leader", api=RBAC) is None
 

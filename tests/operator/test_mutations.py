@@ -13,7 +13,8 @@ import os
 import pytest
 
 from gitsync.agents.expansion.expand import Layout, expand
-from gitsync.agents.expansion.revisions import revision_of
+from gitsync.agents.expansion.revisions import described_revision, stored_revision
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.volumes import as_created
 from gitsync.agents.expansion.workloads import without_reset
 from gitsync.agents.model.agent import parse_agent
@@ -128,13 +129,15 @@ class Subject:
     def _fresh(self, manifest: Manifest) -> dict[ObjectRef, Manifest]:
         found = parse_agent(manifest)
         facts = FactsReader(self._process.cluster, self._process.live).read(found).facts
-        revision = revision_of(found, facts)
+        # A change that no Pod has, such as that of a description, keeps the revision and its configuration.
+        kept = [one for ref in self._children() if (one := stored_revision(self._read(ref) or {})) is not None]
+        revision = described_revision(found, facts, {one.name: one for one in kept}, "")
         home = Track((manifest["status"].get("rollout") or {}).get("track", "stable"))
         spec = found.spec
         wanted = 0 if spec.suspend else 1 if spec.replicas is None else spec.replicas
         placement = Placement(home, revision.name, None if spec.autoscaling and not spec.suspend else wanted)
         layout = Layout((placement,), active_track(spec, home), autoscaled=home)
-        made = expand(found, facts, layout, {revision.name: revision})
+        made = expand(Sharing.of(found), facts, layout, {revision.name: revision})
         served = {ref_of(one): one for one in made if self._process.cluster.resource(*_kind(one)) is not None}
         return {ref: one for ref, one in served.items() if ref.kind != "ControllerRevision"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.agents.factories import agent, changed, member, system
 from tests.flow.environment import World
-from tests.operator.agent_world import API, annotate, condition, delete, running, status_of
+from tests.operator.agent_world import API, approve, condition, delete, running, status_of
 from tests.waiting import until
 
 DESK = "MultiAgentSystem"
@@ -158,6 +158,6 @@ def test_a_removed_member_is_deleted(world: World) -> None:
     world.apply(system(member("a")))
     until(lambda: condition(world, "Reconciling", "desk", DESK).get("reason") == "AwaitingApproval")
     assert exists(world, "b")
-    annotate(world, "desk", DESK, approve=status_of(world, "desk", DESK)["plan"]["id"])
+    approve(world, "desk", DESK)
     until(lambda: not exists(world, "b"))
     ready(world, generation=2)

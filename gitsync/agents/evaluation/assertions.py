@@ -127,11 +127,11 @@ def _broken_call(assertion: Assertion, answer: Answer) -> str:
     return f"the tool {wanted} was {'' if is_called else 'not '}called{how}"
 
 
-def _has(value: Any, wanted: Any) -> bool:
+def _has(actual: Any, wanted: Any) -> bool:
     """Whether a value is the wanted one, or a map with the wanted members."""
-    if isinstance(wanted, Mapping) and isinstance(value, Mapping):
-        return all(name in value and _has(value[name], value) for name, value in wanted.items())
-    return bool(value == wanted)
+    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+        return all(name in actual and _has(actual[name], value) for name, value in wanted.items())
+    return bool(actual == wanted)
 
 
 def check_schema(schema: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.volumes import is_stateful
 from gitsync.agents.expansion.workloads import track_selector, workload_kind
 from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL, child, compact
@@ -29,19 +30,22 @@ def service_account(agent: Agent) -> list[Manifest]:
     return [manifest]
 
 
-def services(agent: Agent, active: Track | None, preview: Track | None) -> list[Manifest]:
+def services(sharing: Sharing, active: Track | None, preview: Track | None) -> list[Manifest]:
     """Return the Services: of the serving Pods, of a preview, and of the names of StatefulSet Pods."""
+    agent = sharing.serving
     manifests = []
-    if agent.spec.expose.protocol != "None":
+    if any(revision.spec.expose.protocol != "None" for revision in sharing.all):
         # A Service selects by labels alone, so switching the track switches all requests at once.
         selector = track_selector(agent, active) if active else {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}
-        manifests.append(_service(agent, agent.name, selector))
-    if is_routed(agent):
-        manifests.append(_service(agent, _canary_name(agent), track_selector(agent, Track.CANARY)))
+        manifests.append(_service(agent, agent.name, selector, _all_ports(sharing)))
+    if any(is_routed(revision) for revision in sharing.all):
+        selector = track_selector(agent, Track.CANARY)
+        manifests.append(_service(sharing.target, _canary_name(agent), selector, _ports(sharing.target)))
     if preview is not None:
-        manifests.append(_service(agent, f"{agent.name}-preview", track_selector(agent, preview)))
-    if is_stateful(agent):
-        headless = _service(agent, f"{agent.name}-peers", {AGENT_LABEL: agent.name})
+        selector = track_selector(agent, preview)
+        manifests.append(_service(sharing.target, f"{agent.name}-preview", selector, _ports(sharing.target)))
+    if any(is_stateful(revision) for revision in sharing.all):
+        headless = _service(agent, f"{agent.name}-peers", {AGENT_LABEL: agent.name}, _all_ports(sharing))
         # Peers find each other before they are ready, as StatefulSet documentation advises for quorums.
         headless["spec"] |= {"clusterIP": "None", "publishNotReadyAddresses": True}
         manifests.append(headless)
@@ -54,27 +58,31 @@ def is_routed(agent: Agent) -> bool:
     return canary is not None and canary.traffic == "GatewayAPI"
 
 
-def traffic_route(agent: Agent, weight: int) -> list[Manifest]:
+def traffic_route(sharing: Sharing, weight: int) -> list[Manifest]:
     """
     Return the HTTPRoute that gives this percentage of the requests to the canary.
 
     Its lists are atomic, so defaults of the API are written out. Without a Gateway its parent is the Service of the
     Agent: a service mesh then divides the requests to it. Source: Gateway API 1.4, HTTPRoute and "GAMMA".
     """
+    agent = sharing.target
     canary = agent.spec.update.canary
     if canary is None or not is_routed(agent):
         return []
-    port = agent.spec.runtime.port
+    serving_port = sharing.serving.spec.runtime.port
     gateway = canary.gateway
-    parent: dict[str, Any] = {"group": "", "kind": "Service", "name": agent.name, "port": port}
+    parent: dict[str, Any] = {"group": "", "kind": "Service", "name": agent.name, "port": serving_port}
     if gateway is not None:
         names = {"name": gateway.name, "namespace": gateway.namespace, "sectionName": gateway.section_name}
         parent = compact({"group": "gateway.networking.k8s.io", "kind": "Gateway", **names})
-    weights = {agent.name: 100 - weight, _canary_name(agent): weight}
     backends = [
-        {"group": "", "kind": "Service", "name": name, "port": port, "weight": share} for name, share in weights.items()
+        (agent.name, serving_port, 100 - weight),
+        (_canary_name(agent), agent.spec.runtime.port, weight),
     ]
-    rule = {"matches": [{"path": {"type": "PathPrefix", "value": "/"}}], "backendRefs": backends}
+    references = [
+        {"group": "", "kind": "Service", "name": name, "port": port, "weight": share} for name, port, share in backends
+    ]
+    rule = {"matches": [{"path": {"type": "PathPrefix", "value": "/"}}], "backendRefs": references}
     hostnames = list(gateway.hostnames) if gateway else []
     spec = compact({"parentRefs": [parent], "hostnames": hostnames, "rules": [rule]})
     return [child(agent, "gateway.networking.k8s.io/v1", "HTTPRoute", agent.name, spec=spec)]
@@ -134,13 +142,32 @@ def _canary_name(agent: Agent) -> str:
     return f"{agent.name}-canary"
 
 
-def _service(agent: Agent, name: str, selector: dict[str, str]) -> Manifest:
+def _service(agent: Agent, name: str, selector: dict[str, str], ports: list[dict[str, Any]]) -> Manifest:
+    return child(agent, "v1", "Service", name, spec={"selector": selector, "ports": ports})
+
+
+def _ports(agent: Agent) -> list[dict[str, Any]]:
     port = agent.spec.runtime.port
     metrics = agent.spec.observability.metrics
     ports: list[dict[str, Any]] = [{"name": "http", "port": port, "targetPort": "http", "protocol": "TCP"}]
     if metrics is not None and metrics.port != port:
         ports.append({"name": "metrics", "port": metrics.port, "targetPort": "metrics", "protocol": "TCP"})
-    return child(agent, "v1", "Service", name, spec={"selector": selector, "ports": ports})
+    return ports
+
+
+def _all_ports(sharing: Sharing) -> list[dict[str, Any]]:
+    """Return the ports of all revisions in use; those of the serving one keep their names."""
+    ports: dict[int, dict[str, Any]] = {}
+    names = set()
+    for agent in sharing.all:
+        for port in _ports(agent):
+            if port["port"] in ports:
+                continue
+            # By its target's name each Pod is reached at its own port, whichever of the two was called.
+            name = f"{port['name']}-{port['port']}" if port["name"] in names else port["name"]
+            names.add(name)
+            ports[port["port"]] = {**port, "name": name}
+    return list(ports.values())
 
 
 def _metrics_port(agent: Agent) -> str:

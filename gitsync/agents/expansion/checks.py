@@ -8,11 +8,12 @@ from typing import Any, Final
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.pods import security
 from gitsync.agents.expansion.revisions import Revision
-from gitsync.agents.keys import CHECK_LABEL, REVISION_LABEL, child, compact, service_url
+from gitsync.agents.expansion.sharing import Sharing
+from gitsync.agents.keys import CHECK_LABEL, CHECKS, RETRY, REVISION_LABEL, child, compact, service_url
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Check
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, content_hash
 
 EVALUATION: Final = "evaluation"
 """The container and the volume of an evaluation."""
@@ -31,8 +32,26 @@ def validation_name(revision: Revision, agent: Agent) -> str:
     return f"{agent.name}-validate-{revision.hash}"
 
 
-def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manifest]:
+def checks_hash(agent: Agent, revision: Revision, facts: Facts) -> str:
+    """
+    Return the hash of what a revision is checked by.
+
+    There is one verdict for each revision and hash; a user who wants another one changes the hash by a request.
+    """
+    lifecycle = agent.spec.lifecycle
+    checks = (
+        [check.model_dump(mode="json", exclude_defaults=True) for check in lifecycle.validate_] if lifecycle else []
+    )
+    evaluation = agent.spec.evaluation
+    settings = evaluation.model_dump(mode="json", exclude_defaults=True) if evaluation else None
+    retry = agent.annotations.get(RETRY, "")
+    is_requested = retry.partition("@")[0] == revision.name
+    return content_hash([checks, settings, facts.cases, retry if is_requested else ""])[:10]
+
+
+def validation_job(sharing: Sharing, revision: Revision, facts: Facts) -> list[Manifest]:
     """Return the Job that runs the checks of the spec against the preview of a revision."""
+    agent = sharing.target
     lifecycle = agent.spec.lifecycle
     evaluation = agent.spec.evaluation
     checks = lifecycle.validate_ if lifecycle else ()
@@ -46,7 +65,7 @@ def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manif
         "securityContext": revision.template["spec"].get("securityContext"),
         "containers": [
             *(_container(agent, check, revision, facts) for check in checks),
-            *([_evaluation(agent, evaluation)] if evaluation else []),
+            *([_evaluation(sharing, evaluation)] if evaluation else []),
         ],
         "volumes": [
             # A claim of one node would make the check wait for the disk of the serving Pod.
@@ -60,7 +79,11 @@ def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manif
         + (evaluation.limits.seconds if evaluation else 0)
         # A minute for images to be pulled.
         + 60,
-        "template": {"metadata": {"labels": labels}, "spec": compact(pod) | {"automountServiceAccountToken": False}},
+        "template": {
+            # On the template, which cannot be changed: other checks or cases are another Job.
+            "metadata": {"labels": labels, "annotations": {CHECKS: checks_hash(agent, revision, facts)}},
+            "spec": compact(pod) | {"automountServiceAccountToken": False},
+        },
     }
     job = child(agent, "batch/v1", "Job", validation_name(revision, agent), spec=spec)
     job["metadata"]["labels"][REVISION_LABEL] = revision.hash
@@ -77,11 +100,12 @@ def _cases(evaluation: Evaluation) -> dict[str, Any]:
     return {"name": EVALUATION, "configMap": {"name": evaluation.cases.name, "items": items}}
 
 
-def _evaluation(agent: Agent, evaluation: Evaluation) -> dict[str, Any]:
+def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
     """Return the container that sends the cases to the preview and to the revision that serves."""
+    agent = sharing.target
     urls = [
-        service_url(name, agent.namespace, agent.spec.runtime.port, "/")
-        for name in (f"{agent.name}-preview", agent.name)
+        service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port, "/"),
+        service_url(agent.name, agent.namespace, sharing.serving.spec.runtime.port, "/"),
     ]
     settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image"})
     command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", "--url", urls[0], "--serving", urls[1]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.variables import database_prefix, fallback_key, header_variable
@@ -12,6 +12,9 @@ from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.llm import Fallback
 from gitsync.agents.model.tools import Tool
 from gitsync.objects.manifest import Manifest, content_hash
+
+PROMPT_FILE: Final = "prompt.md"
+"""The member of a configuration that is the system prompt."""
 
 _DEFAULT_PORT = 8080
 
@@ -31,7 +34,7 @@ def config_data(agent: Agent, facts: Facts) -> dict[str, str]:
     prompt = prompt_of(agent, facts)
     # Indented: people and pages read and compare it line by line.
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return {"agent.json": text, **({"prompt.md": prompt} if prompt else {})}
+    return {"agent.json": text, **({PROMPT_FILE: prompt} if prompt else {})}
 
 
 def prompt_of(agent: Agent, facts: Facts) -> str:
@@ -58,12 +61,14 @@ def config_map(agent: Agent, data: dict[str, str]) -> Manifest:
     return child(agent, "v1", "ConfigMap", config_name(agent, data), immutable=True, data=data)
 
 
-def card(agent: Agent) -> Manifest:
+def card(agent: Agent) -> list[Manifest]:
     """
-    Return the A2A card, which the runtime serves as ``/.well-known/agent-card.json``.
+    Return the A2A card, which the runtime serves as ``/.well-known/agent-card.json``, where the spec exposes A2A.
 
     Source: the AgentCard of A2A 1.0.
     """
+    if agent.spec.expose.protocol != "A2A":
+        return []
     described = agent.spec.expose.card
     url = url_of(agent)
     document = {
@@ -77,7 +82,7 @@ def card(agent: Agent) -> Manifest:
         "skills": [compact(skill.model_dump(mode="json", by_alias=True)) for skill in described.skills],
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return child(agent, "v1", "ConfigMap", f"{agent.name}-card", data={"agent-card.json": text})
+    return [child(agent, "v1", "ConfigMap", f"{agent.name}-card", data={"agent-card.json": text})]
 
 
 def url_of(agent: Agent) -> str:

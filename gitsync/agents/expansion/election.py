@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.keys import child
 from gitsync.agents.model.agent import Agent
 from gitsync.objects.manifest import Manifest
@@ -32,14 +33,16 @@ def mounts_token(agent: Agent) -> bool:
     return agent.spec.leader_election is not None or agent.spec.runtime.service_account.automount_token
 
 
-def leader_election(agent: Agent) -> list[Manifest]:
+def leader_election(sharing: Sharing) -> list[Manifest]:
     """
-    Return the Lease and the right to it, where the spec wants a leader.
+    Return the Lease and the right to it, where the spec of a revision in use wants a leader.
 
     Its spec belongs to the replicas. They may not create Leases: a Role cannot limit that to a name.
     """
-    if agent.spec.leader_election is None:
+    electing = [agent for agent in sharing.all if agent.spec.leader_election is not None]
+    if not electing:
         return []
+    agent = electing[0]
     name = lease_name(agent)
     rule = {
         "apiGroups": ["coordination.k8s.io"],
@@ -47,7 +50,8 @@ def leader_election(agent: Agent) -> list[Manifest]:
         "resourceNames": [name],
         "verbs": ["get", "update", "patch"],
     }
-    subject = {"kind": "ServiceAccount", "name": service_account_name(agent), "namespace": agent.namespace}
+    accounts = dict.fromkeys(service_account_name(elector) for elector in electing)
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": agent.namespace} for account in accounts]
     return [
         # Without spec: its fields belong to the replicas, and applying them would take the Lease away.
         child(agent, "coordination.k8s.io/v1", "Lease", name),
@@ -58,7 +62,7 @@ def leader_election(agent: Agent) -> list[Manifest]:
             "RoleBinding",
             name,
             roleRef={"apiGroup": _RBAC, "kind": "Role", "name": name},
-            subjects=[subject],
+            subjects=subjects,
         ),
     ]
 

@@ -18,7 +18,8 @@ from gitsync.agents.expansion.config import card, config_map
 from gitsync.agents.expansion.election import leader_election
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import network_policy
-from gitsync.agents.expansion.revisions import Revision, controller_revision
+from gitsync.agents.expansion.revisions import Revision, agents_of, controller_revision
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.volumes import claims
 from gitsync.agents.expansion.workloads import workload
 from gitsync.agents.model.agent import Agent
@@ -44,30 +45,50 @@ class Layout:
     canary_weight: int = 0
 
 
-def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, Revision]) -> tuple[Manifest, ...]:
+def sharing_of(
+    agent: Agent, target: Revision, current: str, known: Mapping[str, Revision], in_use: frozenset[str]
+) -> tuple[Sharing, frozenset[str]]:
+    """
+    Return the specs that shared children have to satisfy, and the revisions in use whose spec is not known.
+
+    ``target`` is the revision of the spec, ``current`` the one that serves, empty before the first.
+    """
+    older = [known[name] for name in sorted(in_use) if name in known and name != target.name]
+    others = agents_of(agent, older)
+    if target.name in in_use:
+        others[target.name] = agent
+    serving = others.get(current or target.name, agent)
+    return Sharing(serving, agent, others), frozenset(in_use & known.keys() - others.keys())
+
+
+def expand(sharing: Sharing, facts: Facts, layout: Layout, revisions: Mapping[str, Revision]) -> tuple[Manifest, ...]:
     """
     Return all children of an Agent.
 
     ``revisions`` are those to keep, by name; they contain those of the placements.
     """
+    agent = sharing.target
     kept: Sequence[Revision] = tuple(revisions.values())
     tracks = {placement.track for placement in layout.placements}
     # Revisions with one configuration share its ConfigMap.
     configs = {str(sorted(revision.config.items())): config_map(agent, revision.config) for revision in kept}
     return (
-        *service_account(agent),
-        *leader_election(agent),
-        *([card(agent)] if agent.spec.expose.protocol == "A2A" else []),
+        *sharing.united(service_account),
+        *leader_election(sharing),
+        *sharing.united(card),
         *configs.values(),
-        *claims(agent),
+        *claims(sharing),
         *(controller_revision(agent, revision) for revision in kept),
-        *network_policy(agent, facts),
-        *services(agent, layout.active, layout.preview),
-        *traffic_route(agent, layout.canary_weight),
-        *(workload(agent, placement, revisions[placement.revision]) for placement in layout.placements),
+        *network_policy(sharing, facts),
+        *services(sharing, layout.active, layout.preview),
+        *traffic_route(sharing, layout.canary_weight),
+        *(
+            workload(sharing.of_revision(placement.revision), placement, revisions[placement.revision])
+            for placement in layout.placements
+        ),
         # An autoscaler whose target does not exist reports an error until it does.
         *(autoscaler(agent, layout.autoscaled) if layout.autoscaled in tracks else []),
         *disruption_budget(agent),
         *service_monitor(agent, facts),
-        *(validation_job(agent, revisions[layout.checked], facts) if layout.checked else []),
+        *(validation_job(sharing, revisions[layout.checked], facts) if layout.checked else []),
     )

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from gitsync.agents.expansion.config import tool_url
 from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.variables import databases
 from gitsync.agents.keys import AGENT_LABEL, CHECK_LABEL, child
 from gitsync.agents.model.agent import Agent
@@ -29,22 +30,30 @@ _DNS = {
     "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
 }
 
+_EVERYTHING: dict[str, Any] = {}
+"""The rule of a revision whose network is not restricted; without peers and ports a rule allows all."""
+
 API_SERVER = "kubernetes.default.svc"
 """The Service of the API server, which has no Pods that a NetworkPolicy could select."""
 Rule = dict[str, Any]
 
 
-def network_policy(agent: Agent, facts: Facts) -> list[Manifest]:
-    """Return the NetworkPolicy, unless the spec leaves the network to others."""
-    if agent.spec.network.policy != "Managed":
+def network_policy(sharing: Sharing, facts: Facts) -> list[Manifest]:
+    """
+    Return the NetworkPolicy, unless all specs leave the network to others.
+
+    It selects the Pods of all revisions, so it allows what any of them needs.
+    """
+    agents = sharing.all
+    if all(agent.spec.network.policy != "Managed" for agent in agents):
         return []
     spec = {
-        "podSelector": {"matchLabels": {AGENT_LABEL: agent.name}},
+        "podSelector": {"matchLabels": {AGENT_LABEL: sharing.serving.name}},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": _unique(_ingress(agent, facts)),
-        "egress": _unique([_DNS, *_egress(agent, facts)]),
+        "ingress": _unique(rule for agent in agents for rule in _ingress(agent, facts)),
+        "egress": _unique(rule for agent in agents for rule in (_DNS, *_egress(agent, facts))),
     }
-    return [child(agent, "networking.k8s.io/v1", "NetworkPolicy", agent.name, spec=spec)]
+    return [child(sharing.serving, "networking.k8s.io/v1", "NetworkPolicy", sharing.serving.name, spec=spec)]
 
 
 def unnamed_hosts(agent: Agent, facts: Facts) -> tuple[str, ...]:
@@ -62,6 +71,9 @@ def named_services(agent: Agent, facts: Facts) -> frozenset[tuple[str, str]]:
 
 
 def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
+    if agent.spec.network.policy != "Managed":
+        yield _EVERYTHING
+        return
     port = [{"protocol": "TCP", "port": agent.spec.runtime.port}]
     senders = sorted({*facts.callers, *(name for channel in facts.channels for name in channel.senders)})
     # Checks run in Pods of their own, which the Agent's labels do not select.
@@ -76,6 +88,9 @@ def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
 
 
 def _egress(agent: Agent, facts: Facts) -> Iterator[Rule]:
+    if agent.spec.network.policy != "Managed":
+        yield _EVERYTHING
+        return
     if agent.spec.leader_election is not None:
         # The Service of the API server has no selector: a policy can only name the addresses behind it.
         yield from (_peer(address, port, agent, facts) for address, port in facts.api_servers)

@@ -46,7 +46,9 @@ def _spec(agent: Agent, facts: Facts, config: str) -> dict[str, Any]:
                     for toleration in runtime.tolerations
                 ],
                 "topologySpreadConstraints": _spread(agent),
-                "terminationGracePeriodSeconds": _grace(agent),
+                "terminationGracePeriodSeconds": grace_period(
+                    agent.spec.lifecycle.drain if agent.spec.lifecycle else None
+                ),
                 "securityContext": _security(agent),
                 "initContainers": first_containers(agent, facts),
                 "containers": [agent_container(agent, facts), *beside],
@@ -67,8 +69,8 @@ def _spread(agent: Agent) -> list[dict[str, Any]]:
     return [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]
 
 
-def _grace(agent: Agent) -> int | None:
-    drain = agent.spec.lifecycle.drain if agent.spec.lifecycle else None
+def grace_period(drain: DrainCall | None) -> int | None:
+    """Return the seconds that a Pod has to end, None for the default of the API server."""
     # The grace period includes the preStop hook; without more time the process gets no SIGTERM of its own.
     return drain.timeout_seconds + _KILL_DELAY if drain else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.variables import databases
 from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH, child, compact
 from gitsync.agents.model.agent import Agent
@@ -24,8 +25,19 @@ def is_stateful(agent: Agent) -> bool:
     return any(volume.scope == "PerReplica" for volume in volumes_of(agent))
 
 
-def claims(agent: Agent) -> list[Manifest]:
-    """Return the claims that all replicas share; one that outlives the Agent has no owner reference."""
+def claims(sharing: Sharing) -> list[Manifest]:
+    """Return the claims that replicas share, as the newest spec that has the volume wants it."""
+    # The newest spec first: a volume only grows, so its claim serves the older revisions too.
+    agents = [sharing.target] if sharing.target in sharing.others.values() else []
+    newest: dict[str, Manifest] = {}
+    for agent in (*agents, *sharing.all):
+        for claim in _shared_claims(agent):
+            newest.setdefault(claim["metadata"]["name"], claim)
+    return list(newest.values())
+
+
+def _shared_claims(agent: Agent) -> list[Manifest]:
+    """Return the claims of one spec; one that outlives the Agent has no owner reference."""
     manifests = []
     for volume in volumes_of(agent):
         if volume.scope == "Shared":

@@ -24,6 +24,15 @@ def workload(agent: Agent, placement: Placement, revision: Revision) -> Manifest
     return _deployment(agent, placement, revision)
 
 
+def live_placement(live: Manifest, agent: str) -> Placement:
+    """Return the placement that a live workload is of."""
+    selector = at(live, "spec", "selector", "matchLabels", default={})
+    labels = at(live, "spec", "template", "metadata", "labels", default={})
+    track = Track(selector.get(TRACK_LABEL, Track.STABLE.value))
+    partition = at(live, "spec", "updateStrategy", "rollingUpdate", "partition", default=0)
+    return Placement(track, f"{agent}-{labels.get(REVISION_LABEL, '')}", partition=int(partition or 0))
+
+
 def track_selector(agent: Agent, track: Track) -> dict[str, str]:
     """Return the labels that select the Pods of a track, and no others."""
     return {AGENT_LABEL: agent.name, TRACK_LABEL: track.value}
@@ -58,7 +67,7 @@ def _stateful_set(agent: Agent, placement: Placement, revision: Revision) -> Man
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": placement.partition}},
         "persistentVolumeClaimRetentionPolicy": {
             "whenDeleted": "Retain" if keeps else "Delete",
-            # A scale down is no decision on data: the same replica gets its volume again.
+            # A scale down does not decide on data: the same replica gets its volume again.
             "whenScaled": "Retain",
         },
         "template": _template(agent, placement, revision),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -147,6 +147,8 @@ class Agent:
     annotations: dict[str, str]
     spec: AgentSpec
     is_deleted: bool = False
+    declared: Manifest = field(default_factory=dict)
+    """The spec as the API server has it."""
 
     @property
     def ref(self) -> ObjectRef:
@@ -167,4 +169,5 @@ def parse_agent(manifest: Manifest) -> Agent:
         annotations=annotations_of(manifest),
         spec=parse_spec(AgentSpec, manifest.get("spec"), "spec", object=str(ref)),
         is_deleted=bool(meta.get("deletionTimestamp")),
+        declared=manifest.get("spec") or {},
     )

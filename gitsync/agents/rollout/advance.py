@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.rollout.blue_green import advance_blue_green, keep_old
@@ -22,7 +23,7 @@ def advance(spec: AgentSpec, state: RolloutState, observed: Observed) -> Rollout
     leaves the Agent without ready Pods.
     """
     context = RolloutContext(spec, _as_requested(state, observed), observed)
-    return keep_canary_requests(_advanced(context), context)
+    return _with_past(keep_canary_requests(_advanced(context), context), context)
 
 
 def _advanced(context: RolloutContext) -> Rollout:
@@ -36,6 +37,13 @@ def _advanced(context: RolloutContext) -> Rollout:
         state = replace(state, current=goal, home=context.home, started_at=observed.now, step_at=observed.now)
     if state.current == goal:
         return _kept(context.at(state))
+    if state.failed == goal:
+        # A first revision that failed, with nothing to return to: checked again only by a request or other checks.
+        failed = context.at(state)
+        return Rollout(state=state, layout=failed.layout(failed.current()), weight=0, stalled=failed.failure)
+    if state.stage is Stage.KEEP_OLD and goal == state.old and context.is_blue_green:
+        # Its Pods are still beside and were good: the Service is switched back at once, without checks.
+        return keep_running(context.at(replace(state.switched_back(""), failed="")))
     if state.goal != goal or state.stage in (Stage.NONE, Stage.KEEP_OLD, Stage.PROMOTE):
         # Blue-green checks the new side itself, so it needs no preview; the first revision has no other side yet.
         is_beside = context.is_blue_green and state.last_good
@@ -46,10 +54,36 @@ def _advanced(context: RolloutContext) -> Rollout:
     return _update(context.at(state))
 
 
+def _with_past(rollout: Rollout, context: RolloutContext) -> Rollout:
+    """
+    Remember the revisions that may have Pods besides those that the state names.
+
+    A Pod that ends drains for its grace period and needs its network until then; no workload counts it any more.
+    """
+    state = rollout.state
+    observed = context.observed
+    with_pods = {workload.revision for workload in observed.workloads.values() if workload.replicas}
+    remembered = {*context.state.in_use, *with_pods}
+    past = tuple(sorted(remembered - {state.current, state.goal, state.last_good, state.old, ""}))
+    is_settled = with_pods <= {state.current} and all(workload.is_complete for workload in observed.workloads.values())
+    if not past or not is_settled or state.goal:
+        return replace(rollout, state=replace(state, past=past, past_until=None))
+    until = context.state.past_until or observed.now + timedelta(seconds=context.grace_seconds)
+    seconds = (until - observed.now).total_seconds()
+    if seconds <= 0:
+        return replace(rollout, state=replace(state, past=(), past_until=None))
+    delays = [delay for delay in (rollout.requeue_after, seconds) if delay is not None]
+    return replace(rollout, state=replace(state, past=past, past_until=until), requeue_after=min(delays))
+
+
 def _as_requested(state: RolloutState, observed: Observed) -> RolloutState:
     """Return the state after what a user requested, and without a failure of another revision."""
     if state.failed and state.failed != observed.target:
         state = replace(state, failed="", message="")
+    if state.failed == observed.target and observed.has_new_checks:
+        state = replace(state, failed="", message="")
+    if state.stage is Stage.KEEP_OLD and observed.abort == observed.target == state.current:
+        return state.switched_back("a user aborted it")
     if observed.abort == observed.target and observed.target not in (state.failed, state.current):
         state = replace(state, goal=observed.target).given_up("a user aborted it")
     return state
@@ -95,8 +129,8 @@ def _preview(context: RolloutContext) -> Rollout:
         return _update(context.at(state.next_stage(Stage.UPDATE, observed.now)))
     if verdict is CheckResult.FAILED:
         return fail(context, f"checks failed: {observed.checks_message}")
-    if not is_started and context.late:
-        return fail(context, f"the preview is not ready: {context.late}")
+    if not is_started and (reason := context.given_up(Track.PREVIEW)):
+        return fail(context, f"the preview is not ready: {reason}")
     placements = [*context.current(), Placement(Track.PREVIEW, state.goal, 1, serves=False)]
     return Rollout(
         state=state,
@@ -104,7 +138,7 @@ def _preview(context: RolloutContext) -> Rollout:
         weight=0,
         stalled=context.failed_checks,
         waiting="checks to end" if is_started else "the preview to be ready",
-        requeue_after=context.seconds_left,
+        requeue_after=context.next_look(Track.PREVIEW),
     )
 
 

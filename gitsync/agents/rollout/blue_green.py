@@ -29,14 +29,14 @@ def advance_blue_green(context: RolloutContext) -> Rollout:
     if verdict is CheckResult.FAILED:
         return fail(context, f"checks failed: {observed.checks_message}")
     if not is_ready:
-        if late := context.late:
-            return fail(context, f"{beside.ready} of {observed.wanted} replicas are ready: {late}")
+        if reason := context.given_up(side):
+            return fail(context, f"{beside.ready} of {observed.wanted} replicas are ready: {reason}")
         return Rollout(
             state=state,
             layout=layout,
             weight=0,
             waiting=context.missing_replicas(side),
-            requeue_after=context.seconds_left,
+            requeue_after=context.next_look(side),
         )
     if verdict is not CheckResult.PASSED:
         return Rollout(state=state, layout=layout, weight=0, stalled=context.failed_checks, waiting="checks to end")

@@ -68,10 +68,11 @@ def _at_step(context: RolloutContext, canary: Canary, waiting: str) -> Rollout:
     step = canary.steps[state.step]
     layout = _layout(context, canary)
     if state.ready_at is None:
-        if late := context.late:
-            return fail(context, f"{late}, waiting for {waiting}")
+        track = Track.STABLE if context.observed.is_stateful else Track.CANARY
+        if reason := context.given_up(track):
+            return fail(context, f"{reason}, waiting for {waiting}")
         return Rollout(
-            state=state, layout=layout, weight=step.weight, waiting=waiting, requeue_after=context.seconds_left
+            state=state, layout=layout, weight=step.weight, waiting=waiting, requeue_after=context.next_look(track)
         )
     # The pause counts from the moment when the share was reached, not from the begin of the step.
     pause = step.pause_seconds - (context.observed.now - state.ready_at).total_seconds()

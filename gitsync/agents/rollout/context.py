@@ -6,12 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gitsync.agents.expansion.expand import Layout
+from gitsync.agents.expansion.pods import grace_period
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.rollout.observed import CheckResult, Observed, Workload
 from gitsync.agents.rollout.state import RolloutState
 from gitsync.agents.rollout.tracks import Placement, Track
 
 _ABSENT = Workload("")
+_CRASH_PATIENCE = 60.0
+"""Seconds that Pods of a new revision may crash: the kubelet's fourth start is at about 70 seconds (10, 20, 40)."""
+_DEFAULT_GRACE = 30
+"""Seconds that the API server gives a Pod to end (``terminationGracePeriodSeconds``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,24 @@ class RolloutContext:
         """That the deadline of the step has passed, empty before."""
         seconds = self.spec.update.progress_deadline_seconds
         return f"no progress for {seconds} seconds" if self.seconds_left <= 0 else ""
+
+    @property
+    def grace_seconds(self) -> int:
+        """The seconds that a Pod has to end."""
+        drain = self.spec.lifecycle.drain if self.spec.lifecycle else None
+        return grace_period(drain) or _DEFAULT_GRACE
+
+    def given_up(self, track: Track) -> str:
+        """Return why a new revision on a track is given up: its deadline passed, or its Pods crash; empty before."""
+        workload = self.workload(track)
+        is_own = workload.revision == self.state.goal
+        has_tried = self.spec.update.progress_deadline_seconds - self.seconds_left >= _CRASH_PATIENCE
+        return self.late or (workload.crash if is_own and has_tried else "")
+
+    def next_look(self, track: Track) -> float:
+        """Return the seconds until ``given_up`` may answer differently."""
+        patience = _CRASH_PATIENCE - (self.spec.update.progress_deadline_seconds - self.seconds_left)
+        return patience if self.workload(track).crash and 0 < patience < self.seconds_left else self.seconds_left
 
     @property
     def failure(self) -> str:

@@ -37,6 +37,9 @@ class Workload:
     updated: int = 0
     is_complete: bool = False
     problem: str = ""
+    """Why its controller gave it up."""
+    crash: str = ""
+    """Why its Pods cannot do their work, as of now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Observed:
     route: Route = field(default_factory=Route)
     checks: CheckResult = CheckResult.NONE
     checks_message: str = ""
+    has_new_checks: bool = False
+    """The revision of the spec has a verdict, and that is of other checks than those of today."""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     """The verdict on the revision of the spec, as the status says it; empty while there is none."""
     analysis: AnalysisResult = field(default_factory=AnalysisResult)
@@ -86,8 +91,8 @@ class Observed:
     abort: str = ""
 
 
-def workload_of(live: Manifest, agent: str) -> Workload:
-    """Return what a live Deployment or StatefulSet reports."""
+def workload_of(live: Manifest, agent: str, crash: str = "") -> Workload:
+    """Return what a live Deployment or StatefulSet reports; ``crash`` is what is wrong with its Pods."""
     status = live.get("status") or {}
     wanted = int(at(live, "spec", "replicas", default=1))
     label = at(live, "spec", "template", "metadata", "labels", REVISION_LABEL, default="")
@@ -107,6 +112,7 @@ def workload_of(live: Manifest, agent: str) -> Workload:
         # replicas too: old Pods that are still there may serve the revision before.
         is_complete=is_observed and updated == replicas == wanted and min(ready, available) >= wanted,
         problem=_problem(live) if is_observed else "",
+        crash=crash,
     )
 
 

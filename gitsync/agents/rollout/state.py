@@ -28,7 +28,8 @@ class RolloutState:
 
     ``current`` gets the requests, from the workload ``home``; ``goal`` is the revision that replaces it while
     ``stage`` is set; ``step`` is its step since ``step_at``, ready since ``ready_at``; ``failed`` is not tried again;
-    ``old`` is kept beside after a switch.
+    ``old`` is kept beside after a switch. ``past`` are revisions that may still have Pods, at the latest until
+    ``past_until``.
     """
 
     current: str = ""
@@ -43,6 +44,13 @@ class RolloutState:
     ready_at: datetime | None = None
     old: str = ""
     message: str = ""
+    past: tuple[str, ...] = ()
+    past_until: datetime | None = None
+
+    @property
+    def in_use(self) -> frozenset[str]:
+        """The revisions whose Pods run or may be started again."""
+        return frozenset({self.current, self.goal, self.last_good, self.old, *self.past}) - {""}
 
     def begun(self, goal: str, stage: Stage, now: datetime) -> RolloutState:
         """Return the state at the begin of a rollout."""
@@ -67,9 +75,19 @@ class RolloutState:
         # Without a goal the current revision itself failed: a first one, or one that replaced all Pods at once.
         return replace(self.ended(), failed=self.goal or self.current, message=message)
 
+    def switched_back(self, message: str) -> RolloutState:
+        """Return the state after the Service was switched back to the old side, whose Pods are still there."""
+        returned = replace(self, current=self.old, last_good=self.old, home=self.home.other)
+        return replace(returned.ended(), failed=self.current, message=message)
+
     def to_status(self, steps: int, weight: int) -> dict[str, Any]:
         """Return the members of a status that keep the state."""
-        times = {"startedAt": self.started_at, "stepAt": self.step_at, "readyAt": self.ready_at}
+        times = {
+            "startedAt": self.started_at,
+            "stepAt": self.step_at,
+            "readyAt": self.ready_at,
+            "pastUntil": self.past_until,
+        }
         rollout: dict[str, Any] = {
             "revision": self.goal,
             "stage": self.stage.value,
@@ -79,6 +97,7 @@ class RolloutState:
             "steps": steps,
             "weight": weight,
             "old": self.old,
+            "past": list(self.past),
             "message": self.message,
             **{name: time.isoformat().replace("+00:00", "Z") for name, time in times.items() if time is not None},
         }
@@ -88,7 +107,7 @@ class RolloutState:
             "failedRevision": self.failed,
         }
         # An absent member and its default are one state, so a status is equal to the one before.
-        kept = {name: value for name, value in rollout.items() if value not in ("", 0)}
+        kept = {name: value for name, value in rollout.items() if value not in ("", 0, [])}
         return {name: value for name, value in revisions.items() if value} | {"rollout": kept}
 
     @classmethod
@@ -108,6 +127,8 @@ class RolloutState:
             step_at=_time(rollout, "stepAt"),
             ready_at=_time(rollout, "readyAt"),
             old=str(rollout.get("old", "")),
+            past=tuple(rollout.get("past") or ()),
+            past_until=_time(rollout, "pastUntil"),
             message=str(rollout.get("message", "")),
         )
 

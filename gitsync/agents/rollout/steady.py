@@ -53,8 +53,28 @@ def fail(context: RolloutContext, message: str) -> Rollout:
     state = context.state
     if context.spec.update.auto_rollback and state.current:
         return keep_running(context.at(state.given_up(message)))
-    held = context.at(replace(state, message=message))
-    return Rollout(state=held.state, layout=held.layout(held.current()), weight=0, stalled=message)
+    # Without a revision that serves the failure is remembered too, or the checks would run again and again.
+    held = context.at(replace(state, message=message) if state.current else state.given_up(message))
+    return Rollout(state=held.state, layout=held.layout(held.current()), weight=0, stalled=held.failure or message)
+
+
+def _unavailable(context: RolloutContext, placements: list[Placement]) -> Rollout:
+    """Report that replicas of the good revision are missing: for some time that is progress, then it is a failure."""
+    state = context.state
+    workload = context.workload(state.home)
+    since = state.step_at or context.observed.now
+    waiting = context.at(replace(state.ended(), step_at=since))
+    missing = f"{workload.ready} of {context.observed.wanted} replicas are ready"
+    problem = workload.crash or workload.problem
+    is_over = not problem and waiting.late
+    return Rollout(
+        state=waiting.state,
+        layout=waiting.layout(placements),
+        stalled=context.failure or (f"{missing}: {waiting.late}" if is_over else ""),
+        # What crashes is not in progress: its condition Ready tells why, and nothing says that it ends by waiting.
+        waiting="" if problem else context.missing_replicas(state.home),
+        requeue_after=None if problem or is_over else waiting.seconds_left,
+    )
 
 
 def _incomplete(context: RolloutContext, placements: list[Placement]) -> Rollout:
@@ -62,13 +82,7 @@ def _incomplete(context: RolloutContext, placements: list[Placement]) -> Rollout
     state = context.state
     workload = context.workload(state.home)
     if state.current == state.last_good:  # Pods of a good revision may fail at any time; that is not a rollout
-        ended = context.at(state.ended())
-        return Rollout(
-            state=ended.state,
-            layout=ended.layout(placements),
-            stalled=context.failure,
-            waiting=context.missing_replicas(state.home),
-        )
+        return _unavailable(context, placements)
     if state.step_at is None:
         context = context.at(replace(state, step_at=context.observed.now, started_at=context.observed.now))
     late = context.late or (workload.problem if workload.revision == state.current else "")

@@ -22,7 +22,7 @@ class Track(Enum):
 
     def workload(self, agent: str) -> str:
         """Return the name of the workload."""
-        # The stable workload has the Agent's own name, which metrics, autoscalers and people look for.
+        # The stable workload has the Agent's own name, which metrics, autoscalers and people search by.
         return agent if self is Track.STABLE else f"{agent}-{self.value}"
 
 

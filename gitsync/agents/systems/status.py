@@ -127,7 +127,9 @@ def _conditions(situation: SystemSituation) -> tuple[Condition, ...]:
     silent = [channel["name"] for channel in channels if not channel["ready"]]
     stalled = _stalled(situation)
     total = f"{len(members) - len(missing)} of {len(members)} agents are ready"
-    is_over = not [member for member in missing if not member.is_optional]
+    required = [member for member in members if not member.is_optional]
+    # A member that failed may serve its last good revision: that is not what the system declares.
+    is_over = all(member.is_ready and not member.failure for member in required)
     reconciling = Condition(RECONCILING, "False", "Done")
     if situation.plan:
         reconciling = Condition(RECONCILING, "True", "AwaitingApproval", held_message(situation.plan))
@@ -139,7 +141,7 @@ def _conditions(situation: SystemSituation) -> tuple[Condition, ...]:
         Condition("ChannelsReady", str(not silent), "Waiting" if silent else "AllReachable", ", ".join(silent)),
         reconciling,
         stalled,
-        Condition(READY, str(is_over), "AllMembersReady" if not missing else "MembersNotReady", total),
+        Condition(READY, str(is_over), "AllMembersReady" if is_over and not missing else "MembersNotReady", total),
     )
 
 

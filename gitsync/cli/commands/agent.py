@@ -8,17 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
+from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT, RETRY, STOPPED
+from gitsync.agents.rollout.state import Stage
 from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
 from gitsync.cli.options import Origin, Output, Place, Target, command, command_group
 from gitsync.cli.output import Exit, Format, say
-from gitsync.cli.requests import audit_request, user_name
+from gitsync.cli.requests import DatabaseRecords, audit_request, user_name
 from gitsync.cluster.client import Client, segment
-from gitsync.errors import InvalidInput, Rejected
+from gitsync.errors import InvalidInput, Rejected, WrongState
+from gitsync.gate.policy import Policy
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.user import User
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.agent_reviews import held_plan
+from gitsync.services.reviews import Approval, ReviewService
 
 agent = command_group(
     "Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts."
@@ -50,25 +56,32 @@ class LiveAgent:
 
     def request(self, action: str, origin: Origin, annotation: str, value: str) -> Exit:
         """Record a request in the audit, and make it by an annotation."""
-        place = self.place
+        self.audit(action, origin)
+        self.annotate(action, annotation, value)
+        say(f"{self}: {action} {value}".rstrip())
+        return Exit.OK
+
+    def audit(self, action: str, origin: Origin) -> None:
+        """Record a request in the audit."""
         audited = Target(
-            name=f"{self.kind.lower()}:{place.name}",
-            namespace=place.namespace,
-            kubeconfig=place.kubeconfig,
-            data=place.data,
+            name=f"{self.kind.lower()}:{self.place.name}",
+            namespace=self.place.namespace,
+            kubeconfig=self.place.kubeconfig,
+            data=self.place.data,
         )
         audit_request(audited, f"agent {action}", user_name(origin.by, "--by"), origin.reason)
+
+    def annotate(self, action: str, annotation: str, value: str) -> None:
+        """Set an annotation, or remove it where the value is empty."""
         metadata: dict[str, Any] = {
-            "name": place.name,
-            "namespace": place.namespace,
-            "annotations": {annotation: value},
+            "name": self.place.name,
+            "namespace": self.place.namespace,
+            "annotations": {annotation: value} if value else {},
         }
         body = {"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": self.kind, "metadata": metadata}
         # a field manager per action: one that omits an annotation that it set before removes it
         manager = {"fieldManager": f"gitsync-agent-{action}", "force": "true"}
-        self.client.apply(_path(place, self.kind), body, manager)
-        say(f"{self}: {action} {value}")
-        return Exit.OK
+        self.client.apply(_path(self.place, self.kind), body, manager)
 
 
 @agent.command()
@@ -82,9 +95,11 @@ def promote(target: AgentTarget, origin: Origin) -> Exit:
 @agent.command()
 @command
 def abort(target: AgentTarget, origin: Origin) -> Exit:
-    """Stop a rollout, and return to the revision that gets the requests."""
+    """Stop a rollout, and return to the revision before; blue-green also while the old side is kept."""
     live = _read(target)
-    return live.request("abort", origin, ABORT, _new_revision(live))
+    is_kept = at(live.manifest, "status", "rollout", "stage") == Stage.KEEP_OLD.value
+    revision = str(at(live.manifest, "status", "currentRevision")) if is_kept else _new_revision(live)
+    return live.request("abort", origin, ABORT, revision)
 
 
 @agent.command()
@@ -103,10 +118,53 @@ def approve(
 ) -> Exit:
     """Approve the plan of an Agent or a system that waits, exactly as it is."""
     live = _read(target, "MultiAgentSystem" if system else "Agent")
-    plan = str(at(live.manifest, "status", "plan", "id", default=""))
-    if not plan:
-        raise InvalidInput("no plan waits for approval", object=str(live), hint="see its status.conditions")
-    return live.request("approve", origin, APPROVE, plan)
+    try:
+        app, plan = held_plan(live.manifest)
+    except WrongState as error:
+        raise InvalidInput("no plan waits for approval", object=str(live), hint="see its status.conditions") from error
+    by = User(user_name(origin.by, "--by"))
+    # The operator decides by its policies whether this review counts, so none are needed here.
+    reviews = ReviewService(DatabaseRecords(target.data), SystemClock(), lambda app: Policy())
+    until = reviews.approve(app, plan, Approval(by, origin.reason or "gitsync agent approve", overrules=True))
+    live.annotate("approve", APPROVE, plan.digest)
+    say(f"{live}: plan {plan.digest[:12]} approved by {by.name} until {until:%Y-%m-%d %H:%M} UTC")
+    return Exit.OK
+
+
+@agent.command()
+@command
+def stop(target: AgentTarget, origin: Origin) -> Exit:
+    """Stop all Pods of an Agent at once, whatever waits for approval, until `gitsync agent start`."""
+    if not origin.reason:
+        raise InvalidInput("needs a reason", location="--reason", hint="those who find it stopped will read it")
+    value = f"{user_name(origin.by, '--by')}: {origin.reason}"
+    return _read(target).request("stop", origin, STOPPED, value)
+
+
+@agent.command()
+@command
+def start(target: AgentTarget, origin: Origin) -> Exit:
+    """Run an Agent again that `gitsync agent stop` stopped."""
+    live = _read(target)
+    if not at(live.manifest, "metadata", "annotations", STOPPED):
+        raise InvalidInput("is not stopped", object=str(live))
+    live.audit("start", origin)
+    # By the manager of the stop: the annotation of an apply that omits it goes.
+    live.annotate("stop", STOPPED, "")
+    say(f"{live}: start")
+    return Exit.OK
+
+
+@agent.command()
+@command
+def retry(target: AgentTarget, origin: Origin) -> Exit:
+    """Check the revision of the spec again, although its checks failed or had no result."""
+    live = _read(target)
+    revision = str(at(live.manifest, "status", "updateRevision", default=""))
+    if not revision or revision == at(live.manifest, "status", "lastGoodRevision"):
+        raise InvalidInput("no revision waits for its checks", object=str(live), hint="see its status.conditions")
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return live.request("retry", origin, RETRY, f"{revision}@{stamp}")
 
 
 @agent.command()

@@ -12,6 +12,7 @@ from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.facts import Facts, MemberChannel
 from gitsync.agents.expansion.network import unnamed_hosts
 from gitsync.agents.expansion.revisions import revision_of
+from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.rollout.tracks import Placement, Track
 from gitsync.objects.manifest import Manifest
@@ -38,7 +39,7 @@ def children(
     placements = (Placement(track, revision.name, replicas),)
     active = None if track is Track.STABLE else track
     layout = Layout(placements, active, preview, revision.name if preview else "", track)
-    made = expand(found, facts, layout, {revision.name: revision})
+    made = expand(Sharing.of(found), facts, layout, {revision.name: revision})
     return {f"{one['kind']}/{one['metadata']['name']}": one for one in made}
 
 
@@ -225,7 +226,9 @@ def test_a_canary_of_a_stateful_agent_moves_the_partition() -> None:
     found = parse_agent({**example(), "metadata": {**example()["metadata"], "uid": "0001"}})
     made = revision_of(found, FACTS)
     layout = Layout((Placement(Track.STABLE, made.name, 3, partition=2),))
-    (workload,) = [one for one in expand(found, FACTS, layout, {made.name: made}) if one["kind"] == "StatefulSet"]
+    (workload,) = [
+        one for one in expand(Sharing.of(found), FACTS, layout, {made.name: made}) if one["kind"] == "StatefulSet"
+    ]
     assert workload["spec"]["updateStrategy"]["rollingUpdate"] == {"partition": 2}
 
 

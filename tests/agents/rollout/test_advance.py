@@ -157,3 +157,88 @@ def test_an_aborted_canary_loses_its_requests_before_its_pods() -> None:
     found = advance(spec(update=ROUTED), state, seen(workloads=BESIDE, route=Route(50), abort="a-2"))
     assert (tracks(found), found.layout.canary_weight) == ({"stable": "a-1", "canary": "a-2"}, 0)
     assert tracks(advance(spec(update=ROUTED), found.state, seen(workloads=BESIDE))) == {"stable": "a-1"}
+
+
+CHECKED = {"lifecycle": {"validate": [{"name": "answers", "http": {"path": "/selftest"}}]}}
+
+
+def test_a_failed_first_revision_is_not_checked_again() -> None:
+    wanted = spec(**CHECKED)
+    begun = advance(wanted, RolloutState(), seen(workloads={}))
+    failed = advance(wanted, begun.state, seen(workloads={}, checks=CheckResult.FAILED, checks_message="no answer"))
+    assert (failed.state.failed, failed.layout.placements) == ("a-2", ())
+    again = advance(wanted, failed.state, seen(workloads={}, checks=CheckResult.FAILED, checks_message="no answer"))
+    assert (again.layout.checked, again.layout.placements, again.stalled) == ("", (), failed.stalled)
+    assert again.state == failed.state
+
+
+def test_other_checks_give_a_failed_revision_another_chance() -> None:
+    wanted = spec(**CHECKED)
+    failed = RolloutState(failed="a-2", message="checks failed: no answer")
+    again = advance(wanted, failed, seen(workloads={}, has_new_checks=True))
+    assert (tracks(again), again.state.failed) == ({"preview": "a-2"}, "")
+
+
+CRASHES = Workload("a-2", wanted=1, replicas=1, updated=1, crash="pod a: CrashLoopBackOff (exit code 1)")
+
+
+@pytest.mark.parametrize(("seconds", "stage"), [(30, Stage.UPDATE), (61, Stage.NONE)])
+def test_a_crashing_canary_does_not_wait_for_its_deadline(seconds: int, stage: Stage) -> None:
+    begun = advance(spec(update=CANARY), GOOD, seen())
+    later = NOW + timedelta(seconds=seconds)
+    found = advance(spec(update=CANARY), begun.state, seen(now=later, workloads=SERVES | {Track.CANARY: CRASHES}))
+    assert found.state.stage is stage
+    assert ("CrashLoopBackOff" in found.stalled) is (stage is Stage.NONE)
+
+
+GONE = {Track.STABLE: Workload("a-2", wanted=2, replicas=2, updated=2)}
+
+
+def test_replicas_that_stay_away_are_a_failure_in_time() -> None:
+    good = RolloutState(current="a-2", last_good="a-2")
+    begun = advance(spec(), good, seen(workloads=GONE))
+    assert (begun.stalled, begun.waiting) == ("", "2 replicas to be ready, 0 are")
+    late = advance(spec(), begun.state, seen(workloads=GONE, now=NOW + timedelta(seconds=601)))
+    assert late.stalled == "0 of 2 replicas are ready: no progress for 600 seconds"
+    complete = {Track.STABLE: Workload("a-2", wanted=2, replicas=2, ready=2, updated=2, is_complete=True)}
+    assert advance(spec(), late.state, seen(workloads=complete)).state == good
+
+
+def test_replicas_that_crash_are_not_in_progress() -> None:
+    good = RolloutState(current="a-2", last_good="a-2")
+    crashing = {Track.STABLE: Workload("a-2", wanted=2, replicas=2, updated=2, crash="pod a: OOMKilled")}
+    assert advance(spec(), good, seen(workloads=crashing)).waiting == ""
+
+
+KEPT = RolloutState(
+    current="a-2", last_good="a-2", home=Track.GREEN, stage=Stage.KEEP_OLD, old="a-1", goal="a-2", ready_at=NOW
+)
+SIDES = {
+    Track.BLUE: Workload("a-1", wanted=2, replicas=2, ready=2, updated=2, is_complete=True),
+    Track.GREEN: Workload("a-2", wanted=2, replicas=2, ready=2, updated=2, is_complete=True),
+}
+COLOURS = {"type": "BlueGreen", "blueGreen": {"keepOldSeconds": 3600}}
+
+
+def test_blue_green_switches_back_when_git_returns_to_the_old_side() -> None:
+    found = advance(spec(update=COLOURS, **CHECKED), KEPT, seen(target="a-1", workloads=SIDES))
+    assert (found.state.current, found.state.home, found.layout.active) == ("a-1", Track.BLUE, Track.BLUE)
+    assert found.layout.checked == ""
+
+
+def test_blue_green_switches_back_when_a_user_aborts_it() -> None:
+    found = advance(spec(update=COLOURS), KEPT, seen(abort="a-2", workloads=SIDES))
+    assert (found.state.current, found.layout.active, found.state.failed) == ("a-1", Track.BLUE, "a-2")
+    again = advance(spec(update=COLOURS), found.state, seen(abort="a-2", workloads=SIDES))
+    assert (again.state.current, again.layout.active) == ("a-1", Track.BLUE)
+
+
+def test_revisions_stay_in_use_until_their_pods_have_drained() -> None:
+    rolling = {Track.STABLE: Workload("a-2", wanted=2, replicas=3, ready=2, updated=1)}
+    begun = advance(spec(), GOOD, seen(workloads=rolling))
+    assert begun.state.in_use == {"a-1", "a-2"}
+    complete = {Track.STABLE: Workload("a-2", wanted=2, replicas=2, ready=2, updated=2, is_complete=True)}
+    ended = advance(spec(), begun.state, seen(workloads=complete))
+    assert (ended.state.in_use, ended.requeue_after) == ({"a-1", "a-2"}, 30)
+    drained = advance(spec(), ended.state, seen(workloads=complete, now=NOW + timedelta(seconds=31)))
+    assert (drained.state.in_use, drained.requeue_after) == ({"a-2"}, None)

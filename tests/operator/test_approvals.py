@@ -1,0 +1,70 @@
+"""What lets a dangerous plan of an Agent run: a review in the audit chain, never a text that Git or a tenant writes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from tests.agents.factories import agent, changed
+from tests.flow.environment import World
+from tests.operator.agent_world import annotate, approve, condition, running, status_of
+from tests.waiting import until
+
+ACCOUNT = {"image": "registry.internal/agents/helper:1.0", "serviceAccount": {"create": False, "name": "deployer"}}
+TOKEN = {**ACCOUNT, "serviceAccount": {**ACCOUNT["serviceAccount"], "automountToken": True}}  # type: ignore[dict-item]
+ENDPOINT = "http://elsewhere.example.com/v1"
+
+
+def held(world: World) -> dict[str, Any]:
+    until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval", 10, lambda: status_of(world))
+    plan: dict[str, Any] = status_of(world)["plan"]
+    return plan
+
+
+def deployment(world: World) -> str:
+    return str(world.get("Deployment", "helper", api="apps/v1"))
+
+
+def test_an_annotation_never_approves(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    world.apply(changed(agent(), "spec.model.endpoint", ENDPOINT))
+    plan = held(world)
+    for text in (plan["digest"], plan["id"], *"0123456789abcdef"):
+        annotate(world, "helper", approve=text)
+    time.sleep(1)
+    assert "elsewhere" not in deployment(world)
+    assert held(world)["digest"] == plan["digest"]
+    approve(world)
+    running(world, generation=2)
+    assert "elsewhere" in deployment(world)
+
+
+def test_an_approval_is_of_one_plan(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    world.apply(changed(agent(), "spec.model.endpoint", ENDPOINT))
+    held(world)
+    first = status_of(world)["plan"]["digest"]
+    world.apply(changed(agent(), "spec.model.endpoint", "http://third.example.com/v1"))
+    until(lambda: held(world)["digest"] != first)
+    annotate(world, "helper", approve=first)
+    time.sleep(0.5)
+    assert "third" not in deployment(world)
+
+
+def marked(mark: str) -> Manifest:
+    """Return an Agent that names an Application as its manager, and takes the account of another team."""
+    manifest = agent(runtime=TOKEN)
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": {"gitsync.dev/tracking-id": mark}}}
+
+
+def test_a_forged_mark_opens_no_gate(world: World) -> None:
+    world.start()
+    for mark in ("x:y", "shop/shop:agents.gitsync.dev/Agent/shop/helper"):
+        world.apply(marked(mark))
+        held(world)
+        assert world.get("Deployment", "helper", api="apps/v1") is None
