@@ -159,3 +159,26 @@ def _read(replies: BinaryIO) -> TaskOutput | None:
     except (EOFError, ValueError):
         return None
     return result
+
+
+def find_object(build: Build, wanted: str) -> int:
+    """Return the position of the object of a name such as ``Deployment/web`` or ``deployment/shop/web``."""
+    from gitsync.objects.ref import ref_of  # late: a build does not need it
+
+    kind, _, name = wanted.partition("/")
+    refs = list(map(ref_of, build.manifests))
+    matching = [
+        position
+        for position, ref in enumerate(refs)
+        if kind.lower() in (ref.kind.lower(), str(ref.of).lower()) and name in (ref.name, f"{ref.namespace}/{ref.name}")
+    ]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(
+            f"{refs[position].of}/{refs[position].namespace}/{refs[position].name}" for position in matching
+        )
+        raise InvalidInput(f"{wanted} is ambiguous", hint=f"name one of {names}")
+    alike = [ref for ref in refs if ref.kind.lower() == kind.lower()] or refs
+    names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))
+    raise InvalidInput(f"{wanted} not found", hint=f"write KIND/NAME: {names}")

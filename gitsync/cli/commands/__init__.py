@@ -42,6 +42,7 @@ GROUPS: Final = {
     "Write manifests": {
         "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",
         "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
+        "set": "Change the one value in a file that sets a field of a rendered object, and prove it by rendering.",
         "preview": (
             "Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects."
         ),

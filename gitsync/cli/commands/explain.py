@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.builds import BuildOptions
+from gitsync.cli.builds import BuildOptions, find_object
 from gitsync.cli.options import LoadRestrictor, Output, Remotes, Renderer, RendererName, Revision, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.errors import InvalidInput, one_line
@@ -14,7 +14,6 @@ from gitsync.kube.field_path import parse_path, show_path
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.mask import MASK, is_secret
-from gitsync.render.build import Build
 from gitsync.render.provenance.paths import FieldPath
 from gitsync.render.provenance.recorder import History
 from gitsync.render.yaml.writer import write
@@ -44,7 +43,9 @@ def explain(
     if not object:
         show(list(map(_object_row, build.manifests, build.provenance)), _OBJECTS, output, key="object")
         return Exit.OK
-    manifest, history = _find(build, object)
+    position = find_object(build, object)
+    manifest = build.manifests[position]
+    history = build.provenance[position]
     fields = history.below(parse_path(field))
     if not fields:
         raise InvalidInput(
@@ -65,28 +66,6 @@ def _print_steps(rows: list[dict[str, Any]]) -> None:
         say(f"{row['field']}: {_text(row['value'])}")
         for step in row["steps"]:
             say(f"    {step['where']}: {step['step']}")
-
-
-def _find(build: Build, wanted: str) -> tuple[Manifest, History]:
-    """Return the object of a name such as ``Deployment/web`` or ``deployment/shop/web``."""
-    kind, _, name = wanted.partition("/")
-    known = [
-        (ref_of(manifest), manifest, history)
-        for manifest, history in zip(build.manifests, build.provenance, strict=True)
-    ]
-    matching = [
-        (ref, manifest, history)
-        for ref, manifest, history in known
-        if kind.lower() in (ref.kind.lower(), str(ref.of).lower()) and name in (ref.name, f"{ref.namespace}/{ref.name}")
-    ]
-    if len(matching) == 1:
-        return matching[0][1:]
-    if matching:
-        names = ", ".join(f"{ref.of}/{ref.namespace}/{ref.name}" for ref, *_ in matching)
-        raise InvalidInput(f"{wanted} is ambiguous", hint=f"name one of {names}")
-    alike = [ref for ref, *_ in known if ref.kind.lower() == kind.lower()] or [ref for ref, *_ in known]
-    names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))
-    raise InvalidInput(f"{wanted} not found", hint=f"write KIND/NAME: {names}")
 
 
 def _object_row(manifest: Manifest, history: History) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -71,7 +72,7 @@ def places(text: str) -> Iterator[Place]:
 
 class Node(NamedTuple):
     """
-    A value of a document as its text writes it: characters ``start`` to ``end``, in a style.
+    A value of a document as its text writes it: characters ``start`` to ``end`` behind anchor and tag, in a style.
 
     The style is that of a scalar (empty, ``'``, ``"``, ``|`` or ``>``), ``*`` for an alias, ``{`` and ``[`` for
     collections in brackets, ``:`` and ``-`` for those in a block. ``line`` counts from 0 and is that of its key, if it
@@ -118,10 +119,13 @@ def nodes(text: str) -> dict[Path, Node]:
         path = parent.next_path() if parent else ()
         mark = parent.mark if parent and parent.is_mapping else event.start_mark
         in_flow = bool(parent and parent.is_flow)
+        start = event.start_mark.index
+        if kind is not AliasEvent and (event.anchor is not None or event.tag is not None):
+            start += len(_PROPERTIES.match(text, start)[0])  # type: ignore[index]  # it matches nothing at least
         node = Node(
             path,
             mark.line,
-            event.start_mark.index,
+            start,
             event.end_mark.index,
             "",
             in_flow=in_flow,
@@ -139,6 +143,8 @@ def nodes(text: str) -> dict[Path, Node]:
             stack.append(_Open(path, is_mapping, in_flow or bool(event.flow_style)))
 
 
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:[ \t]*\n)?[ \t]*)*")
+"""An anchor, a tag, or both, which libyaml counts as part of a value."""
 _VALUES: Final = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEvent})
 
 

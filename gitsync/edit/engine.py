@@ -1,0 +1,226 @@
+"""
+Edit engine: give a field of a rendered object another value, by changing the one place in Git that sets it.
+
+An edit is made only with proof: everything that reads the file is rendered before and after, the field has exactly the
+new value, and whatever else changes is reported. Other environments change only where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from gitsync.edit.candidates import Candidate, candidates, wanted_value
+from gitsync.edit.overlay_patch import merge_patch, with_patch
+from gitsync.edit.proof import Difference, EditedTree, Renders, same
+from gitsync.errors import InvalidInput
+from gitsync.kube.field_path import show_path
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.objects.tree import Entry, Tree
+from gitsync.render.build import Build
+from gitsync.render.kustomize.kustomization import FILE_NAMES
+from gitsync.render.provenance.paths import FieldPath, indexes, starts_with
+from gitsync.render.provenance.recorder import History
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.scalars import resolve
+
+_IDENTITY: Final = frozenset({("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")})
+_MOST_CANDIDATES: Final = 16
+"""Each candidate costs a render of the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an edit may change: with ``also`` other environments, with ``overlay`` the root's kustomization alone."""
+
+    also: bool = False
+    overlay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A file and its content with a field's new value, and what else renders differently."""
+
+    file: str
+    line: int
+    content: bytes
+    old: Any
+    new: Any
+    others: tuple[Difference, ...] = ()
+
+
+class Editor:
+    """Edit fields of the objects that one folder of a tree renders to."""
+
+    def __init__(self, tree: Tree, root: str, roots: Callable[[], tuple[str, ...]]) -> None:
+        self._tree = tree
+        self._root = root
+        self._roots = roots
+        self._renders = Renders(tree, root)
+
+    @property
+    def build(self) -> Build:
+        """What the folder renders to now; raise InvalidInput where it does not."""
+        made = self._renders.before(self._root)
+        if made is None:
+            from gitsync.render.build import build  # again, for its error
+
+            return build(self._tree, self._root)
+        return made
+
+    def set(self, position: int, field: Sequence[str], text: str, scope: Scope) -> Edit:
+        """
+        Return the edit that gives a field of an object, by its position in the build, the value of a text.
+
+        Raise InvalidInput, with the reason and what to do, where there is none.
+        """
+        made = self.build
+        manifest = made.manifests[position]
+        path = _leaf(manifest, made.provenance[position], tuple(field))
+        old = _value(manifest, path)
+        new = _typed(text, old)
+        subject = str(ref_of(manifest))
+        if path in made.provenance[position].leaves and same(old, new):
+            raise InvalidInput(f"{show_path(path)} already is {text}", object=subject, hint="nothing to do")
+        if path in _IDENTITY:
+            raise InvalidInput(
+                f"{show_path(path)} identifies the object", object=subject, hint="rename it by hand: it is recreated"
+            )
+        edit = None if scope.overlay else self._at_its_place(position, path, new, scope)
+        edit = edit or self._in_the_overlay(position, path, new)
+        if edit is not None:
+            return edit
+        raise InvalidInput(
+            f"no single place in Git sets {show_path(path)}",
+            object=subject,
+            hint="it is computed from several values; see gitsync explain, and edit the file by hand",
+        )
+
+    def _at_its_place(self, position: int, path: FieldPath, new: Any, scope: Scope) -> Edit | None:
+        """Return the edit of a place that sets the field, None where no such edit gives it the value."""
+        history = self.build.provenance[position]
+        if path not in history.leaves:
+            return None
+        refusal: InvalidInput | None = None
+        proposals = candidates(self._tree, history.setters(path), wanted_value(path, history.leaves[path], new))
+        for candidate in islice(proposals, _MOST_CANDIDATES):
+            try:
+                return self._proved(candidate, position, path, new, scope)
+            except _Mismatch:
+                continue
+            except InvalidInput as error:  # the right place, but it may not change, or the result does not render
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
+        return None
+
+    def _in_the_overlay(self, position: int, path: FieldPath, new: Any) -> Edit | None:
+        """Return a patch in the root's own kustomization, None where it has none or a later step sets the field."""
+        prefix = f"{self._root}/" if self._root else ""
+        file = next((name for name in FILE_NAMES if self._tree.entry(prefix + name) is Entry.FILE), None)
+        if file is None:
+            return None
+        content = self._tree.read(prefix + file)
+        patch = merge_patch(self.build.manifests[position], self._original_name(position), path, new)
+        candidate = Candidate(prefix + file, content.count(b"\n") + 1, with_patch(content, patch))
+        try:
+            return self._proved(candidate, position, path, new, Scope())
+        except _Mismatch:
+            return None
+
+    def _original_name(self, position: int) -> str:
+        """Return the name of an object in the file that it comes from, by which any kustomization can patch it."""
+        made = self.build
+        origin = made.sources[position]
+        documents = read_all(self._tree.read(origin.file), origin.file)
+        document = documents[origin.document] if origin.document < len(documents) else {}
+        kind = made.manifests[position].get("kind")
+        if not isinstance(document, dict) or document.get("kind") != kind:
+            raise InvalidInput("the object is generated", object=str(kind), hint="edit what generates it")
+        return str(document["metadata"]["name"])
+
+    def _proved(self, candidate: Candidate, position: int, path: FieldPath, new: Any, scope: Scope) -> Edit:
+        """Return the edit of a candidate; raise InvalidInput where it does another thing than asked for."""
+        made = self.build
+        subject = str(ref_of(made.manifests[position]))
+        where = f"{candidate.file}:{candidate.line}"
+        if candidate.shared_by and not scope.also:
+            raise InvalidInput(
+                f"the value is repeated by the alias *{candidate.shared_by}",
+                location=where,
+                hint="write it out where it should differ, or change all with --also",
+            )
+        edited = EditedTree(self._tree, {candidate.file: candidate.content})
+        differences = self._renders.differences(self._root, edited)
+        mine = [item for item in differences if _is_meant(item, subject, path)]
+        if not any(same(item.new, new) for item in mine if item.field == path):
+            raise _Mismatch(f"an edit of {where} does not give the field its value", location=where)
+        others = [item for item in differences if item not in mine]
+        for root in self._renders.readers(self._roots, candidate.file):
+            if root == self._root:
+                continue
+            elsewhere = self._renders.differences(root, edited)
+            if elsewhere and not scope.also:
+                raise InvalidInput(
+                    f"the edit also changes {elsewhere[0].object} of {root or '.'}",
+                    location=where,
+                    object=subject,
+                    hint="change this environment alone with --overlay, or all with --also",
+                )
+            others += elsewhere
+        old = _value(made.manifests[position], path)
+        return Edit(candidate.file, candidate.line, candidate.content, old, new, tuple(others))
+
+
+class _Mismatch(InvalidInput):
+    """An edit of a place does not give a field its value."""
+
+
+def _is_meant(item: Difference, subject: str, path: FieldPath) -> bool:
+    return item.object == subject and item.field == path
+
+
+def _leaf(manifest: Manifest, history: History, field: FieldPath) -> FieldPath:
+    """Return the path of a plain value as the history spells it; a field that is absent keeps its spelling."""
+    leaves = [leaf for leaf in history.leaves if starts_with(leaf, field, history.leaves)]
+    if len(leaves) == 1 and len(leaves[0]) == len(field):
+        return leaves[0]
+    if leaves:
+        raise InvalidInput(
+            f"{show_path(field)} is not a plain value",
+            object=str(ref_of(manifest)),
+            hint=f"set one of its members, such as {show_path(leaves[0])}",
+        )
+    return field
+
+
+def _value(manifest: Manifest, path: FieldPath) -> Any:
+    value: Any = manifest
+    steps = indexes(manifest, path)
+    if len(steps) < len(path):
+        return None
+    for step in steps:
+        value = value[step]
+    return value
+
+
+def _typed(text: str, old: Any) -> Any:
+    """Return a value of the type that a field has; that of YAML for a field that is absent."""
+    if isinstance(old, str):
+        return text
+    try:
+        value = resolve(text)
+    except ValueError as error:
+        raise InvalidInput(str(error), hint="quote it") from None
+    if isinstance(old, bool) and not isinstance(value, bool):
+        raise InvalidInput(f"{text} is neither true nor false", hint="the field holds a flag")
+    if (
+        isinstance(old, int | float)
+        and not isinstance(old, bool)
+        and (isinstance(value, bool) or not isinstance(value, int | float))
+    ):
+        raise InvalidInput(f"{text} is not a number", hint="the field holds a number")
+    return str(value) if isinstance(value, str) else value

@@ -1,0 +1,120 @@
+"""Proof: what an edit changes in everything that is rendered from a tree, found by rendering it before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.objects.tree import Entry, Tree
+from gitsync.render.build import Build, build
+from gitsync.render.provenance.paths import FieldPath, leaves_of
+
+
+class EditedTree:
+    """A tree in which some files have another content."""
+
+    def __init__(self, tree: Tree, files: Mapping[str, bytes]) -> None:
+        self._tree = tree
+        self._files = files
+
+    def entry(self, path: str) -> Entry | None:
+        """Return the kind of entry at the path itself, or None."""
+        return Entry.FILE if path in self._files else self._tree.entry(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        return self._tree.names(path)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file or the target of a link."""
+        return self._files[path] if path in self._files else self._tree.read(path)
+
+    def blob_id(self, path: str) -> str:
+        """Return an id of the content."""
+        return f"edited {hash(self._files[path])}" if path in self._files else self._tree.blob_id(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that has another value after an edit; None where it is absent on a side."""
+
+    root: str
+    object: str
+    field: FieldPath
+    old: Any
+    new: Any
+
+
+class Renders:
+    """The builds of a tree's folders before any edit, each made once; that of the ``traced`` one with provenance."""
+
+    def __init__(self, tree: Tree, traced: str) -> None:
+        self.tree = tree
+        self._traced = traced
+        self._builds: dict[str, Build | None] = {}
+
+    def before(self, root: str) -> Build | None:
+        """Return the build of a folder, or None where it cannot be built."""
+        if root not in self._builds:
+            self._builds[root] = _built(self.tree, root, provenance=root == self._traced)
+        return self._builds[root]
+
+    def differences(self, root: str, edited: Tree) -> list[Difference]:
+        """Return what a folder renders differently from an edited tree; raise InvalidInput where it no longer does."""
+        first = self.before(root)
+        if first is None:
+            return []
+        return list(_differences(root, first, build(edited, root)))
+
+    def readers(self, roots: Callable[[], tuple[str, ...]], file: str) -> list[str]:
+        """Return the folders whose builds read a file, of those that ``roots`` returns."""
+        return [root for root in roots() if _reads(self.before(root), file)]
+
+
+def _built(tree: Tree, root: str, *, provenance: bool) -> Build | None:
+    try:
+        return build(tree, root, provenance=provenance)
+    except InvalidInput:  # another folder may have been broken before; the edit cannot break it further
+        return None
+
+
+def _reads(made: Build | None, file: str) -> bool:
+    return made is not None and any(
+        file == path or (path.endswith("/") and file.startswith(path.removeprefix("/"))) for path in made.files_read
+    )
+
+
+def _differences(root: str, first: Build, second: Build) -> Iterator[Difference]:
+    for name, old, new in _pairs(first.manifests, second.manifests):
+        old_leaves = dict(leaves_of(old))
+        new_leaves = dict(leaves_of(new))
+        for path in dict.fromkeys((*old_leaves, *new_leaves)):
+            if not same(old_leaves.get(path, _ABSENT), new_leaves.get(path, _ABSENT)):
+                yield Difference(root, name, path, old_leaves.get(path), new_leaves.get(path))
+
+
+def _pairs(first: Sequence[Manifest], second: Sequence[Manifest]) -> Iterator[tuple[str, Manifest, Manifest]]:
+    """Yield the objects on both sides with their names; one whose name changed, as with a hash, keeps its partner."""
+    old = {str(ref_of(manifest)): manifest for manifest in first}
+    new = {str(ref_of(manifest)): manifest for manifest in second}
+    renamed = [manifest for name, manifest in new.items() if name not in old]
+    for name, manifest in old.items():
+        partner = new.get(name) or next((item for item in renamed if item["kind"] == manifest["kind"]), {})
+        if name not in new and partner:
+            renamed.remove(partner)
+        yield name, manifest, partner
+    for manifest in renamed:
+        yield str(ref_of(manifest)), {}, manifest
+
+
+_ABSENT: Final = object()
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether two values are equal for an API server: true is not 1, and a text is not a number."""
+    is_flag = isinstance(first, bool) or isinstance(second, bool)
+    return bool(first == second) and (type(first) is type(second) or not is_flag)

@@ -1,0 +1,147 @@
+"""
+Values in the text of a YAML file: where they are written, and how a new one is written in their place.
+
+An edit replaces the characters of one value. Its style, quotes and comments stay, and every other byte does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gitsync.errors import InvalidInput
+from gitsync.render.yaml.locations import Node, nodes
+from gitsync.render.yaml.reader import read_all
+
+_SEPARATOR: Final = re.compile(r"\n---([^\n]*)\n")
+_BLOCKS: Final = ("|", ">")
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]*")
+"""Texts that single quotes and blocks can hold on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A scalar in a file: its characters, how they are written, and the anchor that repeats it in other places."""
+
+    start: int
+    end: int
+    style: str
+    value: str
+    in_flow: bool
+    indent: str
+    """What precedes the lines of a block."""
+    shared_by: str = ""
+    """The anchor that other places of the document repeat this value by."""
+    is_alias: bool = False
+
+
+def spots_at(text: str, line: int) -> list[Spot]:
+    """Return the scalars of a text that begin on a line, from 1, or whose key does; also inside texts in blocks."""
+    return [spot for start, first_line, piece in _documents(text) for spot in _spots(start, piece, line - first_line)]
+
+
+def _documents(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield each document with its first character in the text, and its first line, from 1."""
+    start = 1 if text.startswith("\ufeff") else 0
+    for separator in _SEPARATOR.finditer(text):
+        yield start, text.count("\n", 0, start) + 1, text[start : separator.start() + 1]
+        start = separator.end()
+    yield start, text.count("\n", 0, start) + 1, text[start:]
+
+
+def _spots(start: int, piece: str, line: int) -> Iterator[Spot]:
+    if not 0 <= line <= piece.count("\n"):
+        return
+    try:
+        known = nodes(piece)
+    except Exception as error:
+        if type(error).__module__.startswith("yaml"):
+            return
+        raise
+    repeated = {node.value for node in known.values() if node.style == "*"}
+    for node in known.values():
+        if node.style not in ("", "'", '"', "*", *_BLOCKS):
+            continue
+        anchors = (known[node.path[:depth]].anchor for depth in range(len(node.path) + 1) if node.path[:depth] in known)
+        shared_by = next((anchor for anchor in anchors if anchor in repeated), "")
+        if line in (node.line, node.line_of_text):
+            yield Spot(
+                start + node.start,
+                start + node.end,
+                node.style,
+                node.value,
+                node.in_flow,
+                _block_indent(piece, node),
+                shared_by,
+                node.style == "*",
+            )
+        elif node.style == "|" and node.line_of_text < line <= piece.count("\n", 0, node.end):
+            yield from _inside(piece, start, node, line)
+
+
+def _block_indent(piece: str, node: Node) -> str:
+    """Return the spaces before the lines of a block, or those that a block in its place would have."""
+    if node.style in _BLOCKS:
+        lines = piece[node.start : node.end].split("\n")[1:]
+        return next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
+    return " " * (node.column + 2)
+
+
+def _inside(piece: str, start: int, block: Node, line: int) -> Iterator[Spot]:
+    """Yield the scalars on a line of a text that a literal block holds, such as an inline patch."""
+    indent = len(_block_indent(piece, block))
+    lines = piece.split("\n")
+    first = block.line_of_text + 1
+    inner = "\n".join(content[indent:] for content in lines[first : piece.count("\n", 0, block.end) + 1])
+    starts = [0]
+    for content in lines:
+        starts.append(starts[-1] + len(content) + 1)
+    for spot in spots_at(inner, line - first + 1):
+        inner_line = inner.count("\n", 0, spot.start)
+        if "\n" in inner[spot.start : spot.end]:
+            continue  # its lines would have to be indented twice
+        column = spot.start - (inner.rfind("\n", 0, spot.start) + 1)
+        outer = start + starts[first + inner_line] + indent + column
+        yield Spot(outer, outer + spot.end - spot.start, spot.style, spot.value, spot.in_flow, "", spot.shared_by)
+
+
+def replaced(text: str, spot: Spot, value: str, *, is_text: bool) -> str:
+    """Return the text with another value in a spot; ``is_text`` tells whether YAML has to read it as a text."""
+    return text[: spot.start] + _written(spot, value, is_text=is_text) + text[spot.end :]
+
+
+def _written(spot: Spot, value: str, *, is_text: bool) -> str:
+    if spot.style in _BLOCKS:
+        if not spot.indent or not all(_PRINTABLE.fullmatch(line) for line in value.split("\n")):
+            raise InvalidInput("the value cannot be written as a block of lines", hint="edit the file by hand")
+        return _block(value, spot.indent)
+    if not is_text:
+        return value
+    if spot.style == '"' or not _PRINTABLE.fullmatch(value):
+        return json.dumps(value, ensure_ascii=False)
+    if spot.style == "'" or not _is_plain(value, in_flow=spot.in_flow):
+        return "'" + value.replace("'", "''") + "'"
+    return value
+
+
+def _block(value: str, indent: str) -> str:
+    body = value.rstrip("\n")
+    breaks = len(value) - len(body)
+    chomp = "-" if not breaks else "" if breaks == 1 and body else "+"
+    hint = str(len(indent)) if body[:1] in (" ", "\n", "") else ""
+    lines = (f"{indent}{line}" if line else "" for line in body.split("\n"))
+    return f"|{hint}{chomp}\n" + "\n".join(lines) + "\n" * max(breaks, 1)
+
+
+def _is_plain(value: str, *, in_flow: bool) -> bool:
+    """Return whether YAML reads a text without quotes as this text, in a list in brackets or behind a key."""
+    try:
+        documents = read_all(f"[{value}]" if in_flow else f"- {value}\n")
+    except InvalidInput:
+        return False
+    items = documents[0] if len(documents) == 1 else None
+    # words that older readers take for true or false are texts of a type of their own
+    return isinstance(items, list) and items == [value] and type(items[0]) is str

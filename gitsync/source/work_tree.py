@@ -1,0 +1,46 @@
+"""Commit a change of files in a user's own work tree: with their git, identity, hooks and signing."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from gitsync.errors import InvalidInput
+from gitsync.source.git import require_git
+
+_SECONDS = 120.0
+"""A hook of the user may run tests, and signing may ask for a touch of a key."""
+
+
+def require_unchanged(top: Path, files: Sequence[str]) -> None:
+    """Raise InvalidInput where a file differs from the last commit: a new commit would contain that too."""
+    changes = _git(top, "status", "--porcelain", "--", *files)
+    if changes:
+        raise InvalidInput(
+            f"{changes.splitlines()[0][3:]} has changes that are not committed", hint="commit or stash them first"
+        )
+
+
+def commit_files(top: Path, files: Sequence[str], message: str, branch: str = "") -> str:
+    """Commit the files as they are on disk, on a new branch if one is named, and return the id of the commit."""
+    if branch:
+        if branch.startswith("-"):
+            raise InvalidInput(f"{branch} is not a valid branch name", location="--branch")
+        _git(top, "switch", "--quiet", "--create", branch)
+    _git(top, "commit", "--quiet", "--message", message, "--", *files)
+    return _git(top, "rev-parse", "HEAD").strip()
+
+
+def _git(top: Path, *arguments: str) -> str:
+    require_git()
+    try:
+        run = subprocess.run(
+            ["git", *arguments], cwd=top, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InvalidInput(f"git {arguments[0]} took longer than {_SECONDS:.0f} s", hint="does a hook wait?") from None
+    if run.returncode:
+        reason = (run.stderr or run.stdout).strip().replace("\n", "; ")
+        raise InvalidInput(f"git {arguments[0]} failed: {reason}", hint="correct it, and commit the file by hand")
+    return run.stdout

@@ -1,0 +1,33 @@
+"""Edit the fields of small trees that are written as texts."""
+
+from __future__ import annotations
+
+from gitsync.edit.engine import Edit, Editor, Scope
+from gitsync.edit.proof import EditedTree
+from gitsync.kube.field_path import parse_path
+from tests.render.kustomize_cases import MemoryTree
+
+ROOTS = ("over", "other")
+
+
+def tree_of(files: dict[str, str]) -> MemoryTree:
+    return MemoryTree({name: text.encode() for name, text in files.items()})
+
+
+def edited(files: dict[str, str], field: str, value: str, scope: Scope = Scope(), kind: str = "Deployment") -> Edit:  # noqa: B008 - a frozen value
+    """Set a field of the one object of a kind that the folder ``over``, or the whole tree, renders to."""
+    folders = {name.rpartition("/")[0] for name in files}
+    root = "over" if "over" in folders else ""
+    editor = Editor(tree_of(files), root, lambda: tuple(folder for folder in ROOTS if folder in folders))
+    position = next(index for index, item in enumerate(editor.build.manifests) if item["kind"] == kind)
+    return editor.set(position, parse_path(field), value, scope)
+
+
+def changed_lines(files: dict[str, str], edit: Edit) -> list[str]:
+    """Return the lines of the edited file that are new."""
+    old = files[edit.file].splitlines()
+    return [line for line in edit.content.decode().splitlines() if line not in old]
+
+
+def tree_after(files: dict[str, str], edit: Edit) -> EditedTree:
+    return EditedTree(tree_of(files), {edit.file: edit.content})

@@ -1,0 +1,87 @@
+"""Random edits of recorded kustomizations give the exact value and lose no byte outside, or are refused."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from gitsync.edit.engine import Editor, Scope
+from gitsync.edit.proof import EditedTree
+from gitsync.errors import InvalidInput
+from gitsync.render.build import build
+from gitsync.render.provenance.paths import leaves_of
+from gitsync.source.local import FolderTree
+
+CASES = sorted((Path(__file__).parents[1] / "render" / "kustomize" / "cases").glob("*.txt"))
+TEXTS = (
+    "x",
+    "yes",
+    "1.10",
+    "0755",
+    "null",
+    "a: b",
+    "a # b",
+    "'",
+    '"',
+    "two words",
+    " padded ",
+    "a\nb\n",
+    "é",
+    "[a]",
+    "",
+)
+EDITS = 6
+
+
+def unpacked(case: Path, folder: Path) -> str:
+    _, *parts = re.split(r"(?m)^-- (\S+) --\n", case.read_text())
+    files = dict(zip(parts[::2], parts[1::2], strict=True))
+    del files["expected"]
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return "over" if (folder / "over").exists() else "base"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_an_edit_gives_the_value_and_keeps_all_other_bytes(case: Path, tmp_path: Path) -> None:
+    root = unpacked(case, tmp_path)
+    tree = FolderTree(tmp_path)
+    editor = Editor(tree, root, lambda: (root,))
+    choose = random.Random(case.stem)
+    fields = [
+        (position, path)
+        for position, manifest in enumerate(editor.build.manifests)
+        for path, value in leaves_of(manifest)
+        if not isinstance(value, dict | list)
+    ]
+    hints: list[str] = []
+    for position, path in choose.sample(fields, min(EDITS, len(fields))):
+        old = editor.build.manifests[position]
+        text = choose.choice(TEXTS) if isinstance(dict(leaves_of(old))[path], str) else str(choose.randrange(100))
+        try:
+            edit = editor.set(position, path, text, Scope(also=True))
+        except InvalidInput as refusal:
+            hints.append(refusal.hint)
+            continue
+        made = build(EditedTree(tree, {edit.file: edit.content}), root).manifests
+        same_kind = [item for item in made if item["kind"] == old["kind"]]
+        assert any(dict(leaves_of(item)).get(path) == edit.new for item in same_kind), (path, text)
+        assert edit.new == text or not isinstance(edit.new, str)
+        _only_one_place_changed(tree.read(edit.file), edit.content, str(edit.old), text)
+
+    assert all(hints), "a refusal says what to do"
+
+
+def _only_one_place_changed(old: bytes, new: bytes, value: str, text: str) -> None:
+    """Fail where more than the characters of one value differ."""
+    head = next((index for index, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    most = min(len(old), len(new)) - head
+    tail = next((n for n in range(most) if old[len(old) - 1 - n] != new[len(new) - 1 - n]), most)
+    removed = old[head : len(old) - tail]
+    added = new[head : len(new) - tail]
+    assert removed.count(b"\n") <= value.count("\n") + 2, removed
+    assert len(added) <= 6 * len(text) + 40 or b"patch" in added, added
