@@ -11,7 +11,7 @@ from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.record import Outcome
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.order import batches
 from gitsync.ports import Cluster, LiveCache, Ports
 
@@ -34,20 +34,32 @@ class Applier:
         """
         Carry out the plan's batches in order until done, or until one has to wait.
 
-        A failed object only blocks its dependents. Nothing is pruned in a pass in which an apply failed.
+        An object that failed, or a definition that is not established, holds back what depends on it and nothing
+        else. Nothing is pruned in a pass in which an apply failed or waits.
         """
         results: list[StepResult] = []
+        waiting = ""
         for batch in batches(request.plan.changes):
-            if waiting := blocking_reason(request, batch, self._cluster, self._live):
-                return ApplyProgress(tuple(results), waiting=waiting)
+            # an explicit wave is a dependency on all of the earlier ones, also on what waits in them
+            if unhealthy := unhealthy_wave(request, batch, self._cluster, self._live):
+                return ApplyProgress(tuple(results), waiting=waiting or unhealthy)
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
-            written = self.write(request, [change for change in ready if not is_recreation(change)])
+            undefined = missing_definitions(request, ready, self._cluster, self._live)
+            waiting = waiting or next(iter(undefined.values()), "")
+            due = [
+                change
+                for change in ready
+                if change.ref.of not in undefined
+                and not is_recreation(change)
+                and not (waiting and change.action in (Action.PRUNE, Action.RELEASE))  # its successor may wait
+            ]
+            written = self.write(request, due)
             results += [result for result in written if not isinstance(result.error, NotAnswered)]
-            if waiting := waiting_for_answers(written):
-                return ApplyProgress(tuple(results), waiting=waiting)
-        return ApplyProgress(tuple(results), waiting=_recreation(request, results))
+            if unanswered := waiting_for_answers(written):
+                return ApplyProgress(tuple(results), waiting=unanswered)
+        return ApplyProgress(tuple(results), waiting=waiting or _recreation(request, results))
 
     def write(self, request: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
@@ -94,33 +106,35 @@ def _depends(change: Change, other: Change) -> bool:
     return False
 
 
-def blocking_reason(request: ApplyRequest, batch: Sequence[Change], cluster: Cluster, live: LiveCache) -> str:
+def unhealthy_wave(request: ApplyRequest, batch: Sequence[Change], cluster: Cluster, live: LiveCache) -> str:
     """
-    Return what the batch waits for, empty when it may run.
+    Return which object of an earlier wave the batch waits for, empty when it may run.
 
-    A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects of
-    unknown health count as ready once they exist, and never while it is unknown whether they do.
+    Objects of unknown health count as ready once they exist, and never while it is unknown whether they do.
     """
     stage = batch[0].stage
     wave = batch[0].wave
-    earlier = (c for c in request.plan.changes if c.wave < wave and c.stage <= stage)
-    return missing_definition(request, batch, cluster, live) or _unhealthy(request, earlier, cluster, live)
+    earlier = (change for change in request.plan.changes if change.wave < wave and change.stage <= stage)
+    return _unhealthy(request, earlier, cluster, live)
 
 
-def missing_definition(request: ApplyRequest, batch: Iterable[Change], cluster: Cluster, live: LiveCache) -> str:
-    """Return which definition of the plan has to be established before the batch, empty when there is none."""
-    kinds = {change.ref.of for change in batch if change.action is not Action.PRUNE}
+def missing_definitions(
+    request: ApplyRequest, steps: Iterable[Change], cluster: Cluster, live: LiveCache
+) -> dict[GroupKind, str]:
+    """Return the kinds of steps whose definition, in the same plan, has to be established first, with the reason."""
+    kinds = {change.ref.of for change in steps if change.action is not Action.PRUNE}
+    reasons = {}
     for change in request.plan.changes:
-        if (
-            change.ref.kind == CRD.kind
-            and change.ref.of == CRD
-            and change.desired is not None
-            and defined_kind(change.desired) in kinds
-        ):
-            definition = live_object(request, change.ref, cluster, live)
-            if definition is None or not is_established(definition) or not _is_served(change.desired, cluster):
-                return f"{change.ref} to be established"
-    return ""
+        # most plans have no definition, and some have ten thousand objects: the cheap comparison is first
+        if change.ref.kind != CRD.kind or change.ref.of != CRD or change.desired is None:
+            continue
+        of = defined_kind(change.desired)
+        if of not in kinds:
+            continue
+        definition = live_object(request, change.ref, cluster, live)
+        if definition is None or not is_established(definition) or not _is_served(change.desired, cluster):
+            reasons[of] = f"{change.ref} to be established"
+    return reasons
 
 
 def _unhealthy(request: ApplyRequest, changes: Iterable[Change], cluster: Cluster, live: LiveCache) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult
-from gitsync.apply.execute import Applier, live_object, missing_definition
+from gitsync.apply.execute import Applier, live_object, missing_definitions
 from gitsync.errors import Terminating, TransientError
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
@@ -69,8 +69,10 @@ class Hooks:
         results: list[StepResult] = []
         for _, group in groupby(hooks, key=lambda change: change.wave):
             wave = tuple(group)
-            if waiting := missing_definition(request, wave, self._cluster, self._live):
-                return ApplyProgress(tuple(results), waiting)
+            undefined = missing_definitions(request, wave, self._cluster, self._live)
+            if undefined:
+                return ApplyProgress(tuple(results), next(iter(undefined.values())))
+            waiting = ""
             for change in wave:
                 run = runs.setdefault((change.ref, phase), HookRun())
                 if run.result is None:

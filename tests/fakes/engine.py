@@ -1,0 +1,178 @@
+"""The engine of one Application on fakes of its ports: a test commits manifests, reconciles, and reads the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.apply.execute import Applier
+from gitsync.apply.hooks import Hooks
+from gitsync.apply.owner_writes import WritePool, WritesByOwner
+from gitsync.gate.policy import Policy
+from gitsync.gate.policy_files import PolicySet
+from gitsync.objects.application import parse_application
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.record import Commit
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import options_of
+from gitsync.ports import Ports
+from gitsync.state.state import State
+from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.decision import AdviceGate, SyncGate
+from gitsync.sync.evaluate import ClusterView, SyncEvaluator
+from gitsync.sync.executor import SyncExecutor
+from gitsync.sync.input import ReconcileInput, Target
+from gitsync.sync.observe import build_desired
+from gitsync.sync.planner import Planner
+from gitsync.sync.policies import Policies
+from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.repair import Repairer
+from gitsync.sync.status.build import build_status
+from gitsync.sync.status.report import Report
+from gitsync.sync.status.writer import StatusWriter
+from tests.fakes.ports import FakeClock, FakeCluster, FakeLive, FakePool, FakeRecords
+
+KEY = "gitsync/shop"
+_URL = "https://git.example.com/shop.git"
+
+
+class Engine:
+    """One Application and everything that reconciles it, but for Git."""
+
+    def __init__(self, policy: Policy | None = None, **spec: Any) -> None:
+        self.clock = FakeClock()
+        self.cluster = FakeCluster()
+        self.live = FakeLive(self.cluster)
+        self.records = FakeRecords()
+        self.pool = FakePool()
+        self.enqueued: list[str] = []
+        self.cache = ReconcileCache()
+        self.commit = ""
+        self.state = State.empty(self.enqueued.append)
+        self.cluster.put(_application(spec))
+        cluster: Any = self.cluster
+        records: Any = self.records
+        ports = Ports(cluster, self.live, records, self.clock)
+        self.writes = WritesByOwner(ports, WritePool(self.pool, self.enqueued.append, patience=0.0))
+        applier = Applier(ports, self.writes)
+        source: Any = None  # only read for the authors of commits
+        policies = Policies(cluster, self.live, source, PolicySet((policy or Policy(),)))
+        declarations = self.state.declarations
+        self.gate = SyncGate(records, self.clock, AdviceGate(None, cluster, self.live), policies)
+        self.planner = Planner(cluster, declarations, self.pool, policy_of=policies.of)
+        view = ClusterView(cluster, self.live, self.state.tracked, declarations)
+        self.evaluator = SyncEvaluator(view, self.planner)
+        hooks = Hooks(applier, cluster, self.live)
+        self.executor = SyncExecutor(ports, applier, self.writes, hooks, declarations)
+        repairer = Repairer(ports, applier, policies)
+        statuses = StatusWriter(cluster, self.live)
+        self.reconciler = Reconciler(
+            self.writes, self.evaluator, self.gate, self.executor, repairer, statuses, self.clock
+        )
+        self._manifests: tuple[Manifest, ...] = ()
+
+    @property
+    def application(self) -> Manifest:
+        return self.cluster.objects[ObjectRef("gitsync.dev", "Application", "gitsync", "shop")]
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        status: Mapping[str, Any] = self.application.get("status") or {}
+        return status
+
+    def declare(self, commit: str, *manifests: Manifest) -> None:
+        """Commit exactly these manifests."""
+        self.commit = commit
+        self._manifests = manifests
+
+    def reconcile(self) -> Report:
+        """Reconcile once, and write the status."""
+        report = Report(self.application, self.inputs())
+        self.reconciler.reconcile(report, self.cache, self.target())
+        status = build_status(report)
+        if status != self.status:
+            self.cluster.put({**report.manifest, "status": status})
+        return report
+
+    def sync(self, commit: str, *manifests: Manifest) -> Report:
+        """Commit manifests, and reconcile until nothing changes by itself."""
+        self.declare(commit, *manifests)
+        report = self.reconcile()
+        for _ in range(5):
+            if report.outcome.phase.value == "Synced":
+                break
+            report = self.reconcile()
+        return report
+
+    def inputs(self) -> ReconcileInput:
+        return ReconcileInput.parse(self.application, self.clock.now(), self.cache.requested_by)
+
+    def target(self) -> Target:
+        cluster: Any = self.cluster
+        app = parse_application(self.application)
+        desired, _ = build_desired(app, self._manifests, cluster, self.cache.render.prepared)
+        options = {ref: options_of(manifest) for ref, manifest in desired.items()}
+        return Target(Commit(self.commit, "Ada"), desired, options, self.commit, self.commit)
+
+    def restart(self) -> None:
+        """Lose what only this process knows."""
+        self.cache = ReconcileCache()
+        self.writes.forget(KEY)
+
+    def edit(self, **spec: Any) -> None:
+        """Change the spec of the Application."""
+        live = self.application
+        generation = live["metadata"]["generation"] + 1
+        self.cluster.put(
+            {**live, "metadata": {**live["metadata"], "generation": generation}, "spec": {**live["spec"], **spec}}
+        )
+
+    def written(self) -> list[tuple[str, str]]:
+        """Return the writes of declared objects since the last call."""
+        writes = [(verb, name) for verb, name in self.cluster.writes if name != "shop"]
+        self.cluster.writes.clear()
+        return writes
+
+
+def _application(spec: dict[str, Any]) -> Manifest:
+    given = {
+        "source": {"repoURL": _URL},
+        "destination": {"namespace": "prod"},
+        "risk": {"approval": "Never"},
+        **spec,
+    }
+    metadata = {"name": "shop", "namespace": "gitsync", "generation": 1}
+    return {"apiVersion": API_VERSION, "kind": "Application", "metadata": metadata, "spec": given}
+
+
+def config_map(name: str, annotations: dict[str, str] | None = None, **data: str) -> Manifest:
+    metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def job(name: str, **annotations: str) -> Manifest:
+    """Return a Job; annotations are named without the domain."""
+    prefixed = {f"gitsync.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    metadata = {"name": name, "annotations": prefixed}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}}
+
+
+def data_of(engine: Engine, name: str) -> Mapping[str, str] | None:
+    """Return the data of a live ConfigMap, None where it does not exist."""
+    live = engine.cluster.objects.get(ObjectRef("", "ConfigMap", "prod", name))
+    data: Mapping[str, str] | None = live.get("data") if live is not None else None
+    return data
+
+
+def with_uid(engine: Engine, name: str) -> str:
+    return uid_of(engine.cluster.objects[ObjectRef("", "ConfigMap", "prod", name)])
+
+
+def edited(engine: Engine, name: str, **data: str) -> None:
+    """Change the data of a live ConfigMap as a user would."""
+    live = engine.cluster.objects[ObjectRef("", "ConfigMap", "prod", name)]
+    engine.cluster.put({**live, "data": {**live["data"], **data}})
+
+
+__all__ = ["KEY", "Engine", "config_map", "data_of", "edited", "job", "with_uid"]

@@ -1,0 +1,312 @@
+"""One reconcile on fakes of the ports: what is written, what is waited for, and what the report says."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitsync.errors import ClusterUnavailable, RecordUnavailable, Rejected
+from gitsync.objects.change import Review
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import Outcome
+from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
+from tests.fakes.engine import KEY, Engine, config_map, data_of, edited, job
+
+WIDGETS: Manifest = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": True, "storage": True}],
+    },
+}
+WIDGET: Manifest = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
+
+
+def cluster_scoped() -> Engine:
+    """Return an engine whose plans are approved: each definition needs it."""
+    engine = Engine(destination={"namespace": "prod", "allowClusterScoped": True})
+    engine.records.reviewed = Review(User("ada"), approves=True)
+    return engine
+
+
+def test_a_commit_is_applied_and_recorded() -> None:
+    engine = Engine()
+    report = engine.sync("c1", config_map("a", x="1"))
+    assert report.outcome.phase is Phase.SYNCED
+    assert engine.written() == [("apply", "a")]
+    assert [*engine.records.outcomes()] == [("Intended", "a"), ("Succeeded", "a")]
+    assert [(sync.trigger, sync.outcome) for sync in engine.records.syncs] == [("commit", Outcome.SUCCEEDED)]
+    assert engine.state.declarations.declared_elsewhere("gitsync/other", [ObjectRef("", "ConfigMap", "prod", "a")]) == {
+        ObjectRef("", "ConfigMap", "prod", "a"): KEY
+    }
+
+
+def test_a_second_reconcile_writes_nothing() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"))
+    engine.written()
+    engine.reconcile()
+    assert engine.cluster.writes == []
+
+
+def test_an_object_that_left_git_is_pruned_last() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    engine.written()
+    engine.sync("c2", config_map("a", x="2"))
+    assert engine.written() == [("apply", "a"), ("delete", "b")]
+
+
+def test_nothing_is_pruned_while_an_apply_fails() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    engine.cluster.failures["a"].append(Rejected("not today", code=403))
+    engine.written()
+    engine.declare("c2", config_map("a", x="2"))
+    report = engine.reconcile()
+    assert report.outcome.phase is Phase.FAILED
+    assert engine.written() == [("apply", "a")]
+
+
+def test_a_failed_sync_is_retried_after_its_backoff() -> None:
+    engine = Engine()
+    engine.cluster.failures["a"].append(Rejected("not today", code=403))
+    engine.declare("c1", config_map("a", x="1"))
+    first = engine.reconcile()
+    assert first.requeue_after is not None
+    engine.written()
+    engine.reconcile()
+    assert engine.written() == []
+    engine.clock.seconds += first.requeue_after
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert [sync.trigger for sync in engine.records.syncs] == ["commit", "retry"]
+
+
+@pytest.mark.parametrize("is_requested", [False, True])
+def test_without_automation_only_a_request_syncs(is_requested: bool) -> None:
+    engine = Engine(sync={"automated": False})
+    engine.cache.requested_by = "ada" if is_requested else ""
+    report = engine.sync("c1", config_map("a", x="1"))
+    assert (data_of(engine, "a") is not None) is is_requested
+    assert report.outcome.phase is (Phase.SYNCED if is_requested else Phase.PENDING)
+    assert engine.cache.requested_by == ""  # carried out
+
+
+@pytest.mark.parametrize(
+    ("review", "phase"),
+    [
+        (None, Phase.AWAITING_APPROVAL),
+        (Review(User("ada"), approves=True), Phase.SYNCED),
+        (Review(User("ada"), approves=False, reason="no"), Phase.REJECTED),
+    ],
+)
+def test_a_plan_of_a_class_that_needs_approval_waits_for_it(review: Review | None, phase: Phase) -> None:
+    engine = Engine(risk={"approval": "Moderate", "maxDeletes": 0})
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    engine.records.reviewed = review
+    report = engine.sync("c2", config_map("a", x="1"))
+    assert report.outcome.phase is phase
+    assert (data_of(engine, "b") is None) is (phase is Phase.SYNCED)
+    approvers = {sync.approver for sync in engine.records.syncs}
+    assert ("ada" in approvers) is (phase is Phase.SYNCED)
+
+
+def test_an_object_of_a_namespace_that_may_not_be_used_is_refused() -> None:
+    engine = Engine()  # cluster-scoped objects are not allowed
+    report = engine.sync("c1", config_map("a", x="1"), WIDGETS)
+    assert (report.outcome.phase, report.outcome.reason) == (Phase.FAILED, "Refused")
+    assert engine.written() == []
+
+
+def test_a_sync_waits_for_its_dependency() -> None:
+    engine = Engine(dependsOn=[{"name": "database"}])
+    report = engine.sync("c1", config_map("a", x="1"))
+    assert "gitsync/database" in report.outcome.message
+    assert engine.written() == []
+
+
+def test_a_rejected_definition_holds_back_only_its_own_objects() -> None:
+    engine = cluster_scoped()
+    engine.cluster.failures["widgets.example.com"] += [Rejected("conflicting names", code=422)] * 9
+    engine.declare("c1", config_map("unrelated", v="1"), WIDGETS, WIDGET)
+    report = engine.reconcile()
+    assert report.outcome.phase is Phase.FAILED
+    assert data_of(engine, "unrelated") == {"v": "1"}
+    assert report.outcome.problems[ObjectRef("example.com", "Widget", "prod", "w")].startswith("not tried")
+
+
+def test_a_definition_that_is_not_established_holds_back_only_its_own_objects() -> None:
+    engine = cluster_scoped()
+    engine.declare("c1", config_map("unrelated", v="1"), WIDGETS, WIDGET)
+    report = engine.reconcile()
+    assert report.outcome.phase is Phase.EXECUTING
+    assert report.outcome.message == "waits for CustomResourceDefinition widgets.example.com to be established"
+    assert data_of(engine, "unrelated") == {"v": "1"}
+
+    definition = ObjectRef("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
+    engine.cluster.put({**engine.cluster.objects[definition], "status": ESTABLISHED})
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert [name for verb, name in engine.written() if verb == "apply"] == ["widgets.example.com", "unrelated", "w"]
+
+
+def test_nothing_is_pruned_while_objects_wait_for_their_definition() -> None:
+    engine = cluster_scoped()
+    engine.sync("c1", config_map("old", v="1"))
+    engine.declare("c2", WIDGETS, WIDGET)
+    engine.reconcile()
+    assert data_of(engine, "old") == {"v": "1"}
+
+
+def test_a_later_wave_waits_for_a_definition_of_an_earlier_one() -> None:
+    engine = cluster_scoped()
+    late = config_map("late", {"gitsync.dev/sync-wave": "1"}, v="1")
+    engine.declare("c1", WIDGETS, WIDGET, late)
+    engine.reconcile()
+    assert data_of(engine, "late") is None
+
+
+def test_a_hook_runs_once_before_the_sync() -> None:
+    engine = Engine()
+    engine.declare("c1", config_map("a", x="1"), job("migrate", hook="PreSync"))
+    report = engine.reconcile()
+    assert report.outcome.message == "waits for hook Job prod/migrate to finish"
+    assert engine.written() == [("apply", "migrate")]
+    engine.restart()
+    engine.reconcile()
+    assert engine.written() == []  # the annotation of the live hook names the sync that started it
+
+    hook = ObjectRef("batch", "Job", "prod", "migrate")
+    complete = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    engine.cluster.put({**engine.cluster.objects[hook], "status": complete})
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert engine.written() == [("apply", "a")]
+
+
+def test_a_failed_hook_fails_the_sync() -> None:
+    engine = Engine()
+    engine.declare("c1", config_map("a", x="1"), job("migrate", hook="PreSync"))
+    engine.reconcile()
+    hook = ObjectRef("batch", "Job", "prod", "migrate")
+    failed = {"conditions": [{"type": "Failed", "status": "True", "message": "exit code 1"}], "failed": 1}
+    engine.cluster.put({**engine.cluster.objects[hook], "status": failed})
+    report = engine.reconcile()
+    assert report.outcome.phase is Phase.FAILED
+    assert "Job prod/migrate" in report.outcome.message
+    assert data_of(engine, "a") is None
+
+
+def test_a_sync_that_waits_too_long_fails() -> None:
+    engine = Engine(sync={"postSync": {"healthTimeout": "60s"}})
+    engine.declare("c1", config_map("a", x="1"), job("migrate", hook="PreSync"))
+    engine.reconcile()
+    engine.clock.seconds += 61.0
+    report = engine.reconcile()
+    assert (report.outcome.phase, report.outcome.message) == (
+        Phase.FAILED,
+        "waited 60 s for hook Job prod/migrate to finish",
+    )
+
+
+def test_a_newer_commit_ends_a_waiting_sync() -> None:
+    engine = Engine()
+    engine.declare("c1", config_map("a", x="1"), job("migrate", hook="PreSync"))
+    engine.reconcile()
+    report = engine.sync("c2", config_map("a", x="2"))
+    assert report.outcome.phase is Phase.SYNCED
+    assert [sync.outcome for sync in engine.records.syncs] == [Outcome.SUPERSEDED, Outcome.SUCCEEDED]
+
+
+def test_a_late_answer_is_taken_by_a_later_reconcile() -> None:
+    engine = Engine()
+    engine.pool.slow.add("a")
+    engine.declare("c1", config_map("a", x="1"), config_map("b", x="1"))
+    report = engine.reconcile()
+    assert report.outcome.message == "waits for the API server to answer the write of ConfigMap prod/a"
+    engine.reconcile()
+    assert engine.written() == [("apply", "b")]  # it is not written twice
+    writes = engine.writes.of(KEY)
+    assert writes.is_writing(frozenset({ObjectRef("", "ConfigMap", "prod", "b")}))
+    assert not writes.are_resolved
+
+    engine.pool.answer()
+    assert engine.enqueued == [KEY]
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert writes.are_resolved
+    assert [*engine.records.outcomes()].count(("Succeeded", "a")) == 1
+
+
+def test_a_lost_answer_is_resolved_from_what_is_live() -> None:
+    engine = Engine()
+    lost = ClusterUnavailable("connection reset", retry_after=1.0)
+    engine.cluster.failures["a"].append(lost)
+    engine.declare("c1", config_map("a", x="1"))
+    engine.reconcile()
+    assert [*engine.records.outcomes()] == [("Intended", "a")]
+    assert not engine.writes.of(KEY).are_resolved
+    engine.reconcile()
+    assert [*engine.records.outcomes()][1] == ("Failed", "a")  # it does not exist
+    assert engine.writes.of(KEY).are_resolved
+
+
+def test_writes_of_a_process_that_crashed_are_resolved() -> None:
+    engine = Engine()
+    engine.cluster.failures["a"].append(ClusterUnavailable("connection reset", retry_after=1.0))
+    engine.declare("c1", config_map("a", x="1"))
+    engine.reconcile()
+    engine.restart()
+    engine.cluster.put({**config_map("a", x="1"), "metadata": {"name": "a", "namespace": "prod"}})
+    engine.reconcile()
+    assert engine.records.unresolved(KEY) == ()
+
+
+def test_without_an_audit_nothing_is_written() -> None:
+    engine = Engine()
+    engine.declare("c1", config_map("a", x="1"))
+    engine.records.error = RecordUnavailable("the disk is full")
+    with pytest.raises(RecordUnavailable):
+        engine.reconcile()
+    assert engine.written() == []
+    assert not engine.writes.of(KEY).are_resolved
+
+
+def test_a_record_that_could_not_be_saved_is_saved_later() -> None:
+    engine = Engine()
+    engine.declare("c1", job("migrate", hook="PreSync"), config_map("a", x="1"))
+    engine.reconcile()
+    hook = ObjectRef("batch", "Job", "prod", "migrate")
+    complete = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    engine.cluster.put({**engine.cluster.objects[hook], "status": complete})
+    engine.records.save_error = RecordUnavailable("the disk is full")
+    with pytest.raises(RecordUnavailable):
+        engine.reconcile()
+    engine.records.save_error = None
+    engine.written()
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert engine.written() == []  # neither its hook nor an object a second time
+    assert len(engine.records.syncs) == 1
+
+
+def test_drift_is_corrected_without_a_new_commit() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    edited(engine, "a", x="by hand")
+    engine.written()
+    report = engine.reconcile()
+    assert report.drift
+    assert engine.written() == [("apply", "a")]
+    assert data_of(engine, "a") == {"x": "1"}
+
+
+def test_what_cannot_be_observed_raises_and_writes_nothing() -> None:
+    engine = Engine()
+    engine.live.error = ClusterUnavailable("no list yet")
+    engine.declare("c1", config_map("a", x="1"))
+    with pytest.raises(ClusterUnavailable):
+        engine.reconcile()
+    assert engine.written() == []
