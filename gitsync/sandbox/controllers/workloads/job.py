@@ -83,13 +83,14 @@ def _numbers(text: str) -> set[int]:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as the Job controller writes them, such as ``0,1,4-6``: a hyphen is for three and more."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
 
 
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gitsync.objects.manifest import Manifest, at
 from tests.sandbox.controllers.cluster import World, conditions, job
 
@@ -94,6 +96,13 @@ def test_an_indexed_job_runs_each_index_once(world: World) -> None:
     annotation = "batch.kubernetes.io/job-completion-index"
     assert sorted(pod["metadata"]["annotations"][annotation] for pod in world.pods()) == ["0", "1", "2", "3"]
     assert all(pod["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX" for pod in world.pods())
+
+
+@pytest.mark.parametrize(("completions", "written"), [(1, "0"), (2, "0,1"), (3, "0-2")])
+def test_completed_indexes_have_a_hyphen_from_three_on(world: World, completions: int, written: str) -> None:
+    world.create(job(completions=completions, parallelism=completions, completionMode="Indexed"))
+    world.advance(5)
+    assert status(world)["completedIndexes"] == written
 
 
 def test_a_finished_job_goes_when_its_time_to_live_is_over(world: World) -> None:
