@@ -102,6 +102,7 @@ def _roles() -> list[Manifest]:
     # Secrets are left out of view: a Secret may hold the token of another account.
     edit.append(_rule("", ["secrets"], [*_READ, *_WRITE]))
     admin = [*edit, _rule(GROUP, ["rolebindings", "roles"], [*_READ, *_WRITE])]
+    metrics = [_rule("metrics.k8s.io", ["nodes", "pods"], _READ)]  # metrics-server brings this role
     discovery = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz"]
     return [
         _role(
@@ -126,13 +127,13 @@ def _roles() -> list[Manifest]:
         _role("system:aggregate-to-admin", admin, "admin"),
         _role("system:aggregate-to-edit", edit, "edit"),
         _role("system:aggregate-to-view", view, "view"),
+        _role("system:aggregated-metrics-reader", metrics, "admin", "edit", "view"),
     ]
 
 
-def _role(name: str, rules: list[Any], aggregate_to: str = "") -> Manifest:
+def _role(name: str, rules: list[Any], *aggregate_to: str) -> Manifest:
     labels = dict(_BOOTSTRAP["labels"])
-    if aggregate_to:
-        labels[f"rbac.authorization.k8s.io/aggregate-to-{aggregate_to}"] = "true"
+    labels |= {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in aggregate_to}
     return {"apiVersion": _RBAC, "kind": "ClusterRole", "metadata": {"name": name, "labels": labels}, "rules": rules}
 
 

@@ -37,6 +37,7 @@ from gitsync.sandbox.http.admin import Admin
 from gitsync.sandbox.http.app import ApiServerApp
 from gitsync.sandbox.http.discovery import Documents
 from gitsync.sandbox.http.endpoints import ResourceEndpoints
+from gitsync.sandbox.http.metrics import metrics_resources
 from gitsync.sandbox.http.openapi import OpenApi
 from gitsync.sandbox.http.transport.listener import Listener
 from gitsync.sandbox.http.transport.protocol import HttpConnection, serve_on
@@ -239,6 +240,10 @@ class Sandbox:
             self.controllers.behaviour.ca_certificate = self._certificate.authority
             # Last, since it reads all that is stored.
             self.controllers.start()
+
+            if self._workloads:
+                for metrics_resource in metrics_resources():
+                    self.cluster.registry.add(metrics_resource)
 
         def printer(resource: ServedResource) -> Printer:
             return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())

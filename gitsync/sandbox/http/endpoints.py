@@ -16,6 +16,8 @@ from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.http import listing, responses, watching
 from gitsync.sandbox.http.decoding import applied_body, delete_options, object_body
+from gitsync.sandbox.http.metrics import GROUP as METRICS_GROUP
+from gitsync.sandbox.http.metrics import MetricsApi
 from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.options import media_type, warning_header, write_context
 from gitsync.sandbox.http.responses import View
@@ -55,6 +57,7 @@ class ResourceEndpoints:
         self._selectable = selectable
         self._reviews = Reviews(cluster, tokens)
         self.subresources = Subresources(cluster, tokens, runtime)
+        self._metrics = MetricsApi(cluster, runtime)
 
     def answer(self, request: HttpRequest, route: RequestRoute, resource: ServedResource, user: ApiUser) -> Reply:
         """Carry out the verb of a request on its resource."""
@@ -98,6 +101,8 @@ class ResourceEndpoints:
 
     def _get(self, request: HttpRequest, route: RequestRoute, resource: ServedResource) -> Reply:
         view = self._view(request, resource)
+        if resource.group == METRICS_GROUP:
+            return _object(self._metrics.get(resource, route), 200, view)
         wanted = listing.wanted_revision(request)
         if wanted > self.cluster.store.revision:
             return self._wait(wanted, lambda: self._got(request, route, resource, view))
@@ -120,6 +125,8 @@ class ResourceEndpoints:
         view = self._view(request, resource)
         listing.check_list_options(request)
         selected = self._select(request, route, resource)
+        if resource.group == METRICS_GROUP:
+            return responses.list_response(self._metrics.page(resource, selected), resource, view)
         collection = self.cluster.store.collection(resource.storage)
         stale = self.stale_revision
 

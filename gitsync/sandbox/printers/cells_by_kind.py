@@ -304,6 +304,17 @@ def budget(*path: str) -> Any:
     return cell
 
 
+def used(resource: str) -> Any:
+    """Return a cell of what the containers of a PodMetrics use together, in the unit of each amount."""
+
+    def cell(metrics: Manifest, now: float) -> str:
+        amounts = [container["usage"][resource] for container in metrics["containers"]]
+        unit = amounts[0].lstrip("0123456789") if amounts else ""
+        return f"{sum(int(amount.removesuffix(unit)) for amount in amounts)}{unit}"
+
+    return cell
+
+
 def data_count(obj: Manifest, now: float) -> int:
     """Return how many keys a ConfigMap or Secret has."""
     return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})

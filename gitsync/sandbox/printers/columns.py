@@ -110,6 +110,7 @@ def _policy(what: str, cell: Cell, description: str) -> tuple[Column, ...]:
 
 
 _ADMISSION = "admissionregistration.k8s.io"
+_METRICS = "metrics.k8s.io"
 _POD = "core.v1.Pod"
 _EVENT = "core.v1.Event"
 _NODE_INFO = "core.v1.NodeSystemInfo"
@@ -523,6 +524,21 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
 }
 
+_METRICS_CPU = "CPU usage, in nanocores."
+_METRICS_MEMORY = "Memory usage, in kibibytes."
+_WINDOW = Column("Window", text("window"), "The time that the usage was measured over.")
+_COLUMNS[_METRICS, "NodeMetrics"] = (
+    _NAME,
+    Column("CPU", text("usage", "cpu"), _METRICS_CPU),
+    Column("Memory", text("usage", "memory"), _METRICS_MEMORY),
+    _WINDOW,
+)
+_COLUMNS[_METRICS, "PodMetrics"] = (
+    _NAME,
+    Column("CPU", cells_by_kind.used("cpu"), _METRICS_CPU),
+    Column("Memory", cells_by_kind.used("memory"), _METRICS_MEMORY),
+    _WINDOW,
+)
 _PLAIN = (_NAME, _CREATED_AT)
 
 

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.runtime.guard import guarded
 from gitsync.sandbox.controllers.nodes.runtime import ProcessState
 from gitsync.sandbox.processes import probes
+from gitsync.sandbox.processes.usage import Session
 
 # Kubelets rotate at 10 MiB; here the file starts again.
 _MAX_LOG = 16 * 1024 * 1024
@@ -60,6 +62,8 @@ class ContainerProcess:
             raise
         finally:
             os.close(ours)
+        self.session = Session(self._process.pid, time.monotonic())
+        """The session that the program and all that it started belong to."""
         self._guard = theirs
         self._limit(launch.memory)
         self._thread = threading.Thread(target=self._wait, args=(on_end,), daemon=True, name=f"wait {launch.log.name}")

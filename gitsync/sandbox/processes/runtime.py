@@ -7,19 +7,21 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
 from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, at, uid_of
-from gitsync.sandbox.controllers.nodes.runtime import LOST, Notify, ProcessState
+from gitsync.sandbox.controllers.nodes.runtime import LOST, ContainerUsage, Notify, ProcessState
 from gitsync.sandbox.processes.api_access import ApiAccess, refresh_after, write_kubeconfig
 from gitsync.sandbox.processes.container import ContainerPlan, Launch, RunningContainer
 from gitsync.sandbox.processes.environment import command_of, environment_of, proxy_variables
 from gitsync.sandbox.processes.images import Image, Images, find_image
 from gitsync.sandbox.processes.probes import ProbeTarget
+from gitsync.sandbox.processes.usage import UsageMeter, read_sessions
 from gitsync.sandbox.processes.volumes import (
     Folders,
     Get,
@@ -102,6 +104,7 @@ class Processes:
         self._stopping: dict[str, asyncio.Task[None]] = {}
         self._refreshes: dict[str, Callable[[], None]] = {}
         self._notify: Notify = _ignore
+        self._meter = UsageMeter[tuple[str, str]](time.monotonic, read_sessions)
 
     def runs(self, image: str) -> bool:
         """Return whether an image is in the table."""
@@ -165,6 +168,17 @@ class Processes:
         """Return the log file of one run of a container."""
         path = self._log(uid, container, run)
         return path if path.is_file() else None
+
+    def usage(self) -> Mapping[tuple[str, str], ContainerUsage]:
+        """Return what the processes of containers use, by the uid of their Pod and their name."""
+        return self._meter.measure(
+            {
+                (uid, name): container.process.session
+                for uid, containers in self._containers.items()
+                for name, container in containers.items()
+                if container.process.exit_code is None
+            }
+        )
 
     def refresh(self, kind: str, namespace: str, name: str) -> None:
         """Write the files of a changed ConfigMap or Secret into the volumes that have them."""

@@ -34,6 +34,8 @@ class ServedResource:
     storage: str
     storage_version: str
     custom: bool = False
+    aggregated: bool = False
+    """Served as by another API server behind this one, whose group comes after those of custom resources."""
     deprecation: str = ""
     """What every answer warns of."""
     from_storage: Callable[[Manifest], Manifest] | None = field(default=None, compare=False)
@@ -134,15 +136,17 @@ class Registry:
         """
         built_in: dict[str, list[str]] = {}
         custom: dict[str, list[str]] = {}
+        aggregated: dict[str, list[str]] = {}
         for (group, version, _), resource in self._by_path.items():
             groups = custom if resource.custom and group not in built_in else built_in
+            groups = aggregated if resource.aggregated else groups
             versions = groups.setdefault(group, [])
             if version not in versions:
                 versions.append(version)
         for versions in custom.values():
             versions.sort(key=version_preference)  # several definitions may share a group
         ordered = sorted(custom) if by_name else sorted(custom, key=lambda group: _first_name(group, custom[group]))
-        return built_in | {group: custom[group] for group in ordered}
+        return built_in | {group: custom[group] for group in ordered} | aggregated
 
     def mark_changed(self) -> None:
         """Invalidate the documents that were made from the registry."""

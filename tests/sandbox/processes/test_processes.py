@@ -296,3 +296,16 @@ def _answer(ask: Callable[[], str]) -> str:
     with suppress(kubernetes.client.ApiException):
         return ask()
     return ""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has /proc")
+def test_the_usage_of_a_process_is_measured(api: Client) -> None:
+    run(api, pod("used", readinessProbe=TCP))
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/used"
+    until(lambda: api.get(path).status == 200, 10)
+    metrics = api.get(path).json
+    usage = metrics["containers"][0]["usage"]
+    assert metrics["containers"][0]["name"] == "main"
+    assert int(usage["cpu"].removesuffix("n")) > 0
+    assert int(usage["memory"].removesuffix("Ki")) > 4 * 1024
+    assert float(metrics["window"].removesuffix("s")) >= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -70,6 +70,15 @@ LOST = ProcessState(255)
 """The state of a container whose process ended with a former run of the sandbox."""
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """What a container used: CPU in cores as the mean over ``window`` seconds, and memory in bytes."""
+
+    cores: float
+    memory: int
+    window: float
+
+
 class ContainerRuntime(Protocol):
     """Run containers as processes; all calls are made on the server's thread."""
 
@@ -99,6 +108,10 @@ class ContainerRuntime(Protocol):
 
     def log(self, uid: str, container: str, run: int) -> Path | None:
         """Return the log file of one run of a container, None where there is none."""
+        ...
+
+    def usage(self) -> Mapping[tuple[str, str], ContainerUsage]:
+        """Return what the running containers use, by the uid of their Pod and their name."""
         ...
 
     def refresh(self, kind: str, namespace: str, name: str) -> None:
