@@ -50,6 +50,11 @@ class GarbageCollector(SandboxController):
             changed = old is None or _bonds(obj) != _bonds(old)
             if changed:
                 self._look_at(obj)
+        if old is not None and old["metadata"].get("ownerReferences"):
+            # An owner that goes in the foreground waits for those who block it, and for no others.
+            for uid in sorted(_blocked(old) - _blocked(obj)):
+                if uid in self._places:
+                    self.enqueue((uid, ""))
 
     def _bereave(self, uid: str) -> None:
         """Queue the dependents of a deleted owner."""
@@ -99,7 +104,7 @@ class GarbageCollector(SandboxController):
     def _delete_dependents(self, owner: Manifest) -> None:
         """Delete the dependents of an owner that goes in the foreground; let it go when none of them blocks."""
         dependents = self._dependents(uid_of(owner))
-        blocking = [blocker for blocker in dependents if _blocks(blocker, owner)]
+        blocking = [blocker for blocker in dependents if uid_of(owner) in _blocked(blocker)]
         # Checked first: dependents that do not block may outlive the owner.
         if not blocking:
             self._remove_finalizer(owner, FOREGROUND)
@@ -115,16 +120,20 @@ class GarbageCollector(SandboxController):
             owner = self._owner(obj, reference)
             if owner is None:
                 continue
-            finalizers = (owner or {}).get("metadata", {}).get("finalizers") or ()
             # An owner that is deleted in the background is gone for its dependents only when it is gone.
-            going = bool(owner) and is_deleting(owner) and FOREGROUND in finalizers
-            (waiting if going else solid).append(reference)
+            (waiting if owner and _awaits_dependents(owner) else solid).append(reference)
         if solid:
             if len(solid) < len(obj["metadata"]["ownerReferences"]):
                 self._write_owners(obj, solid)
             return
+        dependents = self._dependents(uid_of(obj)) if waiting else ()
+        # Objects that own each other would wait for each other: the garbage collector of Kubernetes takes a dependent
+        # that waits itself for a circle, and stops blocking.
+        if any(map(_awaits_dependents, dependents)):
+            references = obj["metadata"]["ownerReferences"]
+            self._write_owners(obj, [reference | {"blockOwnerDeletion": False} for reference in references])
         # A dependent with dependents of its own has to wait for them, or the owner would go too early.
-        self._delete(obj, foreground=bool(waiting) and any(self.api.owned_by(uid_of(obj))))
+        self._delete(obj, foreground=bool(dependents))
 
     def _owner(self, obj: Manifest, reference: Manifest) -> Manifest | None:
         """
@@ -173,7 +182,11 @@ def _bonds(obj: Manifest) -> tuple[object, ...]:
     return meta.get("ownerReferences"), meta.get("finalizers"), "deletionTimestamp" in meta
 
 
-def _blocks(dependent: Manifest, owner: Manifest) -> bool:
-    """Return whether the dependent holds up the deletion of the owner."""
+def _awaits_dependents(owner: Manifest) -> bool:
+    return is_deleting(owner) and FOREGROUND in (owner["metadata"].get("finalizers") or ())
+
+
+def _blocked(dependent: Manifest) -> set[str]:
+    """Return the uids of the owners whose deletion the dependent holds up."""
     references = dependent["metadata"].get("ownerReferences") or ()
-    return any(reference["uid"] == uid_of(owner) and reference.get("blockOwnerDeletion") for reference in references)
+    return {reference["uid"] for reference in references if reference.get("blockOwnerDeletion")}

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.cluster import SandboxCluster
@@ -81,6 +83,43 @@ def test_foreground_does_not_wait_for_one_that_does_not_block(world: World) -> N
     world.advance(0.1)
     assert world.absent("", "ConfigMap", "owner")
     assert "deletionTimestamp" in world.get("", "ConfigMap", "child")["metadata"]
+
+
+@pytest.mark.parametrize("unblocked", [True, False])
+def test_foreground_ends_when_the_dependent_that_blocks_lets_go(world: World, unblocked: bool) -> None:
+    owner = world.create(config_map("owner"))
+    references = owned_by(owner, blockOwnerDeletion=True)
+    world.create(config_map("child", ownerReferences=references, finalizers=["x.example.com/hold"]))
+    world.delete("", "ConfigMap", "owner", propagation="Foreground")
+    world.advance(0.1)
+    assert not world.absent("", "ConfigMap", "owner")
+    kept = owned_by(owner, blockOwnerDeletion=False) if unblocked else None
+    world.patch("", "ConfigMap", "child", {"metadata": {"ownerReferences": kept}})
+    world.advance(0.1)
+    assert world.absent("", "ConfigMap", "owner")
+    assert not world.absent("", "ConfigMap", "child")
+
+
+def test_foreground_keeps_a_dependent_with_another_owner(world: World) -> None:
+    going = world.create(config_map("going"))
+    staying = world.create(config_map("staying"))
+    references = [*owned_by(going, blockOwnerDeletion=True), *owned_by(staying, blockOwnerDeletion=True)]
+    world.create(config_map("child", ownerReferences=references))
+    world.delete("", "ConfigMap", "going", propagation="Foreground")
+    world.advance(0.1)
+    assert world.absent("", "ConfigMap", "going")
+    assert world.get("", "ConfigMap", "child")["metadata"]["ownerReferences"] == references[1:]
+
+
+def test_foreground_of_objects_that_own_each_other_ends(world: World) -> None:
+    first = world.create(config_map("first"))
+    second = world.create(config_map("second", ownerReferences=owned_by(first, blockOwnerDeletion=True)))
+    references = owned_by(second, blockOwnerDeletion=True)
+    world.patch("", "ConfigMap", "first", {"metadata": {"ownerReferences": references}})
+    world.delete("", "ConfigMap", "first", propagation="Foreground")
+    world.advance(0.1)
+    assert world.absent("", "ConfigMap", "first")
+    assert world.absent("", "ConfigMap", "second")
 
 
 def test_foreground_of_a_deployment_leaves_nothing_when_it_is_gone(world: World) -> None:
