@@ -96,6 +96,7 @@ def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: 
     except GitsyncError as error:
         message = mask_text(str(error), (change.desired, change.live))
         return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
+    # the response goes into the local copies at once: the next reconcile must not act on the object before it
     resource = cluster.resource(change.ref.group, request.versions[change.ref], change.ref.kind)
     if resource is not None and written is not None:
         live.observe_write(resource, written)
@@ -121,12 +122,16 @@ def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest 
         return cluster.release(change, manager=request.app.field_manager, user=user)
     if change.desired is None:
         raise ValueError(f"{change.ref}: a write needs the desired object")
+    # first: after a client-side apply another manager owns the same fields, and an apply would only share them,
+    # so that a field which leaves Git later would stay
     if change.managed_fields is not None and change.live is not None:
         cluster.set_managed_fields(change.live, change.managed_fields, manager=request.app.field_manager, user=user)
+    # server-side apply removes no field that another manager owns
     if change.removed and change.live is not None:
         live = cluster.remove_fields(change.live, change.removed, manager=request.app.field_manager, user=user)
         if all(difference.pointer in change.removed for difference in change.differences if difference.kind in DRIFT):
             return live
+    # an apply would take over an object that another client created since it was planned
     if change.action is Action.CREATE and request.creates_only:
         return cluster.create(change.desired, manager=request.app.field_manager, user=user)
     if change.action is Action.REPLACE:
@@ -145,6 +150,7 @@ def _replace(request: ApplyRequest, change: Change, desired: Manifest, cluster: 
     except Rejected as error:
         if change.live is None or not immutable_fields(error):
             raise
+    # by uid: what another client created in its place since it was planned stays
     leaving = cluster.delete(change.ref, request.versions[change.ref], uid=uid_of(change.live), user=user)
     return leaving or cluster.apply(desired, manager=request.app.field_manager, user=user)
 

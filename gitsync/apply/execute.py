@@ -43,6 +43,7 @@ class Applier:
             # an explicit wave is a dependency on all of the earlier ones, also on what waits in them
             if unhealthy := unhealthy_wave(request, batch, self._cluster, self._live):
                 return ApplyProgress(tuple(results), waiting=waiting or unhealthy)
+            # also of earlier batches: a namespace that failed holds back everything in it
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
@@ -55,8 +56,10 @@ class Applier:
                 and not is_recreation(change)
                 and not (waiting and change.action in (Action.PRUNE, Action.RELEASE))  # its successor may wait
             ]
+            # an object that is being deleted is created by a later reconcile, once its name is free
             written = self.write(request, due)
             results += [result for result in written if not isinstance(result.error, NotAnswered)]
+            # later stages may need what is not answered, and the last answer enqueues the owner
             if unanswered := waiting_for_answers(written):
                 return ApplyProgress(tuple(results), waiting=unanswered)
         return ApplyProgress(tuple(results), waiting=waiting or _recreation(request, results))
@@ -139,6 +142,7 @@ def missing_definitions(
 
 def _unhealthy(request: ApplyRequest, changes: Iterable[Change], cluster: Cluster, live: LiveCache) -> str:
     for change in changes:
+        # an API group that does not answer hides whether it exists, and nothing may be built on that
         if change.unobserved:
             if change.desired is not None:
                 return f"{change.ref} to be observed ({change.unobserved})"
@@ -150,6 +154,7 @@ def _unhealthy(request: ApplyRequest, changes: Iterable[Change], cluster: Cluste
         elif change.desired is not None:
             if manifest is None and change.finished is None:
                 return f"{change.ref} to exist"
+            # a Job that its TTL removed was healthy or not when it ended; absence would count as Missing
             status = change.finished or request.health(change.ref, manifest or {})
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 reason = f" ({status.message})" if status.message else ""
@@ -166,4 +171,5 @@ def live_object(request: ApplyRequest, ref: ObjectRef, cluster: Cluster, live: L
 def _is_served(definition: Manifest, cluster: Cluster) -> bool:
     """Whether discovery lists every version: it does so a moment after Established."""
     of = defined_kind(definition)
+    # a custom resource of any served version may follow, and each of them appears in discovery by itself
     return all(cluster.resource(of.group, version, of.kind) is not None for version in served_versions(definition))

@@ -67,9 +67,11 @@ class Hooks:
         stage = hook_stage(phase)
         hooks = [change for change in request.plan.changes if change.stage == stage and is_hook(change)]
         results: list[StepResult] = []
+        # the plan is in apply order, so hooks of one wave are neighbours
         for _, group in groupby(hooks, key=lambda change: change.wave):
             wave = tuple(group)
             undefined = missing_definitions(request, wave, self._cluster, self._live)
+            # a hook may be a custom resource whose definition this very commit brings
             if undefined:
                 return ApplyProgress(tuple(results), next(iter(undefined.values())))
             waiting = ""
@@ -85,6 +87,7 @@ class Hooks:
 
     def stop(self, request: ApplyRequest, runs: HookRuns) -> None:
         """Delete the hooks that still run after the timeout."""
+        # by uid: an object of the same name that another client created meanwhile stays
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(request, late)
 
@@ -92,6 +95,7 @@ class Hooks:
         """Delete the hooks that have ended and that their policies want gone, but for those that these runs deleted."""
         deleted = {ref for (ref, _), run in runs.items() if run.is_deleted}
         leftovers = {}
+        # what the caches have may still show a hook that was deleted a moment ago
         for ref in {change.ref for change in request.plan.changes if is_hook(change)} - deleted:
             hook = live_object(request, ref, self._cluster, self._live)
             if hook is not None and _is_completed(request, ref, hook):
@@ -104,12 +108,14 @@ class Hooks:
             raise ValueError(f"{change.ref}: a hook needs the desired object")
         options = change.options
         hook = live_object(request, change.ref, self._cluster, self._live)
+        # after a restart the mark of the live object is all that tells that this sync has started it
         if not run.uid and hook is not None and annotations_of(hook).get(HOOK_RUN) == mark:
             run.uid = uid_of(hook)
         if run.uid:
             return self._watch(request, change, run, hook, options)
         is_over = hook is not None and _is_completed(request, change.ref, hook)
         if hook is not None and (is_over or _deletes_before_creation(change.desired, options)):
+            # one delete for each object: while finalizers hold it, every reconcile comes by here
             if run.deleting_uid != uid_of(hook):
                 (deleted,) = self._delete(request, {change.ref: uid_of(hook)})
                 if isinstance(deleted.error, TransientError):
@@ -127,6 +133,7 @@ class Hooks:
         if isinstance(done.error, Terminating) and request.app.is_deleted:
             run.result = replace(done, outcome=Outcome.REFUSED)  # waiting for it would block its namespace forever
             return ""
+        # not a failure of the hook: a webhook may time out, and the write is repeated with the same mark
         if isinstance(done.error, TransientError):
             return f"hook {change.ref} to be accepted ({done.message})"
         if done.outcome is Outcome.FAILED or done.live is None:
@@ -138,6 +145,7 @@ class Hooks:
     def _watch(
         self, request: ApplyRequest, change: Change, run: HookRun, hook: Manifest | None, options: Options
     ) -> str:
+        # a TTL may remove a Job before its result is seen; whether it succeeded is not known then
         if hook is None or uid_of(hook) != run.uid:
             run.result = StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
             return ""

@@ -166,11 +166,14 @@ class OwnerWrites:
     def _write(
         self, request: ApplyRequest, batch: Sequence[Change], perform: Callable[[Change], StepResult]
     ) -> list[StepResult]:
+        # a replica that was frozen may wake after its Lease has passed to another one
         if not self._pool.may_write():
             raise Conflict("another replica may be leading by now", hint="nothing more is written here")
         had_unresolved = self._may_lack_outcomes
         self._may_lack_outcomes = True  # and stays so where audit, inventory or a write raises on the way
+        # before anything is written: without its intent no write is made
         self._records.audit(self._record(request, change, Outcome.INTENDED, change.reason) for change in batch)
+        # after the intent and before the write: only what the inventory has is ever pruned
         request.widen_inventory(
             {change.ref: _inventory_entry(request, change) for change in batch if change.action is not Action.PRUNE}
         )
@@ -225,6 +228,7 @@ class OwnerWrites:
         self._may_lack_outcomes = had_unresolved or any(result.is_unknown for _, result in written)
         for request, result in written:
             _log_result(request, result)
+        # before the next plan: its kinds and schemas may be other ones now
         if any(result.change.ref.of == CRD for _, result in written):
             self._cluster.definitions_changed()
 

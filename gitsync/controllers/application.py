@@ -87,6 +87,7 @@ class ApplicationController(BaseController[str]):
         manifest = self._application(key)
         if manifest is None:
             return self._remove(key)
+        # while it is None, enqueue_moved enqueues it again: the division may change during this reconcile
         self._is_ours[key] = None
         with self._share.claim(key) as is_ours:
             self._is_ours[key] = is_ours
@@ -152,11 +153,13 @@ class ApplicationController(BaseController[str]):
         ref = ref_of(manifest)
         if ref.of == APPLICATION:
             self._on_application_change(old, new)
+        # kinds and schemas are cached until a definition changes
         if ref.of == CRD:
             self._cluster.definitions_changed()
             if new is None:
                 self._live.forget(defined_kind(manifest))
         owners = self._live.owners(manifest)
+        # leaders renew their Leases every few seconds, which concerns no Application that owns the workload
         for owner in owners[:1] if is_renewal(old, new) else owners:
             for key in self._state.tracked.applications_for(ref_of(owner)):
                 self._changed.add(key, ref_of(owner))

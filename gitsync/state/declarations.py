@@ -100,6 +100,7 @@ class Declarations:
         """Return which of these objects another Application declares in Git, and which Application."""
         with self._lock:
             own = self._declared.refs(key)
+            # ten thousand own objects that no other declares are one set lookup each
             doubtful = [ref for ref in refs if ref not in own or ref in self._shared]
             others = {ref: self._declared.keys(ref) - {key} for ref in doubtful}
         return {ref: min(keys) for ref, keys in others.items() if keys}
@@ -117,6 +118,7 @@ class Declarations:
             self._declared.set(key, refs)
             self._shared.difference_update(previous - refs)
             self._shared.update(ref for ref in previous ^ refs if len(self._declared.keys(ref)) > 1)
+            # they were refused while two declared one object
             rivals = frozenset[str]().union(*(self._declared.keys(ref) for ref in previous - refs))
         # without the lock: the queue has its own
         for rival in rivals:

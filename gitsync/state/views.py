@@ -50,6 +50,7 @@ class Views:
         """Store the view of a reconcile, and emit events for what differs from the previous one."""
         with self._changed:
             previous = self._applications.get(view.key)
+            # nothing was observed: the objects that were seen last are better than none
             if view.plan is None and previous is not None:
                 view = replace(view, resources=previous.resources, plan=previous.plan)
             self._store(view, previous, (*_drift_events(drift), *_sync_events(record)))
@@ -106,6 +107,7 @@ class Views:
     def _store(self, view: ApplicationView, previous: ApplicationView | None, events: Iterable[_Happened] = ()) -> None:
         """Store a view; one that shows the same as the previous one keeps its sequence."""
         if previous is not None and _is_equal_view(previous, view):
+            # the time of the observation is new although nothing else is, and no open page has to redraw
             self._applications[view.key] = replace(view, sequence=previous.sequence)
             return
         self._applications[view.key] = replace(view, sequence=self._last + 1)

@@ -69,9 +69,11 @@ class Deletion:
     def reconcile(self, report: Report, cache: ReconcileCache) -> bool:
         """Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all is complete."""
         own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
+        # deleting itself would wait for its own finalizer for ever
         report.state = replace(report.state, inventory=report.state.inventory.without([own]))
         remaining = _finalizers_of(report.manifest) if self._deletes_objects(report) else frozenset[str]()
         report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
+        # one after the other: PreDelete hooks need the objects, PostDelete hooks need them gone
         for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
             if finalizer not in remaining:
                 continue
@@ -81,6 +83,7 @@ class Deletion:
                 return False
             remaining -= {finalizer}
             report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
+            # the finalizer is gone, which says the same and survives a restart
             cache.execution.completed_hooks = {}
             report.state = replace(report.state, operation={})
         return True

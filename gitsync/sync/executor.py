@@ -105,7 +105,9 @@ class SyncExecutor:
         operation = cache.operation
         if operation is None:
             operation = cache.operation = self._begin(planned, trigger)
+        # it has fewer steps after each write; ``approved`` keeps the plan that was reviewed
         operation.plan = planned.plan
+        # a resumed operation is allowed by the approval that it has, and its verdict names no approver
         if verdict is not None and verdict.approver:
             operation.approver = verdict.approver
             operation.approved = planned.plan
@@ -136,11 +138,13 @@ class SyncExecutor:
         """Keep the results of writes that were answered since the last reconcile, for the operation that made them."""
         operation = cache.operation.id if cache.operation is not None else ""
         answered = self._writes.of(application).take()
+        # an answer for an operation that has ended meanwhile is in the audit; the next one does not count it
         cache.answered += [write.result for write in answered if write.request.sync == operation]
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
         kept = planned.inputs.state.operation
+        # only once: later the status may still have an operation that this process has ended
         if not cache.is_operation_restored and cache.operation is None and kept:
             cache.operation = operation_from_status(kept, planned.plan, planned.inputs.now, self._clock.monotonic())
         cache.is_operation_restored = True
@@ -151,6 +155,7 @@ class SyncExecutor:
 
         A delete that the API server does not accept is retried later.
         """
+        # a running operation deletes its own hooks, when it knows how they ended
         if cache.operation is not None or not any(is_hook(change) for change in planned.plan.changes):
             return None
         now = self._clock.monotonic()
@@ -203,6 +208,7 @@ class SyncExecutor:
         steps leaves no record, nor does a retry that failed as the attempt before.
         """
         record = None
+        # before the record is saved: if that fails, finish_ended must not run the hooks a second time
         operation.ending = None if superseded else message
         adds_nothing = message and not superseded and _adds_nothing(operation, cache.retry)
         if (operation.steps or message) and not adds_nothing:
@@ -210,8 +216,10 @@ class SyncExecutor:
             rollback = planned.inputs.state.rollback
             why = rollback.message if rollback is not None and operation.trigger == "rollback" else ""
             record = save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
+        # after the record: an approval that outlives a crash here is one that its own sync may still use
         if operation.approved is not None:
             self._records.end_approval(planned.app.key, operation.approved.digest)
+        # the finalizer goes later, and until then nothing else says that they have run
         if operation.trigger in _HOOKS_OF_DELETION and not message:
             cache.completed_hooks = operation_to_status(operation)
         cache.operation = None
@@ -244,6 +252,7 @@ class SyncExecutor:
         keeps_none = operation is not None and operation.trigger == HookPhase.POST_DELETE.value
 
         def widen(entries: Mapping[ObjectRef, InventoryEntry]) -> None:
+            # a namespace that several Applications create belongs to none, so none of them may prune it
             is_left = {ref for ref in entries if keeps_none or (ref in created and desired.get(ref) == created[ref])}
             kept = {ref: entry for ref, entry in entries.items() if ref not in is_left}
             store(kept, operation_to_status(operation))
@@ -275,6 +284,7 @@ class SyncExecutor:
         for part in self._phases(run):
             results += part.results
             steps.update(record_steps(part.results))  # now, since a later phase may raise
+            # a failure ends the operation although other steps wait: its retry plans both again
             if any(result.outcome is Outcome.FAILED for result in part.results) or (
                 part.waiting and self._is_late(run)
             ):
@@ -293,6 +303,7 @@ class SyncExecutor:
         request = run.request
         hooks = run.operation.hooks
         phase = _HOOKS_OF_DELETION.get(run.operation.trigger)
+        # a late failure ends the operation like one that was answered at once
         yield ApplyProgress(run.answered)
         if phase is not None:
             yield self._hooks.run(request, hooks, phase)
@@ -306,6 +317,7 @@ class SyncExecutor:
         yield self._hooks.run(request, hooks, HookPhase.PRE_SYNC)
         yield self._apply(run)
         yield self._hooks.run(request, hooks, HookPhase.SYNC)
+        # without PostSync hooks the health of a commit is judged after the sync, which ends here
         if any(is_hook(change) and change.stage == POST_SYNC for change in request.plan.changes):
             yield ApplyProgress(waiting=_unhealthy(run.planned, self._live))
         yield self._hooks.run(request, hooks, HookPhase.POST_SYNC)
@@ -321,6 +333,7 @@ class SyncExecutor:
     def _apply(self, run: _Run) -> ApplyProgress:
         plan = run.planned.plan
         peers = self._peers_behind(run)
+        # hooks are steps of their own phases, although they are in the same plan
         wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
         due = tuple(change for change in wanted if _is_due(change, bool(peers)))
         done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
@@ -384,6 +397,7 @@ class SyncExecutor:
         message = _failure_message(failed, len(operation.steps)) if failed else ""
         if done.waiting and not failed:
             message = f"waited {app.sync.health_timeout:.0f} s for {done.waiting}"
+        # replaced as a whole: an object that has succeeded now must not keep its old message
         cache.failed = {result.change.ref: result for result in failed}
         delays = [_HOOK_DELETE_RETRY] if operation.hooks else []  # then it is checked whether they were deleted
         if message:

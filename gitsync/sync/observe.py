@@ -146,12 +146,14 @@ def observe(
     resources = {kind: cluster.find(*kind) for kind in by_kind}
     served = {kind: resource for kind, resource in resources.items() if isinstance(resource, Resource)}
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
+    # the health of a workload is that of its Pods, so its parts have to be there as well
     wanted = scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster)
     unavailable = live.follow_available(wanted, _CACHE_SYNC_TIMEOUT)
     with suppress(
         ClusterUnavailable
     ):  # parts of a platform are only shown: without the right to read them all else works
         live.follow(_part_scopes(selection.namespaces, PARTS, cluster), 0)
+    # what is hidden may exist: it is neither created nor pruned nor reported as missing
     hidden = _unobserved(by_kind, resources, unavailable)
     served = {kind: resource for kind, resource in served.items() if resource not in unavailable}
     manifests: dict[ObjectRef, Manifest] = {}
@@ -198,6 +200,7 @@ def confirm_missing(observation: Observation, inventory: Inventory, cluster: Clu
     from the inventory and never be pruned.
     """
     known_refs = (observation.desired, observation.live, observation.unobserved)
+    # the inventory gets a uid with the first observation; without one, an intent was stored and nothing was seen since
     doubtful = [
         ref for ref, held in inventory.entries.items() if not held.uid and not any(ref in known for known in known_refs)
     ]

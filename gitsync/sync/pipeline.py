@@ -171,6 +171,7 @@ class Pipeline:
         try:
             result = self._record(report, is_deleted=is_deleted)
             settled = Settled.after(report)
+            # an unresolved write may take effect any time, which a comparison of single objects would miss
             if settled is not None and self._writes.of(report.app.key).are_resolved:
                 self._settled[uid] = settled
             return result
@@ -215,6 +216,7 @@ class Pipeline:
         inputs = ReconcileInput.unparsed(manifest, now)
         with suppress(TerminalError):  # the other replica reports why the spec is invalid
             inputs = ReconcileInput.parse(manifest, now)
+        # the other replica writes now, and only the audit says what it left unresolved
         self._writes.forget(inputs.app.key)
         self._watcher.leave(inputs.app.key)
         self._show_remote(inputs, Report(manifest, inputs).previous_status)

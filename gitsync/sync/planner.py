@@ -107,6 +107,7 @@ class Planner:
         applied = cache.applied.find(inputs.app, target.declared, observation.inventory, target.load_applied)
         plan_input = self._inputs(inputs, target, observation, cache, applied)
         plan = build_plan(plan_input, target.commit.id, cache.plan)
+        # most plans need no dry run, and are built once
         if self._confirm(plan_input, inputs, cache, plan):
             plan_input = self._inputs(inputs, target, observation, cache, applied)
             plan = build_plan(plan_input, target.commit.id, cache.plan)
@@ -116,10 +117,12 @@ class Planner:
 
     def _confirm(self, plan_input: PlanInput, inputs: ReconcileInput, cache: PlanCache, plan: Plan) -> bool:
         """Dry-run the steps of which only the API server can tell what they do; return whether there were any."""
+        # a person who approves must see what the API server will store, defaults included
         is_reviewed = bool(approval_messages(inputs.app, plan, self._policy_of(inputs.app)))
         unsure = set(uncertain(plan, is_reviewed=is_reviewed)) & plan_input.cluster.live.keys()
         questions = [question for question in _questions(plan_input, cache, plan) if question.ref in unsure]
         unanswered = [question for question in questions if question.ref not in question.answers]
+        # in parallel: a webhook of each kind may take a second
         answers = self._pool.map(lambda question: self._dry_run(question.sent, inputs.app), unanswered)
         for question, answer in zip(unanswered, answers, strict=True):
             version = resource_version_of(plan_input.cluster.live[question.ref])

@@ -112,10 +112,13 @@ class Reconciler:
     def prepare(self, report: Report, cache: ReconcileCache, target: Target, trigger: str = "") -> Planned:
         """Observe, validate and plan; restore or supersede an operation, and resolve writes."""
         self._executor.take_answered(report.app.key, cache.execution)
+        # after the answers were taken: what they wrote is in the local copies by now
         planned = self._evaluator.plan_for(report, cache, target)
+        # a restored operation needs a plan: it is what is left of the one that the crash interrupted
         self._executor.restore(planned, cache.execution)
         finished = self._executor.finish_ended(planned, cache.execution)
         report.record = finished or self._executor.supersede(planned, cache.execution, trigger) or report.record
+        # the plan tells which intents took effect: those that it would not repeat
         observation = planned.observation
         self._writes.of(report.app.key).resolve(planned.plan, observation.live, observation.unobserved.keys())
         return planned
@@ -145,6 +148,7 @@ class Reconciler:
         report.healed += applied.healed
         report.peers = applied.peers
         report.requeue_in(applied.requeue_after)
+        # an object that could not be observed may differ, so the commit is not applied completely
         if applied.is_complete:
             if operation.part:
                 report.requeue_in(0.0)  # what was not approved is another plan

@@ -61,7 +61,7 @@ class Engine:
         declarations = self.state.declarations
         self.gate = SyncGate(records, self.clock, AdviceGate(None, cluster, self.live), policies)
         self.planner = Planner(cluster, declarations, self.pool, policy_of=policies.of)
-        view = ClusterView(cluster, self.live, self.state.tracked, declarations)
+        view = ClusterView(cluster, self.live, self.state.tracked, declarations, policies.unreadable)
         self.evaluator = SyncEvaluator(view, self.planner)
         hooks = Hooks(applier, cluster, self.live)
         self.executor = SyncExecutor(ports, applier, self.writes, hooks, declarations)
