@@ -37,6 +37,7 @@ from gitsync.operator.applicationsets.writer import SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler
 from gitsync.operator.facts import FactsReader
 from gitsync.operator.observations import RolloutAnalysis
+from gitsync.operator.ownership import Ownership
 from gitsync.operator.removal import RemovalGuard
 from gitsync.operator.reporting import ReportingReconciler
 from gitsync.operator.systems import SystemReconciler
@@ -405,8 +406,9 @@ def build_operator(
     )
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
-    agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
-    systems = SystemReconciler(ports, child_reconciler, writes, statuses)
+    ownership = Ownership(cluster, live, declarations)
+    agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis, ownership)
+    systems = SystemReconciler(ports, child_reconciler, writes, statuses, ownership)
     installation = Installation(cluster, adapters.namespace)
     reported, reported_systems = (
         ReportingReconciler(RemovalGuard(reconciler, child_reconciler, cluster, installation), statuses, adapters.clock)

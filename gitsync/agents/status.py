@@ -262,6 +262,18 @@ def rejected_status(generation: int, message: str, previous: Mapping[str, Any], 
     return {**previous, "observedGeneration": generation, "phase": "Failed", "conditions": updated}
 
 
+def changed_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]:
+    """Return the status of an object whose spec others changed in the cluster; what it did before goes on."""
+    previous: dict[str, Any] = manifest.get("status") or {}
+    generation = int(metadata_of(manifest).get("generation", 0))
+    found = (
+        Condition(STALLED, "True", "ChangedInCluster", message),
+        Condition(RECONCILING, "False", "ChangedInCluster"),
+    )
+    conditions = set_conditions(previous.get("conditions") or (), found, generation, now)
+    return {"phase": "Failed", **previous, "conditions": conditions}
+
+
 def defect_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]:
     """Return the status of an object in whose reconcile gitsync has a defect; what it did before is kept."""
     previous: dict[str, Any] = manifest.get("status") or {}

@@ -38,6 +38,12 @@ class InventoryEntry(NamedTuple):
     """How it ended, where its TTL deletes it then."""
     applied: str = ""
     """The digest of the state that was applied last, see ``plan.applied``; empty where none is known."""
+    permitted: str = ""
+    """
+    The digests of specs that gitsync itself may carry out (Agents and systems), separated by a space.
+
+    They are two while one spec is being replaced by another; empty where every spec may be.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,12 @@ class Inventory:
         added = {}
         for ref, held in entries.items():
             known = self.entries.get(ref, InventoryEntry(""))
-            entry = InventoryEntry(held.version, held.uid or known.uid, applied=held.applied or known.applied)
+            entry = InventoryEntry(
+                held.version,
+                held.uid or known.uid,
+                applied=held.applied or known.applied,
+                permitted=_joined(known.permitted, held.permitted),
+            )
             if ref not in self.entries or entry != known:
                 added[ref] = entry
         return Inventory({**self.entries, **added}) if added else self
@@ -110,6 +121,7 @@ def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
             **({"uid": entry.uid} if entry.uid else {}),
             **({"finished": entry.finished._asdict()} if entry.finished else {}),
             **({"applied": entry.applied} if entry.applied else {}),
+            **({"permitted": entry.permitted} if entry.permitted else {}),
         }
         for ref, entry in sorted(held.items())
     ]
@@ -128,8 +140,17 @@ def _entry(stored: Mapping[str, Any]) -> InventoryEntry:
     end = stored.get("finished")
     finished = Finished(bool(end["succeeded"]), str(end["content"]), str(end["expires"])) if end else None
     return InventoryEntry(
-        str(stored.get("version", "")), str(stored.get("uid", "")), finished, str(stored.get("applied", ""))
+        str(stored.get("version", "")),
+        str(stored.get("uid", "")),
+        finished,
+        str(stored.get("applied", "")),
+        str(stored.get("permitted", "")),
     )
+
+
+def _joined(known: str, added: str) -> str:
+    """Return the digests of both, each once."""
+    return " ".join(dict.fromkeys((*known.split(), *added.split())))
 
 
 @lru_cache(maxsize=_UNPACKED)

@@ -25,6 +25,7 @@ from gitsync.agents.rollout.state import RolloutState
 from gitsync.agents.status import (
     Situation,
     agent_status,
+    changed_status,
     guarded_status,
     held_status,
     rejected_status,
@@ -119,6 +120,7 @@ class AgentReconciler:
         facts: FactsReader,
         statuses: StatusWriter,
         analysis: RolloutAnalysis,
+        ownership: Ownership,
     ) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
@@ -129,7 +131,7 @@ class AgentReconciler:
         self._statuses = statuses
         self._analysis = analysis
         self._observer = RolloutObserver(ports, analysis)
-        self._ownership = Ownership(ports.cluster, ports.live)
+        self._ownership = ownership
         self._events = EventRecorder(ports.cluster)
 
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
@@ -143,6 +145,10 @@ class AgentReconciler:
             generation = int(metadata_of(manifest).get("generation", 0))
             self._write(manifest, rejected_status(generation, str(error), manifest.get("status") or {}, now))
             return None
+        refusal = self._ownership.refusal(manifest)
+        if refusal:
+            self._write(manifest, changed_status(manifest, refusal, now))
+            return _UNCONFIRMED
         input = self._read(agent, manifest)
         if prompt_is_missing(agent, input.facts):  # Pods without their prompt must not get requests
             status = waiting_status(agent.generation, input.gathered.missing, input.previous, now)

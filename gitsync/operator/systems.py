@@ -8,7 +8,7 @@ from typing import Any
 
 from gitsync.agents.keys import ORDERED_DELETION
 from gitsync.agents.model.system import Member, System, parse_system
-from gitsync.agents.status import rejected_status
+from gitsync.agents.status import changed_status, rejected_status
 from gitsync.agents.systems.expansion import entry_service, kept_revision, member_agent, port_of, system_url, topology
 from gitsync.agents.systems.members import agent_name, check_members, member_spec, waves
 from gitsync.agents.systems.rollout import MemberSpecs, stored_system_revision, system_rollout
@@ -43,7 +43,12 @@ class SystemReconciler:
     """Reconcile MultiAgentSystems, level-based."""
 
     def __init__(
-        self, ports: Ports, child_reconciler: ChildrenReconciler, writes: WritesByOwner, statuses: StatusWriter
+        self,
+        ports: Ports,
+        child_reconciler: ChildrenReconciler,
+        writes: WritesByOwner,
+        statuses: StatusWriter,
+        ownership: Ownership,
     ) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
@@ -52,7 +57,7 @@ class SystemReconciler:
         self._writes = writes
         self._statuses = statuses
         self._events = EventRecorder(ports.cluster)
-        self._ownership = Ownership(ports.cluster, ports.live)
+        self._ownership = ownership
 
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile a system; return the seconds until the next reconcile, None when only an event can change it."""
@@ -69,6 +74,10 @@ class SystemReconciler:
             return None
         if system.is_deleted:
             return self._delete(system, cache)
+        refusal = self._ownership.refusal(manifest)
+        if refusal:
+            self._write(manifest, changed_status(manifest, refusal, timestamp(now.timestamp())), now)
+            return _UNCONFIRMED
         self._set_finalizer(system, wanted=system.spec.deletion.order == "ReverseDependencies")
         return self._reconcile_members(system, manifest, cache, now)
 

@@ -17,6 +17,7 @@ from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.ignored_fields import applies_to
 from gitsync.plan.mask import is_secret, mask
+from gitsync.plan.options import options_of
 
 _LENGTH = 40
 """Hexadecimal digits of a digest, as many as a Git id has: an author must not find another manifest that has it."""
@@ -58,7 +59,10 @@ class AppliedStates:
     applied commit after a restart.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spec_digest: Callable[[Manifest], str] = lambda manifest: "") -> None:
+        """Use ``spec_digest`` for the specs that gitsync itself carries out; it is empty for other kinds."""
+        self._spec_digest = spec_digest
+        self._permitted: dict[ObjectRef, str] = {}
         self._manifests: dict[ObjectRef, tuple[str, Manifest]] = {}
         self._digests: dict[ObjectRef, tuple[Manifest, str, tuple[IgnoreRule, ...], str]] = {}
         self._settled: tuple[object, ...] | None = None
@@ -66,6 +70,18 @@ class AppliedStates:
     def record(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> None:
         """Remember that a state was applied completely; it was permitted."""
         self._manifests[ref] = (self._digest(app, ref, manifest, origin), manifest)
+        self._permitted[ref] = self.permitted(app, manifest)
+
+    def permitted(self, app: Application, manifest: Manifest) -> str:
+        """
+        Return the digest of a spec that gitsync may carry out as it is declared, empty where it may be another one.
+
+        That is so where the Application leaves fields of it to others.
+        """
+        keeps_others = app.sync.undeclared_fields in ("Report", "Ignore")
+        ref = ref_of(manifest)
+        is_ignored = bool(options_of(manifest).ignore) or any(applies_to(rule, ref) for rule in app.sync.ignore)
+        return "" if keeps_others or is_ignored else self._spec_digest(manifest)
 
     def record_all(self, app: Application, declared: Declared, refs: Iterable[ObjectRef], inventory: Inventory) -> None:
         """Remember that objects are as a commit declares them that was applied completely."""
@@ -82,9 +98,10 @@ class AppliedStates:
         # an object that left the inventory was deleted or released: to apply it again is a change
         self._manifests = {ref: state for ref, state in self._manifests.items() if ref in inventory}
         entries = {
-            ref: inventory.entries[ref]._replace(applied=digest)
+            ref: inventory.entries[ref]._replace(applied=digest, permitted=self._permitted.get(ref, ""))
             for ref, (digest, _) in self._manifests.items()
-            if inventory.entries[ref].applied != digest
+            if (inventory.entries[ref].applied, inventory.entries[ref].permitted)
+            != (digest, self._permitted.get(ref, inventory.entries[ref].permitted))
         }
         return inventory.with_entries(entries) if entries else inventory
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gitsync.agents.permits import spec_digest
 from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRuns
 from gitsync.errors import GitsyncError, InvalidInput
@@ -154,7 +155,7 @@ class PlanCache:
         default_factory=dict
     )
     """Those of states that were applied last, where Git declares another one."""
-    applied: AppliedStates = field(default_factory=AppliedStates)
+    applied: AppliedStates = field(default_factory=lambda: AppliedStates(spec_digest))
     refused: dict[ObjectRef, str] = field(default_factory=dict)
     """The resourceVersions at which the API server rejected an apply of an object as invalid."""
     undeclared: Undeclared = REPORT

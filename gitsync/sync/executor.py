@@ -254,7 +254,12 @@ class SyncExecutor:
         def widen(entries: Mapping[ObjectRef, InventoryEntry]) -> None:
             # a namespace that several Applications create belongs to none, so none of them may prune it
             is_left = {ref for ref in entries if keeps_none or (ref in created and desired.get(ref) == created[ref])}
-            kept = {ref: entry for ref, entry in entries.items() if ref not in is_left}
+            kept = {
+                # before the write: the operator may observe the object sooner than the status after it
+                ref: entry._replace(permitted=planned.states.permitted(app, desired[ref])) if ref in desired else entry
+                for ref, entry in entries.items()
+                if ref not in is_left
+            }
             store(kept, operation_to_status(operation))
 
         def record(result: StepResult) -> None:

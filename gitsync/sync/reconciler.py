@@ -9,7 +9,7 @@ from typing import Any
 
 from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.objects.change import Change
-from gitsync.objects.inventory import InventoryEntry
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Clock
@@ -172,7 +172,9 @@ class Reconciler:
         inventory = report.state.inventory
         previous_status = report.previous_status
         wider = inventory.widened(entries)
-        if wider.entries.keys() != inventory.entries.keys() or operation != previous_status.get("operation", {}):
+        is_wider = wider.entries.keys() != inventory.entries.keys()
+        has_new_permits = any(wider.entries[ref].permitted != _permitted(inventory, ref) for ref in entries)
+        if is_wider or has_new_permits or operation != previous_status.get("operation", {}):
             report.manifest = self._statuses.write(
                 report.manifest, executing_status(previous_status, wider, operation, report.now)
             )
@@ -192,6 +194,10 @@ class Reconciler:
         if outcome.phase is Phase.SYNCED:
             _acknowledge(report, cache)
             cache.execution.failed.clear()
+
+
+def _permitted(inventory: Inventory, ref: ObjectRef) -> str:
+    return inventory.entries[ref].permitted if ref in inventory else ""
 
 
 def _as_declared(planned: Planned) -> Iterator[ObjectRef]:
