@@ -369,7 +369,7 @@ def build_engine(
     view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)
-    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, statuses, clock)
+    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, statuses, state.drift, clock)
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)

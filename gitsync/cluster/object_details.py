@@ -39,13 +39,19 @@ class ApiObjectDetails:
         query |= {"previous": "true"} if previous else {}
         return self._client.text(f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(pod)}/log", query)
 
-    def write_event(self, application: str, type: str, reason: str, message: str) -> None:
-        """Write one Event about an Application; an equal one within the hour counts up."""
+    def write_event(self, application: str, type: str, reason: str, message: str, ref: ObjectRef | None = None) -> None:
+        """Write one Event about an Application or an object of it; an equal one within the hour counts up."""
         namespace, _, name = application.partition("/")
+        about = {"apiVersion": API_VERSION, "kind": "Application", "namespace": namespace, "name": name}
+        if ref is not None:
+            # Events of objects without a namespace belong into the namespace default (core/v1 Event)
+            namespace = ref.namespace or "default"
+            name = ref.name
+            about = {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         text = one_line(message, _MESSAGE)
         # the name is derived from the content, so that the same Event is found again and counted up
-        mark = hashlib.sha256(f"{application} {reason} {text}".encode()).hexdigest()[:16]
+        mark = hashlib.sha256(f"{application} {ref} {reason} {text}".encode()).hexdigest()[:16]
         path = f"/api/v1/namespaces/{segment(namespace)}/events"
         try:
             known = self._client.get(f"{path}/{segment(f'{name}.{mark}')}")
@@ -57,7 +63,7 @@ class ApiObjectDetails:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{name}.{mark}", "namespace": namespace},
-            "involvedObject": {"apiVersion": API_VERSION, "kind": "Application", "namespace": namespace, "name": name},
+            "involvedObject": about,
             "type": type,
             "reason": reason,
             "message": text,

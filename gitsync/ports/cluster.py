@@ -211,6 +211,6 @@ class ObjectDetails(Protocol):
 class EventWriter(Protocol):
     """Write Kubernetes Events about Applications. Called by the notifier; raises a GitsyncError where that fails."""
 
-    def write_event(self, application: str, type: str, reason: str, message: str) -> None:
-        """Write one Event about the Application ``namespace/name``; ``type`` is Normal or Warning."""
+    def write_event(self, application: str, type: str, reason: str, message: str, ref: ObjectRef | None = None) -> None:
+        """Write one Event, Normal or Warning, about the Application ``namespace/name`` or an object of it."""
         ...

@@ -67,6 +67,15 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
+class DriftTotals:
+    """Objects that others changed, by kind and manager, how long restoring them took, and how often that failed."""
+
+    detected: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    heals: Distribution = field(default_factory=Distribution)
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
     """How many live objects are cached, by resource such as ``deployments.apps``, and how many entries others have."""
 
@@ -141,7 +150,8 @@ class StateEvent:
     """
     A change, for users and live pages; ``id`` grows by one.
 
-    ``kind`` is one of application, resource, drift, sync, removed; ``ref`` is empty for the application itself.
+    ``kind`` is one of application, resource, drift, healed, heal-failed, sync, removed; ``ref`` is empty for the
+    application itself.
     ``states`` are those it is in now, by their names in the API, and ``message`` is what else is known.
     """
 
@@ -200,6 +210,10 @@ class StateReader(Protocol):
 
     def sizes(self) -> Sizes:
         """Return how much this process keeps in memory."""
+        ...
+
+    def drift_totals(self) -> DriftTotals:
+        """Return what others changed, and how it was restored, since the start of this process."""
         ...
 
     def stage_durations(self) -> Mapping[str, Distribution]:

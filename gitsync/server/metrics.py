@@ -69,10 +69,25 @@ class Process(Collector):
         yield _by("gitsync_cached_objects", "Live objects that are kept in memory", "resource", sizes.objects)
         yield _by("gitsync_cache_entries", "Entries of other caches", "cache", sizes.entries)
         yield self._stages()
+        yield from self._drift()
         text = "Requests to the API server for Applications, without watches"
         yield CounterMetricFamily("gitsync_application_api_requests", text, value=self._view.api_requests())
         text = "Applications that wait for a worker"
         yield GaugeMetricFamily("gitsync_queue_length", text, value=self._queue_length())
+
+    def _drift(self) -> Iterator[Metric]:
+        """Yield what others changed, and how soon it was restored."""
+        totals = self._view.drift_totals()
+        text = "Objects that others changed, by kind and the first field manager"
+        detected = CounterMetricFamily("gitsync_drift", text, labels=["kind", "manager"])
+        for labels, count in sorted(totals.detected.items()):
+            detected.add_metric(labels, count)
+        yield detected
+        limits = (*map(str, BOUNDS), "+Inf")
+        heals = HistogramMetricFamily("gitsync_heal_seconds", "Time from an edit to its repair")
+        heals.add_metric([], list(zip(limits, accumulate(totals.heals.counts), strict=True)), totals.heals.seconds)
+        yield heals
+        yield CounterMetricFamily("gitsync_heals_failed", "Repairs that failed", value=totals.failed)
 
     def _stages(self) -> Metric:
         """Return how long the stages of reconciles took."""

@@ -97,6 +97,7 @@ class VisibleState:
         self._state = state
         self._shows = shows
         self.wait = state.wait
+        self.drift_totals = state.drift_totals
         self.stage_durations = state.stage_durations
         self.api_requests = state.api_requests
         self.sizes = state.sizes

@@ -15,6 +15,7 @@ from gitsync.plan.mask import mask
 from gitsync.ports import Cluster, LiveCache, Sizes
 from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations
+from gitsync.state.drift_counts import DriftCounts
 from gitsync.state.tracked import TrackedObjects
 from gitsync.state.views import Views
 
@@ -74,12 +75,13 @@ class State:
     declarations: Declarations
     tracked: TrackedObjects
     costs: Costs
+    drift: DriftCounts
     enqueue: Callable[[str], None]
 
     @classmethod
     def empty(cls, enqueue: Callable[[str], None], costs: Costs | None = None) -> State:
         """Return the state of a process that has just started."""
-        return cls(Views(), Declarations(enqueue), TrackedObjects(), costs or Costs(), enqueue)
+        return cls(Views(), Declarations(enqueue), TrackedObjects(), costs or Costs(), DriftCounts(), enqueue)
 
     def forget(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
@@ -103,6 +105,7 @@ class StateView:
         self.owned_by = objects.owned_by
         self.cost = state.costs.of
         self.api_requests = state.costs.api_requests
+        self.drift_totals = state.drift.totals
         self.stage_durations = state.costs.distributions
         self.sizes = sizes
 

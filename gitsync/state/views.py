@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.record import SyncRecord
+from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView, StateEvent
 
@@ -174,4 +174,7 @@ def _sync_events(record: SyncRecord | None) -> Iterator[_Happened]:
     if record is not None:
         count = len(record.steps)
         message = f"{count} {'change' if count == 1 else 'changes'} ({record.trigger})"
-        yield _Happened("sync", message, states=(record.outcome.value,))
+        yield _Happened("sync", message, states=(record.outcome.value, record.risk))
+        for step in record.steps if record.trigger == "drift" else ():
+            kind = "healed" if step.outcome is Outcome.SUCCEEDED else "heal-failed"
+            yield _Happened(kind, step.message or step.reason, step.ref, states=(record.risk,))

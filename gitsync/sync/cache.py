@@ -192,6 +192,8 @@ class ExecutionCache:
     answered: list[StepResult] = field(default_factory=list)
     """The results of writes of the running operation that were answered after their reconcile."""
     self_heals: SelfHeals = field(default_factory=SelfHeals)
+    drifted: frozenset[ObjectRef] = frozenset()
+    """The objects that others had changed at the last reconcile."""
     failed_repairs: dict[ObjectRef, FailedRepair] = field(default_factory=dict)
     completed_hooks: Mapping[str, Any] = field(default_factory=dict)
     """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""

@@ -11,8 +11,10 @@ from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.objects.change import Change
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.phase import Phase
+from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Clock
+from gitsync.state.drift_counts import DriftCounts
 from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import SyncDecision, SyncGate
 from gitsync.sync.evaluate import SyncEvaluator
@@ -38,6 +40,7 @@ class Reconciler:
         executor: SyncExecutor,
         repairer: Repairer,
         statuses: StatusWriter,
+        counts: DriftCounts,
         clock: Clock,
     ) -> None:
         self._writes = writes
@@ -45,13 +48,14 @@ class Reconciler:
         self._gate = gate
         self._executor = executor
         self._repairer = repairer
+        self._counts = counts
         self._clock = clock
         self._statuses = statuses
 
     def reconcile(self, report: Report, cache: ReconcileCache, target: Target) -> None:
         """Observe, plan, and run the steps that the gate allows."""
         planned = self.prepare(report, cache, target)
-        report.drift = planned.drift
+        self._report_drift(report, cache, planned)
         decision = self._gate.decide(planned, cache)
         planned, decision, waiting = self._repair(report, cache, planned, decision)
         planned = self.report_decision(report, planned, decision)
@@ -67,9 +71,17 @@ class Reconciler:
         """Report how the cluster differs from a target, and return it as text; nothing is written to the cluster."""
         self._executor.take_answered(report.app.key, cache.execution)
         planned = self._evaluator.plan_for(report, cache, replace(target, locate=None))
-        report.drift = planned.drift
+        self._report_drift(report, cache, planned)
         report.outcome = replace(report.outcome, drift_objects=len(planned.drifted))
         return difference_of(planned.plan.outstanding)
+
+    def _report_drift(self, report: Report, cache: ReconcileCache, planned: Planned) -> None:
+        """Report what others changed, and count what they changed since the last reconcile."""
+        report.drift = planned.drift
+        drifted = {step.ref: step for step in planned.drifted}
+        for ref in drifted.keys() - cache.execution.drifted:
+            self._counts.detected(drifted[ref])
+        cache.execution.drifted = frozenset(drifted)
 
     def _repair(
         self, report: Report, cache: ReconcileCache, planned: Planned, decision: SyncDecision
@@ -87,6 +99,10 @@ class Reconciler:
         report.stage = FailureReason.APPLY
         repaired = self._repairer.run(planned, cache, due.steps, partial(self._widen, report))
         report.healed += repaired.healed
+        restored = [result.change for result in repaired.results if result.outcome is Outcome.SUCCEEDED]
+        self._counts.healed(restored, self._clock.now())
+        self._counts.failed(len(repaired.results) - len(restored))
+        cache.execution.drifted -= {step.ref for step in restored}  # what is edited again counts again
         report.record = repaired.record or report.record
         if not decision.trigger:
             _acknowledge_request(report, cache)

@@ -36,6 +36,7 @@ from gitsync.ports import (
     ApplicationView,
     Cost,
     Distribution,
+    DriftTotals,
     FileVersion,
     KubernetesEvent,
     ResourceView,
@@ -68,6 +69,9 @@ class StillView:
 
     def sizes(self) -> Sizes:
         return Sizes({"pods": 3, "deployments.apps": 2}, {"events": len(self.kept)})
+
+    def drift_totals(self) -> DriftTotals:
+        return DriftTotals()
 
     def stage_durations(self) -> Mapping[str, Distribution]:
         return self.costs.distributions()

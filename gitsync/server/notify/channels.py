@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.errors import InvalidInput, TransientError
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import EventWriter
 from gitsync.server.notify.notices import Notice
 from gitsync.server.notify.rules import NotificationRule
@@ -45,8 +46,12 @@ class AppriseChannel:
             raise TransientError("at least one URL of notifications did not take the message")
 
 
+_WARNINGS = frozenset({"failed", "degraded", "drifted", "approval", "drift", "heal-failed"})
+"""The kinds of notices that a user should react to."""
+
+
 class EventChannel:
-    """Write every notice as a Kubernetes Event on its Application."""
+    """Write every notice as a Kubernetes Event on its Application, and on the object that it is about."""
 
     interval = 1.0
 
@@ -59,5 +64,8 @@ class EventChannel:
 
     def send(self, notice: Notice) -> None:
         """Write the Event."""
-        kind = "Normal" if notice.kind == "synced" else "Warning"
+        kind = "Warning" if notice.kind in _WARNINGS else "Normal"
         self._events.write_event(notice.application, kind, notice.state, notice.text or notice.title)
+        if notice.ref:
+            ref = ObjectRef.from_path(notice.ref)
+            self._events.write_event(notice.application, kind, notice.state, notice.text, ref)

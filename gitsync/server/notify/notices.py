@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitsync.objects.manifest import at
-from gitsync.ports import ApplicationView
+from gitsync.objects.record import Outcome
+from gitsync.ports import ApplicationView, StateEvent
 from gitsync.server.queries.verdict import verdict_of
 from gitsync.server.queries.words import words
 
@@ -23,15 +24,21 @@ KINDS: Final = {
 """The kind of notification by the state of a verdict; other states are transitions and cause none."""
 
 
+_DRIFT_STATES: Final = {"drift": "DriftDetected", "healed": "DriftHealed", "heal-failed": "HealFailed"}
+"""The states of what happened to single objects, by the kind of the event."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notification: ``kind`` is one of ``KINDS``, ``state`` the name in the API, ``text`` the sentence."""
+    """One notification: ``kind`` is one of ``rules.Kind``, ``state`` the name in the API, ``text`` the sentence."""
 
     application: str
     kind: str
     state: str
     text: str
     commit: str = ""
+    ref: str = ""
+    """The path of the object that it is about, empty for the Application itself."""
 
     @property
     def title(self) -> str:
@@ -49,6 +56,16 @@ def notice_of(view: ApplicationView) -> Notice | None:
     subject = str(at(view.status, "revision", "message", default="")).partition("\n")[0]
     text = verdict.reason or (f"{commit[:7]} {subject}".strip() if verdict.state == "Synced" else "")
     return Notice(view.key, kind, verdict.state, text, commit)
+
+
+def happened(event: StateEvent) -> Notice | None:
+    """Return the notice of an event: what others changed, what was restored, and the class of what was applied."""
+    if event.kind in _DRIFT_STATES:
+        return Notice(event.application, event.kind, _DRIFT_STATES[event.kind], event.message, ref=event.ref)
+    outcome, risk = event.states if event.kind == "sync" and len(event.states) == 2 else ("", "")
+    if outcome == Outcome.SUCCEEDED.value and not event.message.endswith("(drift)"):
+        return Notice(event.application, risk.lower(), f"Applied{risk}", event.message)
+    return None
 
 
 def is_news(last: Notice | None, now: Notice) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gitsync.errors import GitsyncError
-from gitsync.ports import Clock, StateReader
-from gitsync.server.notify.notices import Notice, is_news, notice_of
+from gitsync.ports import Clock, StateEvent, StateReader
+from gitsync.server.notify.notices import Notice, happened, is_news, notice_of
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +33,17 @@ class Channel(Protocol):
         ...
 
 
+_Topic = tuple[str, str, str]
+"""An Application; of what happens to single objects, also the kind and the object: no other message replaces it."""
+
+
 @dataclass(slots=True)
 class _Outbox:
-    """The messages of a channel: when one was sent last about an Application, and what waits for its turn."""
+    """The messages of a channel: when one was sent last about a topic, and what waits for its turn."""
 
     channel: Channel
-    sent: dict[str, float] = field(default_factory=dict)
-    waiting: dict[str, Notice] = field(default_factory=dict)
+    sent: dict[_Topic, float] = field(default_factory=dict)
+    waiting: dict[_Topic, Notice] = field(default_factory=dict)
 
 
 class Notifier:
@@ -58,6 +62,8 @@ class Notifier:
         self._outboxes = [_Outbox(channel) for channel in channels]
         self._owns = owns
         self._known: dict[str, Notice] = {}
+        self._drifted: dict[tuple[str, str], str] = {}
+        """The last message about each object that others changed."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
@@ -77,14 +83,17 @@ class Notifier:
             self._thread.join()
 
     def _run(self) -> None:
-        position = 0
+        position = self._view.bounds[1]  # what happened before the start is no news
         while not self._stopped.is_set():
             self._view.wait(position, _POLL)
-            position = self._view.bounds[1]
-            self.check()
+            events = self._view.events(position)
+            position = events[-1].id if events else position
+            self.check(events)
 
-    def check(self) -> None:
-        """Compare the state of now with the last one, and send what is due."""
+    def check(self, events: Iterable[StateEvent] = ()) -> None:
+        """Compare the state of now with the last one, add what happened since, and send what is due."""
+        for event in events:
+            self._note(event)
         for view in self._view.applications():
             notice = notice_of(view)
             if notice is None:
@@ -94,11 +103,27 @@ class Notifier:
             if is_news(last, notice) and self._owns(view.key):
                 for box in self._outboxes:
                     if box.channel.wants(notice):
-                        box.waiting[view.key] = notice
+                        box.waiting[view.key, "", ""] = notice
                     else:
-                        box.waiting.pop(view.key, None)
+                        box.waiting.pop((view.key, "", ""), None)
         for box in self._outboxes:
             self._send_due(box)
+
+    def _note(self, event: StateEvent) -> None:
+        """Keep the notice of what happened; drift is reported by each reconcile, and is news once."""
+        notice = happened(event)
+        if notice is None or not self._owns(event.application):
+            return
+        topic = (event.application, event.ref)
+        if event.kind == "drift" and self._drifted.get(topic) == event.message:
+            return
+        if event.kind == "drift":
+            self._drifted[topic] = event.message
+        elif event.kind == "healed":
+            self._drifted.pop(topic, None)
+        for box in self._outboxes:
+            if box.channel.wants(notice):
+                box.waiting[event.application, notice.kind, event.ref] = notice
 
     def _send_due(self, box: _Outbox) -> None:
         now = self._clock.monotonic()

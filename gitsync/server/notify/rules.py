@@ -12,7 +12,19 @@ from gitsync.objects.patterns import matches
 from gitsync.render.yaml.reader import read_all
 from gitsync.server.notify.notices import Notice
 
-Kind = Literal["synced", "failed", "drifted", "degraded", "approval"]
+Kind = Literal[
+    "synced",
+    "failed",
+    "drifted",
+    "degraded",
+    "approval",
+    "drift",
+    "healed",
+    "heal-failed",
+    "safe",
+    "moderate",
+    "dangerous",
+]
 
 
 class NotificationRule(BaseModel):
