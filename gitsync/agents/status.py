@@ -263,7 +263,7 @@ def rejected_status(generation: int, message: str, previous: Mapping[str, Any], 
 
 
 def changed_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]:
-    """Return the status of an object whose spec others changed in the cluster; what it did before goes on."""
+    """Return the status of an object whose spec others changed in the cluster; what it did before continues."""
     previous: dict[str, Any] = manifest.get("status") or {}
     generation = int(metadata_of(manifest).get("generation", 0))
     found = (

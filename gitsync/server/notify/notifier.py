@@ -83,7 +83,7 @@ class Notifier:
             self._thread.join()
 
     def _run(self) -> None:
-        position = self._view.bounds[1]  # what happened before the start is no news
+        position = self._view.bounds[1]  # what happened before the start is not reported
         while not self._stopped.is_set():
             self._view.wait(position, _POLL)
             events = self._view.events(position)

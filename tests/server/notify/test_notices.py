@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.object_details import ApiObjectDetails
 from gitsync.errors import InvalidInput, TransientError
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import ApplicationView
+from gitsync.ports import ApplicationView, StateEvent
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
-from gitsync.server.notify.notices import Notice, is_news, notice_of
+from gitsync.server.notify.notices import Notice, happened, is_news, notice_of
 from gitsync.server.notify.notifier import Notifier
 from gitsync.server.notify.rules import NotificationRule, read_rules
 from tests.server.fakes import StillView, application
@@ -210,3 +211,43 @@ def test_it_runs_beside_the_controller_and_stops() -> None:
         until(lambda: inbox.got)
     finally:
         notifier.stop()
+
+
+def event(kind: str, message: str, *states: str, ref: str = "") -> StateEvent:
+    return StateEvent(1, datetime.now(UTC), KEY, kind, message, ref, states)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [("drift", "DriftDetected"), ("healed", "DriftHealed"), ("heal-failed", "HealFailed")]
+)
+def test_what_others_change_is_a_notice_about_the_object(kind: str, state: str) -> None:
+    notice = happened(event(kind, "set .data.a", ref="/ConfigMap/shop/a"))
+    assert notice == Notice(KEY, kind, state, "set .data.a", ref="/ConfigMap/shop/a")
+
+
+@pytest.mark.parametrize("risk", ["Safe", "Moderate", "Dangerous"])
+def test_a_sync_is_a_notice_of_its_class(risk: str) -> None:
+    notice = happened(event("sync", "2 changes (commit)", "Succeeded", risk))
+    assert notice == Notice(KEY, risk.lower(), f"Applied{risk}", "2 changes (commit)")
+
+
+@pytest.mark.parametrize(
+    "happening",
+    [
+        event("sync", "1 change (drift)", "Succeeded", "Safe"),
+        event("sync", "2 changes (commit)", "Failed", "Safe"),
+        event("resource", "gone"),
+    ],
+)
+def test_other_events_are_no_notices(happening: StateEvent) -> None:
+    assert happened(happening) is None
+
+
+def test_drift_is_reported_once_until_it_is_healed() -> None:
+    view = StillView({KEY: application()})
+    inbox = Inbox(interval=0.0)
+    notifier = Notifier(view, HandClock(), [inbox], lambda key: True)
+    drift = event("drift", "set .data.a", ref="/ConfigMap/shop/a")
+    for happenings in ([drift], [drift], [event("healed", "restored", ref=drift.ref)], [drift]):
+        notifier.check(happenings)
+    assert [notice.kind for notice in inbox.got] == ["drift", "healed", "drift"]
