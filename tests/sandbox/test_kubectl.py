@@ -353,3 +353,12 @@ def test_a_custom_resource_from_definition_to_deletion(kubectl: Kubectl) -> None
     assert "arms" in kubectl("explain", "robot.spec")
     kubectl("delete", "crd", "robots.kubectl.example.com", "--timeout=20s")
     assert kubectl.run("get", "robots").returncode == 1
+
+
+def test_top_shows_what_pods_and_nodes_use(kubectl: Kubectl) -> None:
+    usage = {"sandbox.gitsync.dev/usage-cpu": "250m", "sandbox.gitsync.dev/usage-memory": "64Mi"}
+    kubectl("run", "busy", "--image=nginx", *(f"--annotations={key}={value}" for key, value in usage.items()))
+    kubectl("wait", "--for=condition=ready", "pod/busy", "--timeout=20s")
+    assert kubectl("top", "pods", "--no-headers").split() == ["busy", "250m", "64Mi"]
+    nodes = [line.split() for line in kubectl("top", "nodes", "--no-headers").splitlines()]
+    assert ["250m", "64Mi"] in [[line[1], line[3]] for line in nodes]

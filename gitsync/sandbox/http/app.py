@@ -13,7 +13,7 @@ from gitsync.sandbox.faults import WATCH_KINDS, ActiveFault, FaultKind, Faults, 
 from gitsync.sandbox.http.admin import PREFIX, Admin, RequestKey, RequestLog
 from gitsync.sandbox.http.discovery import Documents
 from gitsync.sandbox.http.endpoints import ResourceEndpoints, inject_watch_fault
-from gitsync.sandbox.http.options import warning_text
+from gitsync.sandbox.http.responses import warning_text
 from gitsync.sandbox.http.route import RequestRoute, parse_route
 from gitsync.sandbox.http.transport.messages import (
     Answer,

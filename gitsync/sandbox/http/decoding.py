@@ -1,23 +1,26 @@
-"""Bodies of requests by media type: JSON, YAML by the API server's rules, nesting and size bounded."""
+"""What requests ask for: options, and bodies as JSON or YAML by the API server's rules, nesting and size bounded."""
 
 from __future__ import annotations
 
 import re
+from json import dumps
 from typing import Any
 
 import yaml
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
-from gitsync.sandbox.errors import bad_request
+from gitsync.sandbox.errors import StatusCause, bad_request
 from gitsync.sandbox.http.negotiation import PROTOBUF
-from gitsync.sandbox.http.options import media_type
 from gitsync.sandbox.http.protobuf import Undecodable, decode
 from gitsync.sandbox.http.transport.messages import HttpRequest
 from gitsync.sandbox.registry.contract import RequestContext
 from gitsync.sandbox.registry.delete import DeleteOptions, read_options
 from gitsync.sandbox.schema.json_text import MalformedText, parse_json
+from gitsync.sandbox.users import ApiUser
 
+# apimachinery/pkg/apis/meta/v1/validation: FieldManagerMaxLength.
+MAX_MANAGER = 128
 # Below Python's and libyaml's recursion limits; real objects have about 20 levels.
 MAX_DEPTH = 200
 MAX_NODES = 1_000_000
@@ -253,3 +256,42 @@ def delete_options(request: HttpRequest) -> tuple[DeleteOptions, bool]:
     if request.body.strip():
         body, _ = object_body(request, "DeleteOptions")
     return read_options(body, request.query)
+
+
+def write_context(request: HttpRequest, user: ApiUser, options: str, *, apply: bool = False) -> RequestContext:
+    """Return the context of a write; refuse options as the kind ``options`` would."""
+    query = request.query
+    causes: list[StatusCause] = []
+    dry_run = query.get("dryRun", "")
+    if dry_run not in ("", "All"):
+        text = f'Unsupported value: ["{dry_run}"]: supported values: "All"'
+        causes.append(StatusCause("FieldValueNotSupported", text, "dryRun"))
+    manager = query.get("fieldManager", "")
+    # Whatever its value: even force=false is refused.
+    if options == "PatchOptions" and "force" in query and not apply:
+        causes.append(
+            StatusCause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force")
+        )
+    if apply and not manager:
+        causes.append(StatusCause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
+    if len(manager.encode()) > MAX_MANAGER:
+        text = f"Too long: may not be more than {MAX_MANAGER} bytes"
+        causes.append(StatusCause("FieldValueTooLong", text, "fieldManager"))
+    if not manager.isprintable():
+        text = f"Invalid value: {dumps(manager)}: should only contain printable characters"
+        causes.append(StatusCause("FieldValueInvalid", text, "fieldManager"))
+    validation = query.get("fieldValidation", "") or "Warn"
+    if validation not in ("Ignore", "Warn", "Strict"):
+        text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        causes.append(StatusCause("FieldValueNotSupported", text, "fieldValidation"))
+    if causes:
+        raise errors.invalid_options(options, causes)
+    if not manager:
+        # managerOrUserAgent: kubectl/v1.36 becomes kubectl.
+        manager = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER] or "unknown"
+    return RequestContext(user, manager, bool(dry_run), validation, request.flag("force"))
+
+
+def media_type(request: HttpRequest) -> str:
+    """Return the media type of a body without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -15,12 +15,11 @@ from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
 from gitsync.sandbox.errors import ApiError
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.http import listing, responses, watching
-from gitsync.sandbox.http.decoding import applied_body, delete_options, object_body
+from gitsync.sandbox.http.decoding import applied_body, delete_options, media_type, object_body, write_context
 from gitsync.sandbox.http.metrics import GROUP as METRICS_GROUP
 from gitsync.sandbox.http.metrics import MetricsApi
 from gitsync.sandbox.http.negotiation import Accepted, accepted
-from gitsync.sandbox.http.options import media_type, warning_header, write_context
-from gitsync.sandbox.http.responses import View
+from gitsync.sandbox.http.responses import View, warning_header
 from gitsync.sandbox.http.reviews import UNMANAGED, Review, Reviews
 from gitsync.sandbox.http.route import RequestRoute
 from gitsync.sandbox.http.subresources import Subresources, patched_scale

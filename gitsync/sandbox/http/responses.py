@@ -1,8 +1,8 @@
-"""Responses: one object or a list as JSON, YAML, metadata only, or a Table."""
+"""Responses: one object or a list as JSON, YAML, metadata only, or a Table; warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from gitsync.sandbox.registry.resources import ServedResource
 from gitsync.sandbox.storage import Stored
 
 META = "meta.k8s.io"
+# apiserver/pkg/endpoints/filters/warning.go: truncateAtTotalRunes, and truncateItemRunes below.
+MAX_WARNINGS = 4096
+MAX_WARNING = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +129,18 @@ _Dumper.add_representer(str, _text)
 
 def _yaml(value: Any) -> bytes:
     return yaml.dump(value, Dumper=_Dumper, encoding="utf-8", sort_keys=True, width=2**30, allow_unicode=True)
+
+
+def warning_header(texts: Iterable[str]) -> str:
+    """Return the Warning header of some texts, each once; long ones are cut when they are too much together."""
+    distinct = list(dict.fromkeys(texts))
+    if sum(map(len, distinct)) > MAX_WARNINGS:
+        distinct = [text[:MAX_WARNING] for text in distinct][: MAX_WARNINGS // MAX_WARNING]
+    return ", ".join(warning_text(text) for text in distinct)
+
+
+def warning_text(text: str) -> str:
+    """Return a text quoted for a Warning header, so that it cannot end the header."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    printable = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in quoted)
+    return f'299 - "{printable}"'
