@@ -34,7 +34,7 @@ from gitsync.sync.status.writer import StatusWriter
 from tests.fakes.ports import FakeClock, FakeCluster, FakeLive, FakePool, FakeRecords
 
 KEY = "gitsync/shop"
-_URL = "https://git.example.com/shop.git"
+URL = "https://git.example.com/shop.git"
 
 
 class Engine:
@@ -137,7 +137,7 @@ class Engine:
 
 def _application(spec: dict[str, Any]) -> Manifest:
     given = {
-        "source": {"repoURL": _URL},
+        "source": {"repoURL": URL},
         "destination": {"namespace": "prod"},
         "risk": {"approval": "Never"},
         **spec,
@@ -175,4 +175,4 @@ def edited(engine: Engine, name: str, **data: str) -> None:
     engine.cluster.put({**live, "data": {**live["data"], **data}})
 
 
-__all__ = ["KEY", "Engine", "config_map", "data_of", "edited", "job", "with_uid"]
+__all__ = ["KEY", "URL", "Engine", "config_map", "data_of", "edited", "job", "with_uid"]

@@ -11,7 +11,8 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
-from tests.fakes.engine import KEY, Engine, config_map, data_of, edited, job
+from gitsync.state.declarations import Reach
+from tests.fakes.engine import KEY, URL, Engine, config_map, data_of, edited, job
 
 WIDGETS: Manifest = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -310,3 +311,30 @@ def test_what_cannot_be_observed_raises_and_writes_nothing() -> None:
     with pytest.raises(ClusterUnavailable):
         engine.reconcile()
     assert engine.written() == []
+
+
+@pytest.mark.parametrize(("namespace", "is_held"), [("prod", True), ("other", False)])
+def test_a_prune_waits_for_a_peer_that_may_take_the_object_over(namespace: str, is_held: bool) -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    declarations = engine.state.declarations
+    declarations.register("gitsync/peer", Reach((URL, "main"), namespace, False))
+    declarations.set_declared("gitsync/peer", frozenset({ObjectRef("", "ConfigMap", namespace, "p")}))
+    engine.declare("c2", config_map("a", x="2"))
+    report = engine.reconcile()
+    assert data_of(engine, "a") == {"x": "2"}  # only the prune waits
+    assert (data_of(engine, "b") is not None) is is_held
+    assert report.peers == (("gitsync/peer",) if is_held else ())
+    if is_held:
+        assert "gitsync/peer to declare objects at commit c2" in report.outcome.message
+        declarations.record_declared("gitsync/peer", (URL, "main"), "c2")
+        assert engine.reconcile().outcome.phase is Phase.SYNCED
+        assert data_of(engine, "b") is None
+
+
+def test_an_object_that_a_peer_declares_now_is_left_to_it() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    engine.state.declarations.set_declared("gitsync/peer", frozenset({ObjectRef("", "ConfigMap", "prod", "b")}))
+    engine.sync("c2", config_map("a", x="1"))
+    assert data_of(engine, "b") == {"x": "1"}
