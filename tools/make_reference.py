@@ -13,11 +13,13 @@ from typing import Any
 
 import yaml
 
+from gitsync import __version__
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
 from gitsync.applicationsets.model import ApplicationSetSpec
 from gitsync.gate.policy_files import PolicySpec
 from gitsync.objects.application import ApplicationSpec
+from gitsync.objects.keys import VERSION_ANNOTATION
 from gitsync.objects.parsing import Spec, duration
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,6 +102,7 @@ def _written(default: Any, schema: dict[str, Any]) -> Any:
 
 def _definition(name: str, model: type[Spec]) -> str:
     frame = yaml.safe_load((ROOT / "tools" / f"{name}_crd.yaml").read_text(encoding="utf-8"))
+    frame["metadata"]["annotations"] = {VERSION_ANNOTATION: __version__}
     version = frame["spec"]["versions"][0]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema_of(model)
     return f"# {_NOTE}\n{yaml.dump(frame, Dumper=_Plain, sort_keys=False, width=120)}"

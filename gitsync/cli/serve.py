@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 from pydantic import SecretStr
 
+from gitsync import __version__
 from gitsync.cli.dashboard import address_file, local_token
 from gitsync.cli.data_lock import lock_data
 from gitsync.cli.further_processes import further_processes, reports_of
@@ -32,6 +33,7 @@ from gitsync.settings import Settings
 from gitsync.wiring import build_controller
 
 _SHORTEST_TOKEN = 20
+_log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
@@ -53,6 +55,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
             hint="name a file of users with --users, a provider with GITSYNC_OIDC_ISSUER, or set GITSYNC_WEB_TOKEN",
         )
     with listener, lock_data(settings.data):
+        _log.info("gitsync starts", extra={"version": __version__, **changed_settings(settings)})
         controller = build_controller(settings)
         access = access_of(settings, "" if access.is_needed else local_token(settings.data))
         try:
@@ -67,6 +70,19 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         finally:
             say("stopping")
             controller.stop()
+
+
+def changed_settings(settings: Settings) -> dict[str, str]:
+    """Return the settings that differ from their default; of secrets, only that they are set."""
+    changed = {}
+    for name, field in Settings.model_fields.items():
+        value = getattr(settings, name)
+        if value == field.get_default(call_default_factory=True):
+            continue
+        # the URL of a database, of a proxy or of a reasoner may have a password in it
+        is_secret = isinstance(value, SecretStr) or "://" in str(value)
+        changed[name] = "set" if is_secret else str(value)
+    return changed
 
 
 def _configuration(app: Callable[..., Any], most: int, *, is_proxied: bool) -> uvicorn.Config:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import orjson
 from prometheus_client import Counter, Histogram
 
+from gitsync import __version__
 from gitsync.cluster.errors import failure, unreachable
 from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.runtime.work_costs import count_request
@@ -63,7 +64,7 @@ class Request:
     @property
     def headers(self) -> dict[str, str]:
         """The headers, without those of a sign-in."""
-        headers = {"Accept": self.accept, "User-Agent": "gitsync"}
+        headers = {"Accept": self.accept, "User-Agent": f"gitsync/{__version__}"}
         if self.content_type:
             headers["Content-Type"] = self.content_type
         if self.user:

@@ -6,7 +6,14 @@ import logging
 import time
 from collections.abc import Callable
 
-from gitsync.crds import definitions, is_current
+from gitsync.crds import (
+    Standing,
+    definitions,
+    is_current,
+    lost_fields,
+    standing_of,
+    version_of_definition,
+)
 from gitsync.errors import ClusterUnavailable, Rejected
 from gitsync.kube.kinds import defined_kind
 from gitsync.objects.keys import FIELD_MANAGER, VERSION
@@ -46,6 +53,13 @@ class CrdInstaller:
         """Leave the definitions in place."""
 
     def _apply(self, definition: Manifest) -> None:
+        live = self._installed(definition)
+        standing = standing_of(live, definition) if live is not None else Standing.OLDER
+        if standing is Standing.CURRENT:
+            return  # a write would only take the ownership of its fields from the tool that installed it
+        if live is not None and standing is Standing.NEWER:
+            self._keep(live, definition)
+            return
         try:
             self._cluster.apply(definition, manager=FIELD_MANAGER)
         except Rejected as error:
@@ -72,8 +86,28 @@ class CrdInstaller:
 
     def _is_current(self, definition: Manifest) -> bool:
         """Return whether the installed definition is of this version; one that may not be read counts as another."""
-        try:
-            live = self._cluster.read(ref_of(definition), "v1")
-        except Rejected:
-            return False
+        live = self._installed(definition)
         return live is not None and is_current(live, definition)
+
+    def _installed(self, definition: Manifest) -> Manifest | None:
+        """Return the installed definition, None where there is none or it may not be read."""
+        try:
+            return self._cluster.read(ref_of(definition), "v1")
+        except Rejected:
+            return None
+
+    def _keep(self, live: Manifest, definition: Manifest) -> None:
+        """
+        Report a newer definition, which stays.
+
+        With an older one in its place the API server would drop the fields that only the newer one has, and what they
+        protect would be lost later.
+        """
+        about = {
+            "kind": defined_kind(definition).kind,
+            "installed": version_of_definition(live) or "another build",
+            "version": version_of_definition(definition),
+            "fields": ", ".join(lost_fields(live, definition)[:5]),
+            "hint": "run the newer version; this one neither knows nor changes these fields",
+        }
+        _log.warning("the installed definition is newer and stays", extra=about)

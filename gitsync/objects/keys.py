@@ -13,6 +13,8 @@ APPLICATION: Final = GroupKind(GROUP, "Application")
 APPLICATION_SET: Final = GroupKind(GROUP, "ApplicationSet")
 AGENTS_GROUP: Final = "agents.gitsync.dev"
 
+VERSION_ANNOTATION: Final = "gitsync.dev/version"
+"""Annotation on our definitions: the version of gitsync that they are of."""
 FIELD_MANAGER: Final = "gitsync"
 """The field manager of everything applied from Git."""
 AGENTS_MANAGER: Final = "gitsync-agents"

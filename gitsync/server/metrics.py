@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from gitsync import __version__
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.conditions import SOURCE_READY, find_condition
 from gitsync.objects.manifest import at
@@ -63,6 +64,9 @@ class Process(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
+        build = GaugeMetricFamily("gitsync_build_info", "The version of gitsync; its value is 1", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
         sizes = self._view.sizes()
         resources = Counter(str(item.sync) for view in self._view.applications() for item in view.resources)
         yield _by("gitsync_resources", "Objects by sync state", "sync", resources)

@@ -11,6 +11,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from gitsync import __version__
 from gitsync.objects.user import User
 from gitsync.server.assets import static_url, web_folder
 from gitsync.server.auth.access import Access, current_user
@@ -63,6 +64,7 @@ class Pages:
         self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)
         self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
         self._templates.globals["static"] = static_url
+        self._templates.globals["version"] = __version__
 
     def seen_by(self, user: User) -> Pages:
         """Return the templates over what a user may see."""

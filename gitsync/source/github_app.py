@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from gitsync import __version__
 from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.ports import Credentials
 from gitsync.ports.source import CREDENTIALS_SECRET
@@ -82,7 +83,7 @@ def _exchange(url: str, credentials: Credentials, ca_file: str, now: float) -> _
         "Authorization": f"Bearer {app_jwt(credentials.app_id, credentials.app_key, now)}",
         "Accept": "application/vnd.github+json",
         "Content-Type": "application/json",
-        "User-Agent": "gitsync",
+        "User-Agent": f"gitsync/{__version__}",
     }
     body = json.dumps({"repositories": [name]}).encode()
     answer = _post(urllib.request.Request(target, body, headers, method="POST"), ca_file)

@@ -11,11 +11,23 @@ from typing import Any
 
 import pytest
 
+from gitsync import __version__
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.crds import CrdInstaller
-from gitsync.crds import application_crd, definitions
+from gitsync.crds import (
+    Standing,
+    application_crd,
+    definitions,
+    lost_fields,
+    standing_of,
+    version_of_definition,
+    version_order,
+)
 from gitsync.errors import Rejected
+from gitsync.objects.keys import VERSION_ANNOTATION
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.service_accounts import kubeconfig_of
 
@@ -80,3 +92,59 @@ def test_existing_definitions_of_another_version_are_reported(
         CrdInstaller(limited, install=True).start()
     assert [(record.levelname, record.kind) for record in caplog.records] == [("WARNING", "Application")]  # type: ignore[attr-defined]
     assert len(definitions()) >= len(caplog.records)
+
+
+def with_field(definition: Manifest, name: str) -> Manifest:
+    """Return a definition with one more field in the spec."""
+    newer = copy.deepcopy(definition)
+    spec = newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"][name] = {"type": "string"}
+    return newer
+
+
+def of_version(definition: Manifest, version: str) -> Manifest:
+    metadata = {**definition["metadata"], "annotations": {VERSION_ANNOTATION: version} if version else {}}
+    return {**definition, "metadata": metadata}
+
+
+@pytest.mark.parametrize("version", ["99.0.0", __version__])
+def test_a_newer_definition_stays_with_its_fields(
+    administrator: Clusters, caplog: pytest.LogCaptureFixture, version: str
+) -> None:
+    admin, _ = administrator
+    CrdInstaller(admin, install=True).start()
+    newer = of_version(with_field(application_crd(), "later"), version)
+    admin.apply(newer, manager="gitsync")
+    with caplog.at_level(logging.WARNING, "gitsync"):
+        CrdInstaller(admin, install=True).start()
+    live = admin.read(ref_of(newer), "v1")
+    assert live is not None
+    assert lost_fields(live, application_crd()) == ["spec.later"]
+    assert [record.message for record in caplog.records] == ["the installed definition is newer and stays"]
+    assert caplog.records[0].fields == "spec.later"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", ["", "0.1.0"])
+def test_an_older_definition_is_replaced_whatever_fields_it_has(administrator: Clusters, version: str) -> None:
+    admin, _ = administrator
+    older = of_version(with_field(application_crd(), "dropped"), version)
+    admin.apply(older, manager="gitsync")
+    CrdInstaller(admin, install=True).start()
+    live = admin.read(ref_of(older), "v1")
+    assert live is not None
+    assert standing_of(live, application_crd()) is Standing.CURRENT
+    assert version_of_definition(live) == __version__
+
+
+def test_a_current_definition_is_not_written(administrator: Clusters) -> None:
+    admin, _ = administrator
+    admin.apply(application_crd(), manager="kubectl")
+    CrdInstaller(admin, install=True).start()
+    live = admin.read(ref_of(application_crd()), "v1") or {}
+    managers = {entry["manager"] for entry in live["metadata"]["managedFields"] if entry["operation"] == "Apply"}
+    assert managers == {"kubectl"}
+
+
+def test_versions_are_ordered_by_their_numbers() -> None:
+    versions = ["", "0.4.0", "0.5.0.dev0", "0.5.0.dev3", "0.5.0", "0.10.0"]
+    assert sorted({*versions}, key=version_order) == versions

@@ -175,7 +175,7 @@ def test_an_unchanged_application_asks_and_writes_nothing_for_twenty_intervals(w
 def requests(world: World) -> int:
     """Return how many requests the controller has made, except watches and the renewals of its Lease."""
     rows = world.client.get("/sandbox/requests")["requests"]
-    ours = [row for row in rows if row["userAgent"] == "gitsync" and row["verb"] != "watch"]
+    ours = [row for row in rows if row["userAgent"].startswith("gitsync/") and row["verb"] != "watch"]
     return sum(row["count"] for row in ours if not row["resource"].startswith("leases"))
 
 

@@ -50,6 +50,7 @@ GROUPS: Final = {
     "Install and run": {
         "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",
         "install": "Print the manifests that install the controller, for `kubectl apply -f -`.",
+        "upgrade": "Report whether a cluster can change to this version without losing a field.",
         "uninstall": "Remove the controller, its definitions and its rights; workloads stay.",
         "doctor": "Report what is missing on a cluster, a Git server or this machine, with the fix.",
         "run": "Run the controller and the dashboard against a cluster.",

@@ -40,7 +40,7 @@ class ComponentName(StrEnum):
 @command
 def install(
     image: Annotated[
-        str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.1.0.")
+        str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.4.0.")
     ] = "",
     component: Annotated[
         list[ComponentName] | None,
