@@ -323,7 +323,10 @@ def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
 def _mirrors(settings: Settings) -> Repositories:
     schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
     limits = Limits(
-        file_bytes=settings.file_mib << 20, seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20
+        file_bytes=settings.file_mib << 20,
+        seconds=settings.git_seconds,
+        pack_bytes=settings.git_pack << 20,
+        memory_bytes=settings.git_memory << 20,
     )
     return Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
 

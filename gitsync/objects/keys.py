@@ -66,6 +66,8 @@ IGNORE_DIFFERENCES: Final = "gitsync.dev/ignore-differences"
 REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
 """Annotation on an Application: a person asks for a sync now; the value is any new text, kept in status."""
 
+GIT_URLS: Final = "gitsync.dev/git-urls"
+"""Of a Secret: patterns of the repositories that its credentials are for, separated by spaces."""
 GIT_CHANGED: Final = "gitsync.dev/git-changed"
 """Annotation on an Application: Git has changed, and its newest commit is to be reported; the value is any new text."""
 GIT_PUSHED: Final = "gitsync.dev/git-pushed"

@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import IO, cast
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.runtime.guard import guarded
@@ -32,6 +35,11 @@ _CONFIG = {
     "fetch.recurseSubmodules": "false",
     "submodule.recurse": "false",
     "transfer.fsckObjects": "false",
+    # What a server sends must not decide how much memory git takes: files above 16 MiB are streamed instead of held,
+    # and one thread resolves deltas, since each has a cache of its own.
+    "core.bigFileThreshold": "16m",
+    "core.deltaBaseCacheLimit": "32m",
+    "pack.threads": "1",
     "gc.auto": "0",
     "maintenance.auto": "false",
     "credential.helper": "",
@@ -56,6 +64,10 @@ class GitTimedOut(SourceUnavailable):
     """git was ended because it took too long; ``printed`` is its output until then."""
 
     printed: bytes = b""
+
+
+class OutputTooLarge(Exception):
+    """git printed more than its caller may keep in memory."""
 
 
 def require_git() -> None:
@@ -105,6 +117,8 @@ def run(
     timeout: float = 60.0,
     stdin: bytes = b"",
     max_file_bytes: int = 0,
+    max_memory_bytes: int = 0,
+    max_output: int = 0,
     is_guarded: bool = False,
     fails_on: str = "",
 ) -> bytes:
@@ -113,8 +127,10 @@ def run(
 
     No argument may start with outside text: callers pass options, full ref names and object ids only. Raise
     GitFailed with git's own words, GitTimedOut after ``timeout`` seconds, SourceUnavailable when it is killed. A file
-    that git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
-    input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an error.
+    that git writes, such as a fetched pack, may be at most ``max_file_bytes``, what each of its processes allocates at
+    most ``max_memory_bytes`` (0: no limit). Raise OutputTooLarge past ``max_output`` bytes of output. A guarded command
+    has no input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an
+    error.
     """
     command = ["git", "--git-dir", str(git_dir), *arguments]
     with _started(command, env, is_guarded=is_guarded) as process:
@@ -122,8 +138,15 @@ def run(
             # after the start, since preexec_fn is not safe with threads; git writes its pack later than that
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+        if max_memory_bytes:
+            # RLIMIT_DATA, not RLIMIT_AS: packs are mapped as a whole, and the pages of a file can be given back
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (max_memory_bytes, max_memory_bytes))
         try:
-            out, err = process.communicate(None if is_guarded else stdin, timeout=timeout)
+            if max_output:
+                out, err = _limited_output(process, timeout, max_output)
+            else:
+                out, err = process.communicate(None if is_guarded else stdin, timeout=timeout)
         except subprocess.TimeoutExpired as error:
             late = GitTimedOut(
                 f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
@@ -140,6 +163,32 @@ def run(
             text or f"git {arguments[0]} ended with {process.returncode}", (out + err).decode("utf-8", "replace")
         )
     return bytes(out)
+
+
+def _limited_output(process: subprocess.Popen[bytes], timeout: float, limit: int) -> tuple[bytes, bytes]:
+    """Return the output of a process and its errors; raise OutputTooLarge, TimeoutExpired as ``communicate`` does."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    ends = time.monotonic() + timeout
+    chunks: dict[IO[bytes], list[bytes]] = {process.stdout: [], process.stderr: []}
+    size = 0
+    with selectors.DefaultSelector() as selector:
+        for stream in chunks:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(ends - time.monotonic(), 0.0))
+            if not ready:
+                raise subprocess.TimeoutExpired(process.args, timeout, b"".join(chunks[process.stdout]))
+            for key, _ in ready:
+                chunk = os.read(key.fd, 1 << 16)
+                size += len(chunk)
+                if size > limit:
+                    raise OutputTooLarge
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                chunks[cast("IO[bytes]", key.fileobj)].append(chunk)
+    process.wait(max(ends - time.monotonic(), 0.0))
+    return b"".join(chunks[process.stdout]), b"".join(chunks[process.stderr])
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable, detached
+from gitsync.errors import GitsyncError, InvalidInput, SourceDenied, SourceUnavailable, detached
+from gitsync.files import PRIVATE, write_file
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, Tag
@@ -29,6 +30,8 @@ from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")
 _NEVER = float("-inf")
+# seconds after which credentials are shown to the server again before they read what is here: they may be revoked
+_CONFIRM = 3600.0
 # seconds for which a name counts as missing without another request, for Applications that follow it together
 _MISSING_AGE = 10.0
 # seconds between attempts to lock a mirror that another thread or process holds
@@ -69,6 +72,8 @@ class Mirror:
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
+        # when the server accepted credentials last
+        self._confirmed_at: dict[Credentials, float] = {}
         # when an answer that was requested for a name lacked it
         self._missing_at: dict[tuple[str, Credentials], float] = {}
         self._failures = RecentFailures(clock)
@@ -164,12 +169,17 @@ class Mirror:
         return paths
 
     def _ask(self, credentials: Credentials) -> None:
-        self._refs = self._remote.list_refs(credentials)  # replaced as a whole: readers take it without the lock
+        try:
+            refs = self._remote.list_refs(credentials)
+        except SourceDenied:  # such as revoked ones, which must not go on reading what others fetched
+            self._forget_reader(credentials)
+            raise
+        self._refs = refs  # replaced as a whole: readers take it without the lock
         self._open(next(iter(self._refs.values()), ""))
         if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
-        self._asked_at[credentials] = self._clock()
+        self._asked_at[credentials] = self._confirmed_at[credentials] = self._clock()
 
     def _is_reader(self, credentials: Credentials) -> bool:
         """Whether the server let these credentials in before; that is remembered over a restart."""
@@ -177,6 +187,35 @@ class Mirror:
         if credentials in self._asked_at and readers.exists():
             return True
         return readers.exists() and self._digest(credentials) in readers.read_text(errors="replace").split()
+
+    def _is_admitted(self, credentials: Credentials) -> bool:
+        confirmed_at = self._confirmed_at.get(credentials, _NEVER)
+        return self._is_reader(credentials) and self._clock() - confirmed_at < _CONFIRM
+
+    def _admit(self, credentials: Credentials, max_age: float) -> None:
+        """Show credentials to the server unless it accepted them lately: of a fixed commit, nothing else is asked."""
+        if self._is_admitted(credentials):
+            return
+        try:
+            with self._failures.shared(credentials, max_age):
+                self._ask(credentials)
+        except SourceDenied:
+            raise
+        except SourceUnavailable:
+            if not self._is_reader(credentials):
+                raise
+            self._confirmed_at[credentials] = self._clock()  # the server is away: what it accepted is used until then
+
+    def _forget_reader(self, credentials: Credentials) -> None:
+        self._asked_at.pop(credentials, None)
+        self._confirmed_at.pop(credentials, None)
+        readers = self.path / AUTHORIZED
+        if not readers.exists():
+            return
+        digest = self._digest(credentials)
+        digests = readers.read_text(errors="replace").split()
+        if digest in digests:  # the file stays, also empty: it marks the folder as a mirror
+            write_file(readers, "".join(f"{other}\n" for other in digests if other != digest), PRIVATE)
 
     def _digest(self, credentials: Credentials) -> str:
         """Return what credentials are known by: they cannot be worked out from it."""
@@ -195,9 +234,7 @@ class Mirror:
         if commit in self._complete and self._is_usable(commit, credentials):
             return  # without the lock, which a slow transfer may hold
         with self._locked():
-            if not self._is_reader(credentials):
-                with self._failures.shared(credentials, max_age):
-                    self._ask(credentials)
+            self._admit(credentials, max_age)
             is_damaged = (self.path / CORRUPT).exists()
             if not is_damaged and self._has(self.path, commit):
                 self._complete.add(commit)
@@ -237,7 +274,7 @@ class Mirror:
     def _is_usable(self, commit: str, credentials: Credentials) -> bool:
         """Return whether a commit that was fetched completely is still here, and these credentials may read it."""
         is_damaged = (self.path / CORRUPT).exists()
-        return not is_damaged and self._is_reader(credentials) and self._has(self.path, commit)
+        return not is_damaged and self._is_admitted(credentials) and self._has(self.path, commit)
 
     def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
         """Fetch a commit into this mirror, or into a new one where this one is damaged or has none."""

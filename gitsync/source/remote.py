@@ -22,7 +22,7 @@ from gitsync.objects.urls import SCP
 from gitsync.ports import Credentials
 from gitsync.source.authentication import StayOnHost, authenticated_env, authorization_of, certificates, key_failure
 from gitsync.source.damage import local_failure
-from gitsync.source.git import REMOTE, GitFailed, can_leave_out_files, run
+from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_files, run
 from gitsync.source.github_app import InstallationTokens
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
@@ -31,6 +31,7 @@ from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES, shown_url
 
 _REDIRECT = re.compile(r"returned error: 30[1278]")
+_OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory|Cannot allocate memory")
 _SHALLOW = "shallow roots are not allowed"
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
 # files that one command fetches by their ids
@@ -81,7 +82,17 @@ class Remote:
         """Return the branches and tags of the server, by full name, as object ids."""
         credentials = self._transport.signed_in(self._url, credentials)
         try:
-            listing = self._run(_NOWHERE, credentials, "ls-remote", "--heads", "--tags", REMOTE, seconds=_LISTING)
+            arguments = ("ls-remote", "--heads", "--tags", REMOTE)
+            listing = self._run(
+                _NOWHERE, credentials, *arguments, seconds=_LISTING, max_output=self._transport.limits.refs_bytes
+            )
+        except OutputTooLarge as error:
+            limit = self._transport.limits.refs_bytes >> 20
+            raise SourceUnavailable(
+                f"the Git server lists branches and tags of more than {limit} MiB",
+                location=self.shown,
+                hint="delete those that are not used any more",
+            ) from error
         except GitFailed as error:
             was_redirected = self._redirected
             self._redirected = ""  # the repository may have moved back
@@ -135,6 +146,8 @@ class Remote:
                     raise _FilterRefused from error
                 if largest_file(git_dir) >= limits.pack_bytes:  # git only reports that it could not write
                     raise self._too_large() from error
+                if _OUT_OF_MEMORY.search(text):
+                    raise self._needs_memory() from error
                 raise local_failure(git_dir, text, limits.seconds) or self._error(text, credentials) from error
 
     def push(self, git_dir: Path, commit: str, branch: str, credentials: Credentials) -> None:
@@ -152,6 +165,7 @@ class Remote:
         settings: Mapping[str, str] | None = None,
         fails_on: str = "",
         seconds: float = float("inf"),
+        max_output: int = 0,
     ) -> bytes:
         transport = self._transport
         url = self._redirected or self._url
@@ -165,6 +179,8 @@ class Remote:
                 env={**ours, **(env or {})},
                 timeout=min(seconds, transport.limits.seconds),
                 max_file_bytes=transport.limits.pack_bytes,
+                max_memory_bytes=transport.limits.memory_bytes,
+                max_output=max_output,
                 is_guarded=True,
                 fails_on=fails_on,
             )
@@ -197,6 +213,14 @@ class Remote:
         if "Permission denied" in text and credentials.ssh_key:
             text = f"{key_failure(credentials.ssh_key)}\n{text}"
         return server_error(text, self.shown, self._url)
+
+    def _needs_memory(self) -> SourceUnavailable:
+        limit = self._transport.limits.memory_bytes >> 20
+        return SourceUnavailable(
+            f"git needs more memory for the pack of the Git server than the limit of {limit} MiB",
+            location=self.shown,
+            hint="remove large files from its history, or raise GITSYNC_GIT_MEMORY",
+        )
 
     def _too_large(self) -> SourceUnavailable:
         limit = self._transport.limits.pack_bytes

@@ -25,6 +25,10 @@ class Limits:
     files: int = 20_000
     read_bytes: int = 100 << 20
     pack_bytes: int = 2 << 30
+    memory_bytes: int = 1 << 30
+    """What each git process that reads from a server may allocate."""
+    refs_bytes: int = 32 << 20
+    """What a server may list: half a million branches and tags."""
     seconds: float = 120.0
     """How long one talk with the server may take."""
     first_bytes: int = 1 << 20

@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import Application
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.keys import GIT_URLS
+from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.remote import without_user
+from gitsync.objects.urls import matches_url
 from gitsync.ports import Cluster, Credentials, LiveCache
 
 _FIRST_LIST = 5.0
 _AGE_KEY = ".agekey"
+_GITHUB = ("https://github.com/*",)
 _CREDENTIALS = "spec.source.credentials.secretRef.name"
 
 
@@ -21,7 +25,7 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
 
     Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App, and
     ``ca.crt``. The Secret is watched, so an unchanged one costs no request and a rotated one is used at once. Raise
-    InvalidInput for a member that the URL needs and the Secret lacks.
+    InvalidInput for a member that the URL needs and the Secret lacks, Refused for a URL that the Secret is not for.
     """
     name = app.source.credentials_secret
     if not name:
@@ -37,6 +41,7 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
         app_installation=text_of(secret, "githubAppInstallationID").strip(),
         app_key=text_of(secret, "githubAppPrivateKey"),
     )
+    _check_urls(app, secret, has_app_key=bool(credentials.app_key))
     missing = _missing_members(app.source.repo_url, credentials)
     if missing:
         raise InvalidInput(
@@ -45,6 +50,24 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
             hint=f"{app.source.repo_url.partition(':')[0] if '://' in app.source.repo_url else 'ssh'} URLs need it",
         )
     return credentials
+
+
+def _check_urls(app: Application, secret: Manifest, *, has_app_key: bool) -> None:
+    """
+    Raise Refused unless the Secret is for the URL: a user who names it in an Application may not be able to read it.
+
+    The signed token of a GitHub App opens all its repositories at github.com for whatever host receives it, so a Secret
+    with one is for github.com unless it names other URLs.
+    """
+    patterns = annotations_of(secret).get(GIT_URLS, "").split() or (_GITHUB if has_app_key else ())
+    url = app.source.repo_url
+    if patterns and not any(matches_url(pattern, url) for pattern in patterns):
+        raise Refused(
+            f"Secret {app.namespace}/{app.source.credentials_secret} is for {' '.join(patterns)}, "
+            f"not for {without_user(url)}",
+            location=_CREDENTIALS,
+            hint=f"name another Secret, or add the URL to its annotation {GIT_URLS}",
+        )
 
 
 def _missing_members(url: str, credentials: Credentials) -> list[str]:

@@ -227,7 +227,13 @@ class RemoteBases:
     def _fetcher(self, app: Application) -> RemoteFetcher:
         def credentials_for(url: str) -> Credentials:
             """Return the credentials of the Application for the host that they are for, none for others."""
-            return self._credentials_of(app) if _authority(url) == _authority(app.source.repo_url) else Credentials()
+            if _authority(url) != _authority(app.source.repo_url):
+                return Credentials()
+            source = app.source.model_copy(update={"repo_url": url})
+            try:
+                return self._credentials_of(replace(app, source=source))
+            except Refused:  # the Secret is for other repositories of the host; this one may be public
+                return Credentials()
 
         policies = self._policies_of(app)
         interval = app.sync.interval

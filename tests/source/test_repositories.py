@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceUnavailable
+from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceDenied, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
@@ -432,3 +432,74 @@ class TestNamesThatAppear:
         with pytest.raises(MissingRevision):  # a requested sync asks whatever was answered
             repositories.resolve(feature, Credentials())
         assert server.listings == 3
+
+
+class TestRevokedCredentials:
+    """Applications share a mirror; credentials that the server does not accept any more read nothing of it."""
+
+    ADA = Credentials(username="ada", password="right")
+    BOB = Credentials(username="bob", password="right")
+
+    def test_denied_credentials_stop_reading_what_others_fetched(self, tmp_path: Path) -> None:
+        with GitServer(tmp_path / "git") as server:
+            server.accepted = {"ada:right", "bob:right"}
+            commit = GitRepo(tmp_path / "git").commit({"a.yaml": "a: 1"})
+            source = GitSource(repo_url=server.url("origin.git"), revision="main")
+            repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+            for credentials in (self.ADA, self.BOB):
+                assert repositories.resolve(source, credentials) == commit
+                repositories.snapshot(source, credentials, commit)
+            server.accepted = {"ada:right"}
+            with pytest.raises(SourceDenied):
+                repositories.resolve(source, self.BOB)
+            for reader in (repositories, Repositories(tmp_path / "mirrors", schemes=("http",))):
+                with pytest.raises(SourceDenied):
+                    reader.snapshot(source, self.BOB, commit)
+                assert reader.snapshot(source, self.ADA, commit).commit.id == commit
+            server.accepted = {"ada:right", "bob:right"}
+            assert repositories.snapshot(source, self.BOB, commit).commit.id == commit
+
+    def test_credentials_of_a_fixed_commit_are_shown_again_each_hour(self, tmp_path: Path) -> None:
+        now = [1000.0]
+        with GitServer(tmp_path / "git") as server:
+            server.accepted = {"bob:right"}
+            commit = GitRepo(tmp_path / "git").commit({"a.yaml": "a: 1"})
+            fixed = GitSource(repo_url=server.url("origin.git"), revision=commit)
+            repositories = Repositories(tmp_path / "mirrors", schemes=("http",), clock=lambda: now[0])
+            repositories.snapshot(fixed, self.BOB, commit)
+            listings = server.listings
+            now[0] += 3000
+            repositories.snapshot(fixed, self.BOB, commit)
+            assert server.listings == listings
+            now[0] += 3600
+            server.failures[""] = 503
+            assert repositories.snapshot(fixed, self.BOB, commit).commit.id == commit, "an outage revokes nothing"
+            now[0] += 3600
+            server.failures.clear()
+            server.accepted = set()
+            with pytest.raises(SourceDenied):
+                repositories.snapshot(fixed, self.BOB, commit)
+
+
+def test_more_refs_than_the_limit_are_refused_in_bounded_memory(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit({"app/a.yaml": "a: 1"})
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=Limits(refs_bytes=40))
+    with pytest.raises(SourceUnavailable, match="lists branches and tags of more than 0 MiB"):
+        limited.resolve(source_of(repo), NOBODY)
+
+
+def test_a_large_file_is_streamed_within_the_memory_of_git(repo: GitRepo, tmp_path: Path) -> None:
+    """100 MiB that a pack of 100 KB expands to; held in memory, git would end at this limit."""
+    commit = repo.commit({"app/a.yaml": "a: 1", "zeros.bin": bytes(100 << 20)})
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=Limits(memory_bytes=64 << 20))
+    assert limited.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a.yaml") == b"a: 1"
+
+
+def test_a_pack_that_needs_too_much_memory_is_reported(repo: GitRepo, tmp_path: Path) -> None:
+    texts = {f"app/{number}.txt": f"{number}\n" + "x" * (15 << 20) for number in range(2)}
+    commit = repo.commit({"app/a.yaml": "a: 1", **texts})
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=Limits(memory_bytes=20 << 20))
+    with pytest.raises(
+        SourceUnavailable, match=r"git needs more memory .* limit of 20 MiB; .*raise GITSYNC_GIT_MEMORY"
+    ):
+        limited.fetch(source_of(repo), NOBODY, commit)

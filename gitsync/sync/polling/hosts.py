@@ -1,4 +1,4 @@
-"""GitHosts: limit the queries of each Git host, so that hosts that do not answer leave threads for the others."""
+"""GitHosts: limit the queries of each Git host, so that URLs that do not answer leave threads for the others."""
 
 from __future__ import annotations
 
@@ -6,61 +6,88 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from urllib.parse import urlsplit
 
 from gitsync.errors import SourceUnavailable
 from gitsync.ports import Clock
 
-_PER_HOST = 4
-"""Queries of one host at a time."""
 _SILENCE = 10.0
-"""Seconds without an answer after which a host backs off."""
+"""Seconds without an answer after which a URL backs off."""
 _BACK_OFF = 30.0
-"""Seconds for which the queries of a host fail at once after one had no answer in time."""
+"""Seconds for which the queries of a URL fail at once after one had no answer in time."""
+
+
+class _Standing(IntEnum):
+    """
+    What the last query of a URL showed; the value is how many queries of a host such URLs may take at a time.
+
+    A tenant who writes Applications can name many URLs of a host that hang: they leave two of its queries to new URLs,
+    and one more to those that answer.
+    """
+
+    SILENT = 1
+    UNKNOWN = 3
+    PROVEN = 4
 
 
 class GitHosts:
     """
-    Count the queries of each host, and remember which hosts answer.
+    Count the queries of each host, and remember which URLs answer.
 
-    Hosts whose last query had no answer in time, and those that have not answered yet, share ``unproven`` of the
-    threads; the others are for hosts that answer.
+    Hosts of which no URL has answered, or none any more, share ``unproven`` of the threads; the others are for hosts
+    that answer. Of one host, URLs that did not answer in time leave queries to those that do.
     """
 
     def __init__(self, clock: Clock, *, unproven: int) -> None:
         self._clock = clock
         self._unproven = unproven
         self._lock = threading.Lock()
-        self._busy: Counter[str] = Counter()
-        self._proven: set[str] = set()
+        self._busy: dict[str, Counter[_Standing]] = {}
+        # the standing at the claim: a query may change it
+        self._claimed: dict[str, _Standing] = {}
+        self._standings: dict[str, _Standing] = {}
+        self._proven: Counter[str] = Counter()
+        """How many URLs of a host answer."""
         self._silent_until: dict[str, float] = {}
 
     def claim(self, url: str) -> bool:
-        """Claim a thread for a query of a URL's host; False when its share of the threads is in use."""
+        """Claim a thread for a query of a URL; False when its share of the threads is in use."""
         host = _host_of(url)
         with self._lock:
-            is_full = self._busy[host] >= _PER_HOST
-            if not is_full and host not in self._proven:
-                is_full = sum(self._busy[host] for host in self._busy if host not in self._proven) >= self._unproven
-            if not is_full:
-                self._busy[host] += 1
-            return not is_full
+            standing = self._standings.get(url, _Standing.UNKNOWN)
+            busy = self._busy.get(host, Counter())
+            # those of a worse standing count too, or all of them together would take more than the host has
+            is_full = any(
+                sum(busy[other] for other in _Standing if other <= limit) >= limit
+                for limit in _Standing
+                if limit >= standing
+            )
+            if is_full or (not self._proven[host] and self._unproven_queries() >= self._unproven):
+                return False
+            self._busy.setdefault(host, Counter())[standing] += 1
+            self._claimed[url] = standing
+            return True
+
+    def _unproven_queries(self) -> int:
+        return sum(busy.total() for host, busy in self._busy.items() if not self._proven[host])
 
     def release(self, url: str) -> None:
         """Give the thread of a query back."""
         host = _host_of(url)
         with self._lock:
-            self._busy[host] -= 1
-            if not self._busy[host]:
+            busy = self._busy[host]
+            busy[self._claimed.pop(url)] -= 1
+            if not busy.total():
                 del self._busy[host]
 
     @contextmanager
     def query(self, url: str) -> Iterator[None]:
-        """Query a URL in the body; raise SourceUnavailable at once for a host that backs off."""
-        host = _host_of(url)
+        """Query a URL in the body; raise SourceUnavailable at once for one that backs off."""
         began = self._clock.monotonic()
-        rest = self._silent_until.get(host, began) - began
+        rest = self._silent_until.get(url, began) - began
         if rest > 0:
+            host = _host_of(url)
             raise SourceUnavailable(
                 f"{host} did not answer within {_SILENCE:.0f} s; it is not queried for {rest:.0f} s", location=host
             )
@@ -71,15 +98,17 @@ class GitHosts:
             is_silent = self._clock.monotonic() - began >= _SILENCE
             raise
         finally:
-            self._ended(host, is_silent=is_silent)
+            self._ended(url, is_silent=is_silent)
 
-    def _ended(self, host: str, *, is_silent: bool) -> None:
+    def _ended(self, url: str, *, is_silent: bool) -> None:
         with self._lock:
+            was_proven = self._standings.get(url) is _Standing.PROVEN
+            self._standings[url] = _Standing.SILENT if is_silent else _Standing.PROVEN
+            self._proven[_host_of(url)] += (not is_silent) - was_proven
             if is_silent:
-                self._silent_until[host] = self._clock.monotonic() + _BACK_OFF
-                self._proven.discard(host)
+                self._silent_until[url] = self._clock.monotonic() + _BACK_OFF
             else:
-                self._proven.add(host)
+                self._silent_until.pop(url, None)
 
 
 def _host_of(url: str) -> str:

@@ -15,6 +15,7 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable, UnexpectedError
 from gitsync.objects.application import parse_application
+from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
@@ -62,14 +63,14 @@ class Site:
     interval: str = "3m"
     wait: float = 0.0
 
-    def secret(self, name: str, **data: str) -> None:
+    def secret(self, name: str, annotations: dict[str, str] | None = None, **data: str) -> None:
         resource = self.cluster.resource("", "v1", "Secret")
         assert resource is not None
         written = self.cluster.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Secret",
-                "metadata": {"name": name, "namespace": "default"},
+                "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
                 "stringData": data,
             },
             manager="ada",
@@ -311,6 +312,50 @@ def test_the_missing_member_of_a_secret_is_named(site: Site, url: str, members: 
     app = parse_application({"metadata": META, "spec": {"source": {"repoURL": URLS[url], "path": "x", **CREDENTIALS}}})
     with pytest.raises(InvalidInput, match=f"Secret default/login {missing}"):
         credentials_of(app, site.cluster, site.live)
+
+
+@pytest.mark.parametrize(
+    ("urls", "is_allowed"),
+    [
+        ("", True),
+        ("https://other.example/*", False),
+        ("https://other.example/* http://127.0.0.1:*/origin", True),
+        ("http://127.0.0.1:*/team-*/*", False),
+    ],
+)
+def test_a_secret_is_used_for_the_urls_that_it_names(site: Site, urls: str, is_allowed: bool) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    site.git.accepted = {"ada:right"}
+    site.secret("login", annotations={GIT_URLS: urls}, username="ada", password="right")
+    if is_allowed:
+        assert site.fetch(site.make(), **CREDENTIALS).id == commit
+    else:
+        with pytest.raises(Refused, match=r"Secret default/login is for .*, not for http://127\.0\.0\.1.*origin\.git"):
+            site.fetch(site.make(), **CREDENTIALS)
+        assert site.git.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "urls", "is_allowed"),
+    [
+        ("https://github.com/acme/shop.git", "", True),
+        ("https://git.attacker.example/acme/shop.git", "", False),
+        ("https://github.com.attacker.example/acme/shop.git", "", False),
+        ("https://github.acme.example/acme/shop.git", "https://github.acme.example/acme/*", True),
+    ],
+)
+def test_the_key_of_a_github_app_is_for_github_unless_it_names_others(
+    site: Site, url: str, urls: str, is_allowed: bool
+) -> None:
+    members = {"githubAppID": "7", "githubAppInstallationID": "42", "githubAppPrivateKey": "key"}
+    site.secret("login", annotations={GIT_URLS: urls}, **members)
+    spec = {"source": {"repoURL": url, **CREDENTIALS}, "destination": {}}
+    app = parse_application({"metadata": META, "spec": spec})
+    if is_allowed:
+        assert credentials_of(app, site.cluster, site.live).app_key == "key"
+    else:
+        with pytest.raises(Refused, match=r"is for https://github\.com/\*, not for .*gitsync\.dev/git-urls"):
+            credentials_of(app, site.cluster, site.live)
 
 
 def test_line_ends_around_the_members_of_a_secret_do_not_count(site: Site) -> None:

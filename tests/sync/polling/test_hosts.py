@@ -44,9 +44,30 @@ def ask(hosts: GitHosts, url: str, clock: HandClock, seconds: float, error: Exce
 
 def test_a_host_has_four_queries_at_a_time(clock: HandClock) -> None:
     hosts = GitHosts(clock, unproven=32)
+    for number in range(6):
+        ask(hosts, f"https://a.example/{number}", clock, 0.1)
     assert [hosts.claim(f"https://a.example/{number}") for number in range(5)] == [True] * 4 + [False]
     hosts.release("https://a.example/0")
     assert hosts.claim("https://a.example/5")
+
+
+def test_urls_of_a_host_that_hang_leave_queries_to_the_others(clock: HandClock) -> None:
+    hosts = GitHosts(clock, unproven=32)
+    ask(hosts, "https://shared.example/good", clock, 0.1)
+    for number in range(25):
+        with pytest.raises(SourceUnavailable):
+            ask(hosts, f"https://shared.example/hangs-{number}", clock, 10.0, SourceUnavailable("no answer"))
+    assert [hosts.claim(f"https://shared.example/hangs-{number}") for number in range(3)] == [True, False, False]
+    assert [hosts.claim(f"https://shared.example/new-{number}") for number in range(3)] == [True, True, False]
+    ask(hosts, "https://shared.example/good", clock, 0.1)
+    assert hosts.claim("https://shared.example/good")
+
+
+def test_new_urls_that_hang_leave_a_query_to_one_that_answers(clock: HandClock) -> None:
+    hosts = GitHosts(clock, unproven=32)
+    ask(hosts, "https://shared.example/good", clock, 0.1)
+    assert [hosts.claim(f"https://shared.example/new-{number}") for number in range(5)] == [True] * 3 + [False] * 2
+    assert hosts.claim("https://shared.example/good")
 
 
 def test_hosts_that_did_not_answer_leave_threads_for_the_others(clock: HandClock) -> None:
@@ -65,7 +86,7 @@ def test_a_host_that_stops_answering_backs_off_and_loses_its_threads(clock: Hand
     with pytest.raises(SourceUnavailable):
         ask(hosts, "https://a.example/x", clock, 10.0, SourceUnavailable("no answer"))
     with pytest.raises(SourceUnavailable, match=r"a\.example did not answer within 10 s; it is not queried for 30 s"):
-        ask(hosts, "https://a.example/y", clock, 0.1)
+        ask(hosts, "https://a.example/x", clock, 0.1)
     assert not hosts.claim("https://a.example/x")
     clock.seconds += 30.0
     ask(hosts, "https://a.example/x", clock, 0.1)
