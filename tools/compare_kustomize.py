@@ -189,7 +189,7 @@ class Generator:
         """Return a replacement."""
         source = self.choice(
             (
-                f"sourceValue: {self.choice(TEXTS)}",
+                f"sourceValue: {self.choice([text for text in TEXTS if text != chr(34) * 2])}",
                 "source: {kind: Deployment, fieldPath: metadata.name}",
                 "source: {kind: Deployment, fieldPath: spec.template.spec.containers.0.image, "
                 "options: {delimiter: ':', index: 1}}",
@@ -200,7 +200,7 @@ class Generator:
             (
                 *("metadata.labels.app", "metadata.annotations.note", "spec.x.y", "metadata.labels", "data.k"),
                 *("spec.template.spec.containers.[name=c].env.[name=F].value", "spec.selector.matchLabels.app"),
-                "spec.template.spec.containers.[name=c].image",
+                *(() if source.startswith("sourceValue") else ("spec.template.spec.containers.[name=c].image",)),
             )
         )
         options = self.choice(("", "", ", options: {delimiter: ':', index: 1}"))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.resources.resource import Resource
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import is_plain, plain, text_of
 
 _BASE64_LINE: Final = 70
 _UNREADABLE: Final = "[\x7f-\x84\x86-\x9f\ufffe\uffff]"
@@ -94,6 +94,8 @@ def take_over(made: Resource, old: Resource) -> None:
 
 def name_hash(manifest: Manifest) -> str:
     """Return the ten-letter hash of the content of a ConfigMap, a Secret or any other object."""
+    if not is_plain(manifest):
+        manifest = plain(manifest)  # Kustomize hashes what it writes
     kind = manifest.get("kind")
     if kind == "ConfigMap":
         content: dict[str, Any] = {"kind": kind, "name": "", "data": _hashed(manifest, "data")}

@@ -14,7 +14,7 @@ from gitsync.render.resources.resource import Id, Resource, copy_value, refuse_l
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import NameIndex, check_labels, has_labels, is_literal, is_selected, matches_id
 from gitsync.render.yaml.scalar_types import Quoted, Untyped, spelled, text_of, untyped
-from gitsync.render.yaml.scalars import resolve
+from gitsync.render.yaml.scalars import Date, resolve
 
 _NAME: Final = "metadata.name"
 _ID_MEMBERS: Final = ("group", "version", "kind", "name", "namespace")
@@ -202,7 +202,7 @@ def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, 
     # Kustomize sets the text of the node alone, so its type and style stay: a new node has neither.
     if slot.is_new or type(present) is Untyped:
         return untyped(text)
-    if isinstance(present, str):
+    if isinstance(present, str) and not isinstance(present, Date):
         return type(present)(text) if isinstance(present, Quoted) else text
     typed = spelled(resolve(text), text)
     if not _is_of_type(typed, present):
@@ -218,6 +218,8 @@ def _is_of_type(value: Any, present: Any) -> bool:
     """Return whether a value fits the type that a field has; a whole number fits where any number does."""
     if value is None or present is None or isinstance(value, bool) or isinstance(present, bool):
         return type(value) is type(present)
+    if isinstance(present, Date):
+        return isinstance(value, Date)
     if isinstance(present, float):
         return isinstance(value, int | float)
     return isinstance(value, int) if isinstance(present, int) else isinstance(value, str)

@@ -13,7 +13,7 @@ from gitsync.render.resources.field_path import lookup, split
 from gitsync.render.resources.field_spec import FieldSpec, visit
 from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Resource
 from gitsync.render.resources.scopes import Scopes
-from gitsync.render.yaml.scalar_types import Quoted, Untyped, text_of
+from gitsync.render.yaml.scalar_types import Folded, Quoted, Untyped, text_of
 
 if TYPE_CHECKING:  # few builds record provenance
     from gitsync.render.provenance.recorder import Recorder
@@ -194,8 +194,8 @@ def _expander(values: Mapping[str, Any], used: set[str]) -> Callable[[Any, Any],
 
 
 def _settled(value: Any) -> Any:
-    """Return a value with the tag of a text where it had none: Kustomize sets one, whether a var is in it or not."""
-    return Quoted(value) if type(value) is Untyped else value
+    """Return a value with the tag of a text and no style of its own, which Kustomize sets even where no var is."""
+    return Quoted(value) if type(value) in (Untyped, Folded) else value
 
 
 def expand(text: str, values: Mapping[str, Any], used: set[str]) -> Any:

@@ -231,9 +231,10 @@ class Patcher:
             target.forget_past()
         if not patch.may_change_kind:
             merged["kind"] = kind
+        passed = merge.get("metadata") or {}
         if not patch.may_rename:
-            target.set_meta("name", name)
-        target.set_meta("namespace", namespace)
+            target.set_meta("name", name, is_settled="name" not in passed)
+        target.set_meta("namespace", namespace, is_settled="namespace" not in passed)
         target.sync_shared_entries()
 
 

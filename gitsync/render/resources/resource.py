@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.yaml.scalar_types import reset, text_of, texts_of
+from gitsync.render.yaml.scalar_types import Quoted, reset, text_of, texts_of
 
 NOT_NAMESPACED: Final = "_non_namespaceable_"
 """The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
@@ -316,14 +316,19 @@ class Resource:
             if meta and isinstance(meta.get(key), dict | list):
                 raise InvalidInput(f"metadata.{key} is no longer a text", hint="correct what changes it")
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Set a member of metadata; an empty value removes it."""
+    def set_meta(self, key: str, value: str, *, is_settled: bool = False) -> None:
+        """
+        Set a member of metadata; an empty value removes it.
+
+        ``is_settled`` tells that a merge patch has passed the member, and so has quoted what looks like a number.
+        """
         manifest = self.editable
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):
             meta = manifest["metadata"] = {}
         if value:
-            meta[key] = reset(value, meta.get(key))
+            old = meta.get(key)
+            meta[key] = Quoted(value) if is_settled and isinstance(old, str) else reset(value, old)
         else:
             meta.pop(key, None)
 

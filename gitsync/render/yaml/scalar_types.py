@@ -83,7 +83,7 @@ def spelled(value: Any, text: str) -> Any:
 def styled(new: Any, old: Any) -> Any:
     """Return the new value of a field in the style of its old one: what was quoted stays a text."""
     if isinstance(old, Quoted):
-        return new if isinstance(new, Quoted) else Quoted(text_of(new))
+        return new if type(new) is type(old) else type(old)(text_of(new))
     return str(new) if isinstance(new, Quoted) else new
 
 
