@@ -90,6 +90,7 @@ def decrypt(
         ]
         checksum = _checksum(together, key, encrypts, only_encrypted=_is_true(metadata.get("mac_only_encrypted")))
         written = _open_value(str(metadata["mac"]), key, str(metadata.get("lastmodified", "")))
+        # In constant time, as for any comparison of a MAC.
         if not hmac.compare_digest(checksum, str(written)):
             raise wrong("was changed after SOPS encrypted it: its MAC does not fit", "edit it with sops")
         result: Manifest = _decrypted(_content(manifest), (), key)
@@ -142,6 +143,7 @@ def _checksum(documents: Iterable[Mapping[str, Any]], key: bytes, encrypts: Rule
     for document in documents:
         for path, value in _leaves(document, ()):
             is_hidden = encrypts(path)
+            # SOPS leaves an empty text as it is.
             if is_hidden and value != "":
                 if not isinstance(value, str):
                     raise DecryptionFailed
@@ -156,6 +158,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         for key, item in value.items():
             yield from _leaves(item, (*path, str(key)))
     elif isinstance(value, list):
+        # SOPS binds a value to the keys on its way; indexes of lists do not count.
         for item in value:
             yield from _leaves(item, path)
     elif value is not None:

@@ -52,7 +52,9 @@ def _text(value: Any) -> str:
 
 def candidates(tree: Tree, setters: Sequence[FieldSetter], wanted: Wanted) -> Iterator[Candidate]:
     """Yield the edits at the places that set a field, the one that decided it first."""
+    # Last first: an earlier place may hold the same value, but a later step sets the field.
     for place in dict.fromkeys(setter.where for setter in reversed(setters)):
+        # ``build`` and files of other repositories have no line here, and cannot be edited.
         file, _, number = place.rpartition(":")
         if not number.isdigit() or tree.entry(file) is not Entry.FILE:
             continue
@@ -87,6 +89,7 @@ def _contents(text: str, line: int, wanted: Wanted) -> Iterator[tuple[str, str]]
     lines = text.split("\n")
     content = lines[line - 1] if line <= len(lines) else ""
     name, equals, value = content.partition("=")
+    # An env file is not YAML: everything behind the first = is the value, spaces too.
     if equals and name.strip() == wanted.key and value.rstrip("\r") == wanted.old and "\n" not in wanted.new:
         lines[line - 1] = f"{name}={wanted.new}" + ("\r" if value.endswith("\r") else "")
         yield "\n".join(lines), ""

@@ -90,6 +90,7 @@ class Editor:
                 f"{show_path(path)} identifies the object", object=subject, hint="rename it by hand: it is recreated"
             )
         edit = None if scope.overlay else self._at_its_place(position, path, new, scope)
+        # Also where no place could be edited: a patch in the overlay may still set the field.
         edit = edit or self._in_the_overlay(position, path, new)
         if edit is not None:
             return edit
@@ -159,6 +160,7 @@ class Editor:
         if not any(same(item.new, new) for item in mine if item.field == path):
             raise _Mismatch(f"an edit of {where} does not give the field its value", location=where)
         others = [item for item in differences if item not in mine]
+        # Only those that read the file can render differently.
         for root in self._renders.readers(self._roots, candidate.file):
             if root == self._root:
                 continue
@@ -209,6 +211,7 @@ def _value(manifest: Manifest, path: FieldPath) -> Any:
 
 def _typed(text: str, old: Any) -> Any:
     """Return a value of the type that a field has; that of YAML for a field that is absent."""
+    # No YAML rules for texts: 1.10 stays 1.10.
     if isinstance(old, str):
         return text
     try:

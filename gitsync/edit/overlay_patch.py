@@ -52,6 +52,7 @@ def with_patch(content: bytes, patch: dict[str, Any]) -> bytes:
     if present is None:
         separator = "" if text.endswith("\n") or not text else "\n"
         return (text + separator + f"{_PATCHES}:\n" + _item(patch, "")).encode()
+    # A list in brackets stays one: JSON is YAML on a single line.
     if present.style == "[":
         inside = text[present.start : present.end - 1].rstrip()
         comma = "" if inside == "[" else ", "
@@ -60,6 +61,7 @@ def with_patch(content: bytes, patch: dict[str, Any]) -> bytes:
     if present.style != "-":
         raise InvalidInput("patches is not a list", hint="edit the kustomization by hand")
     items = [node for path, node in known.items() if len(path) == 2 and path[0] == _PATCHES]
+    # The items' own column: lists may be indented or not.
     dash = text.rfind("-", 0, items[0].start)
     indent = " " * (dash - (text.rfind("\n", 0, dash) + 1))
     end = _end_of_lines(text, max(_ends(known, (_PATCHES,))))

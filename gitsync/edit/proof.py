@@ -103,6 +103,7 @@ def _pairs(first: Sequence[Manifest], second: Sequence[Manifest]) -> Iterator[tu
     new = {str(ref_of(manifest)): manifest for manifest in second}
     renamed = [manifest for name, manifest in new.items() if name not in old]
     for name, manifest in old.items():
+        # A generator's hash is part of the name, so a changed value renames the object.
         partner = new.get(name) or next((item for item in renamed if item["kind"] == manifest["kind"]), {})
         if name not in new and partner:
             renamed.remove(partner)

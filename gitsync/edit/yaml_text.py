@@ -61,6 +61,7 @@ def _spots(start: int, piece: str, line: int) -> Iterator[Spot]:
         if type(error).__module__.startswith("yaml"):
             return
         raise
+    # Anchors end with their document, and so does the search for aliases.
     repeated = {node.value for node in known.values() if node.style == "*"}
     for node in known.values():
         if node.style not in ("", "'", '"', "*", *_BLOCKS):
@@ -78,6 +79,7 @@ def _spots(start: int, piece: str, line: int) -> Iterator[Spot]:
                 shared_by,
                 node.style == "*",
             )
+        # Only literal blocks: the lines of a folded one are not those of its text.
         elif node.style == "|" and node.line_of_text < line <= piece.count("\n", 0, node.end):
             yield from _inside(piece, start, node, line)
 
@@ -120,6 +122,7 @@ def _written(spot: Spot, value: str, *, is_text: bool) -> str:
         return _block(value, spot.indent)
     if not is_text:
         return value
+    # JSON's escapes are those of double quotes in YAML.
     if spot.style == '"' or not _PRINTABLE.fullmatch(value):
         return json.dumps(value, ensure_ascii=False)
     if spot.style == "'" or not _is_plain(value, in_flow=spot.in_flow):
@@ -132,6 +135,7 @@ def _block(value: str, indent: str) -> str:
     breaks = len(value) - len(body)
     chomp = "-" if not breaks else "" if breaks == 1 and body else "+"
     hint = str(len(indent)) if body[:1] in (" ", "\n", "") else ""
+    # Without spaces on empty lines, as editors and linters want them.
     lines = (f"{indent}{line}" if line else "" for line in body.split("\n"))
     return f"|{hint}{chomp}\n" + "\n".join(lines) + "\n" * max(breaks, 1)
 

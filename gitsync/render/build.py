@@ -133,6 +133,7 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
     except EmptyRender as error:  # an empty base is a mistake, not a request to delete all objects
         raise InvalidInput(error.message, location=error.location, hint=error.hint) from error
     resources = made.resources
+    # References of what is incomplete would be wrong, and hide the real errors.
     if context.errors.collected:
         return _result(_Run(files, steps, recorder), resources)
     finish = _Finish(resources, recorder)
@@ -148,10 +149,12 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
             places = partial(variable_places, made.variables, resources, recorder)
             recorder.after("var", StepSource(BUILD_STEP, find=places), resources)
     ids = context.scopes.ids_of(resources)
+    # Both come last: a later patch may repair what an earlier one broke.
     _refuse_nameless(ids, resources)
     _refuse_duplicates(ids, resources)
     sort = kustomization.fields.get("sortOptions")
     resources = in_order(ids, resources, sort, kustomization.where("sortOptions"))
+    # Local objects configure the build; other objects may refer to them until here.
     resources = [resource for resource in resources if not _is_local(resource)]
     if "managedByLabel" in context.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))

@@ -68,9 +68,11 @@ class CachedSteps:
         uncached: list[tuple[Resource, ResourceVersion | None]] = []
         for resource in resources:
             known = resource.known
+            # Two equal resources of one build share the result, too.
             made = known and (now.get(known) or last.get(known))
             if known and made:
                 now[known] = made
+                # A step that changed nothing gave the same version back.
                 if made is not known:
                     resource.restore(made)
             else:
@@ -87,4 +89,5 @@ def hashable(value: Any) -> Hashable:
         return dict, *((hashable(key), hashable(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
         return list, *map(hashable, value)
+    # With the type: 1, True and "1" are equal or hash alike in Python.
     return type(value), text_of(value)

@@ -59,6 +59,7 @@ def _manifests(files: Files, folder: str) -> Iterator[str]:
         reject_chart(files, parent, "" if parent == folder else f", or exclude the folder in {IGNORE_FILE}")
         inner: list[str] = []
         for name in files.names(parent):
+            # Such as .git, .github and the files of editors: none belongs to the application.
             if name.startswith("."):
                 continue
             path, entry = files.resolve(parent, name)
@@ -109,6 +110,7 @@ class IgnoreRules:
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Return whether a path, relative to the folder, is left out; what is below an ignored folder is not asked."""
+        # As in git: a later rule overrides an earlier one.
         for pattern in reversed(self._patterns):
             if (is_folder or not pattern.is_folder) and pattern.expression.fullmatch(path):
                 return not pattern.is_kept

@@ -42,6 +42,7 @@ class KeptBuilds:
             message = orjson.loads(file.read_bytes())
             if message["renderer"] != self._renderer:
                 return None
+            # Reading renews it: ``clean`` deletes what nothing has used for long.
             os.utime(file)
             return str(message["commit"]), protocol.to_build(message["build"])
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -75,5 +76,6 @@ class KeptBuilds:
 def _fingerprint(folder: Path) -> str:
     """Return a hash that differs between versions of the renderer."""
     files = sorted(folder.rglob("*.py"))
+    # Size and time, not content: hashing the renderer would slow each start.
     facts = [f"{file.relative_to(folder)} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()

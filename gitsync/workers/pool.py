@@ -104,6 +104,7 @@ class RenderPool:
         """End every process; a render that still runs fails."""
         with self._changed:
             self._is_closed = True
+            # Their requests end with an error at once, instead of after their deadline.
             for process in self._processes:
                 process.interrupt()
             idle = self._idle
@@ -143,6 +144,7 @@ class RenderPool:
         process = self._take(request)
         folder = (request["git_dir"], request["path"])
         answer = dict[str, Any]()
+        # Before the request: if the process dies, the entry is there already.
         self._costly.add(folder)
         try:
             answer = process.ask(request, self._seconds)
@@ -163,6 +165,7 @@ class RenderPool:
                 if self._is_closed:
                     raise SourceUnavailable("rendering has ended, because the controller stops")
                 if self._idle:
+                    # The last one used, among equals: its memory is warm, and the others can end.
                     process = max(reversed(self._idle), key=lambda candidate: candidate.knows(request))
                     del self._idle[process]
                     return process
@@ -195,6 +198,7 @@ class RenderPool:
         if self._timer is None and self._idle and not self._is_closed:
             delay = min(self._idle.values()) + self._idle_seconds - time.monotonic()
             self._timer = threading.Timer(max(delay, 0.0), self._end_idle)
+            # It must not keep the controller alive when that stops.
             self._timer.daemon = True
             self._timer.start()
 

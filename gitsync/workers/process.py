@@ -66,6 +66,7 @@ class Process:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={**env, "PYTHONPATH": str(_ROOT), "LC_ALL": "C.UTF-8", "HOME": os.devnull},
+            # So that a signal to the terminal's group does not end it, and killpg reaches its children.
             start_new_session=True,
             bufsize=0,
         )
@@ -105,6 +106,7 @@ class Process:
             if length > protocol.MAX_FRAME:
                 raise WorkerDied("sent an answer that is too large")
             answer: dict[str, Any] = orjson.loads(self._read(length, deadline))
+        # Also a broken pipe: the process may end before it has read all of the request.
         except (OSError, EOFError):
             raise self._cause() from None
         return answer
@@ -117,6 +119,7 @@ class Process:
         parts: list[bytes] = []
         while size:
             remaining = deadline - time.monotonic()
+            # poll, not select: descriptors may be above 1,024.
             if remaining <= 0 or not poll.poll(remaining * 1000):
                 raise WorkerTimeout
             part = os.read(descriptor, min(size, _CHUNK))
@@ -137,6 +140,7 @@ class Process:
         if code >= 0:
             return WorkerDied(f"ended with code {code}")
         number = signal.Signals(-code)
+        # The limit on processor time, which the process set itself (RLIMIT_CPU).
         if number is signal.SIGXCPU:
             return WorkerTimeout()
         return (WorkerCrashed if number in _CRASHES else WorkerDied)(f"was ended by signal {number.name}")

@@ -66,6 +66,7 @@ def of_build(build: Build, previous: Build | None = None) -> dict[str, Any]:
     Of what the receiver has from the build ``before``, only the position there travels: ``kept`` has one for each
     manifest, or -1 for the next of those that are sent.
     """
+    # By identity: the cache returns the identical manifest where nothing changed.
     positions = {id(manifest): position for position, manifest in enumerate(previous.manifests)} if previous else {}
     kept = [positions.get(id(manifest), -1) for manifest in build.manifests]
     if previous:
@@ -168,6 +169,7 @@ def to_error(message: dict[str, str]) -> GitsyncError:
 
 
 def _bytes_as_text(text: str) -> str:
+    # JSON holds no lone surrogates, so each byte travels as a character of its own.
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 

@@ -41,6 +41,7 @@ def confine(memory: int) -> None:
         (resource.RLIMIT_AS, memory + _MAPPED),
         (resource.RLIMIT_NOFILE, _MAX_FILES),
         (resource.RLIMIT_FSIZE, 0),
+        # A core would hold manifests, perhaps Secrets.
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(limit)[1]
@@ -51,6 +52,7 @@ def confine(memory: int) -> None:
 def allow_processor_time(seconds: float) -> None:
     """Set the processor time after which the system kills this process, in case its parent does not."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
+    # The limit counts the whole life of the process; 2 s are for the parent, which kills it first.
     until = int(usage.ru_utime + usage.ru_stime + seconds) + 2
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (until, hard))

@@ -85,11 +85,13 @@ class _Target:
 
             with _located(file.where("crds")):
                 into.config = into.config.merge(config_from_crds(self._loader, file))
+        # Generators see the resources of bases, which they may merge into, but not those of components.
         self._generate()
         for index, path in file.rows("components"):
             with self._errors:
                 self._enter(path, file.where("components", index), is_component=True)
         stages = Stages(file, self._loader, into.resources, into.config, self._context)
+        # Transformers run over everything that is here by now, the objects of components too.
         for together in self._grouped([*stages.all(), *self._plugin_stages("transformers")]):
             with self._errors:
                 self._run(together)
@@ -103,6 +105,7 @@ class _Target:
 
         into = self._into
         for index, item in self._file.rows("vars"):
+            # A var is bound to its object before the parent renames it, so the reference survives prefixes.
             with self._errors:
                 variable = variable_from(item, self._file.where("vars", index))
                 add_variables(into.variables, (variable,), into.resources, self._scopes)
@@ -118,6 +121,7 @@ class _Target:
                 real, entry = self._loader.entry(path, where)
                 if entry is Entry.FOLDER:
                     base = self._enter(path, where, is_component=False)
+                    # In the order listed: with sortOptions fifo it is the order of the output.
                     self._append(into, base.resources, index, where)
                     with _located(where):
                         into.config = into.config.merge(base.config)
@@ -167,10 +171,12 @@ class _Target:
                 location=location,
                 hint="add a kustomization.yaml, or name the files",
             )
+        # Kustomize registers a schema when it reads the file, so that of a base counts for its parents too.
         self._context.use_schema(loader, inner)
         if inner.is_component is not is_component:
             what, field_name = ("a", "components") if inner.is_component else ("not a", "resources")
             raise InvalidInput(f"{path} is {what} Component", location=location, hint=f"list it under {field_name}")
+        # A component changes what its parent has gathered; a base knows nothing of it.
         into = self._into if is_component else Accumulator()
         accumulate(self._context, loader, inner, into, join_origin(self._seen_from, path))
         return into
@@ -208,6 +214,7 @@ class _Target:
                         what = f"{field_name} {item.get('name') or ''}: {error.message}"
                         raise InvalidInput(what, location=error.location or where, hint=error.hint) from None
                     made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
+                    # The hash is added at the very end: overlays may still merge into the object.
                     made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
                     step_source = StepSource(
                         where,
@@ -263,6 +270,7 @@ class _Target:
         changes = made.behavior in ("merge", "replace")
         if not positions and not changes:
             self._into.resources.append(made)
+            # Indexed one by one: a file may have thousands of generators.
             self._index_ids(len(self._into.resources) - 1)
             if self._context.recorder:
                 self._context.recorder.start(made, source.kind, step_source)
@@ -270,6 +278,7 @@ class _Target:
         if len(positions) != 1 or not changes:
             raise _cannot_absorb(made, len(positions), where, str(id_))
         old = self._into.resources[positions[0]]
+        # What merges keeps the origin of the object that it merges into.
         if made.behavior == "merge":
             made.source = old.source
         generators.take_over(made, old)
@@ -297,6 +306,7 @@ class _Target:
         """Yield stages one by one, but grouped where all treat each resource by itself and the build has a cache."""
         together: list[Stage] = []
         for stage in stages:
+            # Grouped steps share one entry of the cache, and so one comparison for each resource.
             if together and (stage.key is None or stage.apart != together[-1].apart):
                 yield together
                 together = []
@@ -315,6 +325,7 @@ class _Target:
             self._run_stages(self._into.resources, stages)
         else:
             self._context.steps.run(key, self._into.resources, partial(self._run_stages, stages=stages))
+        # A merge patch that deletes an object leaves it empty until its step ends.
         self._into.drop_deleted()
         for stage in stages:
             if stage.check is not None:
@@ -341,6 +352,7 @@ class _Target:
     def _validate(self) -> None:
         """Run validators, which may read the resources but not change them."""
         for stage in list(self._plugin_stages("validators")):
+            # Kustomize compares with a copy as well: a validator that changes anything is an error.
             originals = [copy_value(resource.manifest) for resource in self._into.resources]
             stage.act(self._into.resources)
             if originals != [resource.manifest for resource in self._into.resources]:
@@ -385,6 +397,7 @@ class _Target:
         places: dict[int, str] = {}
         for index, item in self._file.rows(field_name):
             where = self._file.where(field_name, index)
+            # Kustomize takes an entry for a text where it parses as YAML objects; a path has no line break.
             if "\n" not in item and not item.lstrip().startswith("{"):
                 files.append((field_name, index, item))
                 continue

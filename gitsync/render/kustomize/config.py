@@ -30,6 +30,7 @@ class TransformerConfig(NamedTuple):
 
     def merge(self, other: TransformerConfig) -> TransformerConfig:
         """Return this with what the other adds; refuse two that contradict each other."""
+        # Nearly all kustomizations configure nothing, and bases share the defaults.
         if other is self or other == EMPTY:
             return self
         merged: dict[str, Any] = {
@@ -147,6 +148,7 @@ def _properties(definition: Any) -> Mapping[str, Any]:
 def _configs(
     gvk: Gvk, definitions: Mapping[str, Any], properties: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[TransformerConfig]:
+    # Definitions may refer to themselves.
     if len(path) > _MAX_DEPTH:
         return
     for name, schema in properties.items():

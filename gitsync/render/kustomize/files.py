@@ -35,6 +35,7 @@ class ParseCache:
         """Return what is kept, or what ``parse`` returns."""
         key = (blob_id, purpose)
         if key not in self._entries:
+            # Dicts keep their order of insertion: the first is the oldest.
             if len(self._entries) >= self._limit:
                 del self._entries[next(iter(self._entries))]
             self._entries[key] = parse()
@@ -42,6 +43,7 @@ class ParseCache:
 
     def memo(self, folder: str) -> BuildCache:
         """Return what the last build of a folder made."""
+        # Taken out and put in again, so that it becomes the newest.
         memo = self._memos.pop(folder) if folder in self._memos else BuildCache()
         self._memos[folder] = memo  # at the end
         if len(self._memos) > self._folders:
@@ -97,6 +99,7 @@ class Files:
         entry: Entry | None = Entry.FOLDER
         while waiting:
             part = waiting.pop()
+            # Resolved against the real folder, as the kernel does, not against the text of the path.
             if part == "..":
                 if not real:
                     raise _outside(f"{path} (a symlink)" if links else path, location)
@@ -108,6 +111,7 @@ class Files:
             if entry is Entry.LINK:
                 links += 1
                 target = self._tree.read(here).decode("utf-8", "replace")
+                # A commit has only relative paths.
                 if target.startswith("/"):
                     raise _outside(f"{path} (a symlink to {target})", location)
                 if links > _MAX_LINKS:

@@ -32,6 +32,7 @@ def config_map(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Ma
 
 def _readable(text: str, key: str) -> str:
     """Return the text; refuse what no YAML file may hold, for Kustomize cannot hand it on."""
+    # go-yaml writes a block with an indentation hint that it cannot read again.
     if text.startswith("\t") and "\n" in text:
         raise InvalidInput(
             f"the value of {key} begins with a tab, which Kustomize cannot write as a block of lines",
@@ -62,6 +63,7 @@ def with_options(arguments: Mapping[str, Any], common: Mapping[str, Any]) -> dic
         values = {**(common.get(member) or {}), **(own.get(member) or {})}
         if values:
             options[member] = values
+    # A flag can be switched on by either, and off by neither: Go cannot tell false from absent.
     for flag in ("disableNameSuffixHash", "immutable"):
         options[flag] = bool(own.get(flag) or common.get(flag))
     return {**arguments, "options": options}
@@ -89,6 +91,7 @@ def take_over(made: Resource, old: Resource) -> None:
     made.behavior = old.behavior
     made.variables = old.variables
     made.steps = old.steps
+    # ``disableNameSuffixHash`` of the base holds for what merges into it.
     made.needs_hash = made.needs_hash and old.needs_hash
 
 
@@ -116,6 +119,7 @@ def name_hash(manifest: Manifest) -> str:
     import hashlib  # late: it loads OpenSSL
 
     digest = hashlib.sha256(_go_json(content)).hexdigest()[:10]
+    # Kustomize avoids vowels and look-alikes: ``hasher.Encode``.
     return digest.translate(str.maketrans("013ae", "ghkmt"))
 
 
@@ -129,6 +133,7 @@ def _go_json(value: Any) -> bytes:
     import json  # late: only names with a hash need it
 
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    # encoding/json escapes them, so that HTML can contain JSON.
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text.replace("\\b", "\\u0008").replace("\\f", "\\u000c").encode("utf-8", "surrogatepass")
@@ -168,6 +173,7 @@ def _data(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> list[tu
 
 def _pairs(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterator[tuple[str, bytes]]:
     env = [arguments["env"]] if arguments.get("env") else []
+    # Env files, literals, files: the order decides which key is reported as repeated.
     for path in (*(arguments.get("envs") or ()), *env):
         yield from _env_lines(read(path), path)
     for number, literal in enumerate(arguments.get("literals") or (), 1):
@@ -225,6 +231,7 @@ def _env_lines(content: bytes, path: str) -> Iterator[tuple[str, bytes]]:
             text = line.removesuffix(b"\r").decode("utf-8").lstrip()
         except UnicodeDecodeError:
             raise InvalidInput("the line is not UTF-8", location=f"{path}:{number}") from None
+        # No quotes, no export, no expansion: Kustomize reads an env file as docker does.
         if not text or text.startswith("#"):
             continue
         key, _, value = text.partition("=")
@@ -234,6 +241,7 @@ def _env_lines(content: bytes, path: str) -> Iterator[tuple[str, bytes]]:
 def _base64(content: bytes) -> str:
     """Return base64 in lines of 70 letters where it does not fit one line."""
     text = binascii.b2a_base64(content, newline=False).decode()
+    # ``encodeBase64`` of Kustomize wraps from exactly this length on.
     if len(text) < _BASE64_LINE:
         return text
     lines = (text[start : start + _BASE64_LINE] for start in range(0, len(text), _BASE64_LINE))

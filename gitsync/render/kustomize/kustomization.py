@@ -225,6 +225,7 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
         raise InvalidInput("a kustomization must be a mapping", location=f"{file}:1")
     fields: dict[str, Any] = {}
     faults: list[InvalidInput] = []
+    # Field by field, so that one run reports every mistake.
     for key, value in with_old_flags(documents[0], text).items():
         try:
             fields |= conform({key: value}, _FILE)
@@ -242,6 +243,7 @@ def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
         return read_all(text, file, limits=_RAW), ""
     except InvalidInput as error:
         try:
+            # Kustomize accepts a repeated key here alone, and the last one counts.
             return read_all(text, file, limits=_LENIENT), f"{error.location}: {error.message}; the last one counts"
         except InvalidInput:
             raise error from None
@@ -265,6 +267,7 @@ def _check(kustomization: Kustomization) -> None:
         )
     if fields.keys() <= {"apiVersion", "kind"}:
         raise EmptyRender("the kustomization is empty", location=kustomization.file, hint="name at least one resource")
+    # In order of the names, so that the message is the same in each run.
     for field in sorted(REFUSED & fields.keys()):
         raise InvalidInput(
             f"{field} is not supported: helmCharts and the like run a program",

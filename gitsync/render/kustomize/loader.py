@@ -79,6 +79,7 @@ class Loader:
         if remote is not None and _is_remote_file(path):
             start, _, inside = remote.rpartition("/")
         real, entry = self.files.resolve(start, inside, location)
+        # Only what is not here may be remote: a folder can be called github.com.
         if entry is None and remote is None and re.match(_MAYBE_REMOTE, path):
             raise _remote(path, location)
         if entry is None:
@@ -116,6 +117,7 @@ class Loader:
         real, entry = self.entry(path, location)
         if entry is not Entry.FOLDER:
             raise InvalidInput(f"{path} is a file, but a folder is needed", location=location)
+        # Also a folder above one that is being built: it would contain itself.
         for visited in self.chain:
             if is_below(visited, real):
                 chain = " -> ".join(folder or "." for folder in (*self.chain, real))
@@ -128,6 +130,7 @@ class Loader:
 
     def resources(self, path: str, *, generates_names: bool = False) -> list[Resource]:
         """Return the resources of the file at a real path, one for each object in it; see ``objects_in``."""
+        # Without a cache a shared version would be copied for nothing.
         if not self.files.is_cached:
             objects = self._objects(path, generates_names=generates_names)
             made = [Resource(manifest, Origin(path, index)) for index, manifest in objects]

@@ -88,6 +88,7 @@ def _namespace(config: Mapping[str, Any], context: PluginContext) -> None:
 
 def _affix(member: str) -> Callable[[Mapping[str, Any], PluginContext], None]:
     def transform(config: Mapping[str, Any], context: PluginContext) -> None:
+        # Unlike other transformers, Kustomize has no default for this one's fields.
         if config.get("fieldSpecs") is None:
             raise InvalidInput("fieldSpecs is missing", hint="add - path: metadata/name")
         affix = config.get(member)
@@ -100,6 +101,7 @@ def _affix(member: str) -> Callable[[Mapping[str, Any], PluginContext], None]:
 
 
 def _affixes(config: Mapping[str, Any], context: PluginContext) -> None:
+    # The old kind is both new ones in a row.
     for member in ("prefix", "suffix"):
         _affix(member)(config, context)
 
@@ -183,6 +185,7 @@ _TARGET: Final = Struct({"selector": SELECTOR, "fieldPath": TEXT, "filePathPosit
 
 
 def _add_value(config: Mapping[str, Any], context: PluginContext) -> None:
+    # Without a value, the name of the folder: that is what the transformer was made for.
     value = (config.get("value") or "").strip() or posixpath.basename(context.loader.folder)
     targets = list(config.get("targets") or ())
     if config.get("targetFilePath"):
@@ -351,6 +354,7 @@ def generate(plugin: Resource, context: PluginContext) -> Resource:
 
 def _builtin_kind(plugin: Resource, location: str) -> str:
     annotations = plugin.labels("annotations")
+    # These annotations make Kustomize run a container or a program.
     if any(name in annotations for name in _FUNCTION):
         raise InvalidInput(
             f"{plugin.gvk.kind} {plugin.name} runs a function, and running programs is not supported",

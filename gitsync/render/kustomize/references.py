@@ -31,10 +31,12 @@ def fix_references(
     The result for a resource depends only on the objects that had the names it refers to, and on the kinds and
     namespaces that have any: the cache holds these, and compares them in the next build.
     """
+    # Kustomize walks all fields first, and fails on a plain value even where no name changed.
     _Ways(references, scopes).check(resources, steps)
     index = _Index(resources, scopes)
     if index.is_empty:
         return
+    # The cached result of one object would depend on the order of others.
     if any(_moves(spec) for _, referrers in references for spec in referrers):
         steps.forget()
     key = ("references", tuple(references), frozenset(index.kinds), frozenset(index.original_namespaces))
@@ -166,6 +168,7 @@ class _Index:
             face = _face(resource, scopes)
             self._faces[id(resource)] = face
             self.original_namespaces.add(face.original.namespace)
+            # Nothing refers to it by an old name.
             if not face.previous:
                 continue
             self._position[id(resource)] = position
@@ -311,11 +314,13 @@ class _Referrer:
             and (role is None or any(role.selects(gvk) for gvk in self._index.face(candidate).kinds))
             and self._may_see(candidate)
         ]
+        # Coarse first: an object without prefixes fits any; exact only where that leaves several.
         for allow_empty in (True, False):
             if len(matching) > 1:
                 matching = [
                     candidate for candidate in matching if _same_affixes(candidate, self._resource, allow_empty)
                 ]
+        # Candidates that have one name now are equally right.
         if len({(candidate.name, candidate.namespace if with_namespace else "") for candidate in matching}) > 1:
             names = ", ".join(str(self._index.face(candidate).id) for candidate in matching)
             raise InvalidInput(
@@ -331,6 +336,7 @@ class _Referrer:
         return (
             self._is_cluster_scoped
             or now.namespace in (NOT_NAMESPACED, self._id.namespace)
+            # A RoleBinding may name an account of another namespace.
             or now.gvk.kind == "ServiceAccount"
         )
 
@@ -338,6 +344,7 @@ class _Referrer:
         if not spec.path.endswith(_ROLE_REF):
             return None
         reference = self._resource.manifest.get("roleRef")
+        # Without both members Kustomize cannot tell a Role from a ClusterRole, and takes any.
         if not isinstance(reference, dict) or "apiGroup" not in reference or "kind" not in reference:
             return None
         return Gvk(text_of(reference["apiGroup"]), "", text_of(reference["kind"]))

@@ -43,6 +43,7 @@ def replace(
     for target in targets:
         if target.get("select") is None:
             raise InvalidInput("a target of a replacement has no select", hint="say which resources it means")
+        # Before anything is selected: a selector that cannot be read is an error even if nothing matches.
         check_labels(target["select"])
         among = (
             names.among(resources, target["select"]) if is_literal(target["select"].get("name") or "") else resources
@@ -56,6 +57,7 @@ def replace(
         else:
             act = partial(_put_all, value=value, target=target, scopes=scopes)
             steps.run(("replacement", hashable(value), hashable(target)), among, act)
+        # The index by names would miss what has got another one.
         if any(_may_rename(split(path)) for path in target.get("fieldPaths") or (_NAME,)):
             names.forget()
 
@@ -89,10 +91,12 @@ def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scop
         value = lookup(resource.manifest, split(path))
     except InvalidInput as error:
         raise InvalidInput(f"the source field {path}: {error.message}", object=subject, hint=error.hint) from None
+    # ``IsNilOrEmpty`` of Kustomize: an empty text is a value, an empty collection is none.
     if value is None or value == {} or value == []:
         raise InvalidInput(
             f"the source field {path} of a replacement is missing", object=subject, hint="correct fieldPath"
         )
+    # A few replacements that copy into themselves would fill the memory.
     refuse_large(value)
     return _part(value, source.get("options") or {})
 
@@ -125,6 +129,7 @@ def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes) ->
         return False
     rejects = target.get("reject") or ()
     for reject in rejects:
+        # Kustomize tests selectors of rejects apart from their ids: either one is enough.
         if (reject.get("labelSelector") or reject.get("annotationSelector")) and has_labels(resource, reject):
             return False
     # the namespace of now counts as it is written, as in Kustomize
@@ -142,6 +147,7 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
     verb = "find or create" if create else "find"
     failed = f"unable to {verb} the field {path} of a replacement's target"
     subject = f"{resource.gvk.kind} {resource.name}"
+    # A path that leads into a text, such as a file in a ConfigMap, is tried first, as in Kustomize 5.8.
     if _put_inside(manifest, split(path), value, create, subject):
         return
     try:
@@ -157,6 +163,7 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
     for slot in fields:
         slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
     resource.check_names()
+    # Kustomize keeps its notes in annotations, and has just lost them.
     if split(path) in (("metadata",), ("metadata", "annotations")):
         resource.forget_past()
 
@@ -195,8 +202,10 @@ def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, 
         if isinstance(present, dict | list):
             raise _not_plain()
         text = _inserted(text_of(present).split(delimiter), text, options.get("index") or 0, delimiter)
+    # A collection is replaced as a whole, tag and all.
     if isinstance(present, dict | list):
         return text if delimiter else copy_value(value)
+    # The node of a collection has no text of its own.
     if isinstance(value, dict | list):
         text = ""
     # Kustomize sets the text of the node alone, so its type and style stay: a new node has neither.

@@ -67,6 +67,7 @@ class Stages:
     def all(self) -> list[Stage]:
         """Return the transformers in the order of Kustomize; their files have been read."""
         return [
+            # The order of ``kusttarget_configplugin.go``; it does not depend on the order in the file.
             *self._legacy_merges(),
             *self._patches("patches", "PatchTransformer"),
             *self._names(),
@@ -95,6 +96,7 @@ class Stages:
         location = self._file.where(field, index)
         path = item.get("path")
         inline = (item.get("patch") or "").strip()
+        # Also where both are empty.
         if bool(path) is bool(inline):
             raise InvalidInput(
                 "the patch has path and patch" if path else "the patch has neither path nor patch",
@@ -118,6 +120,7 @@ class Stages:
         return self._loader.read(path, location), join(self._file.folder, path)
 
     def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
+        # Without a target the patch finds its object by id, among all resources: no function of one.
         key = ("patch", patch.key) if patch.target is not None else None
         return Stage(
             kind,
@@ -192,6 +195,7 @@ class Stages:
         transformers.set_replicas(workloads, rule, self._context.scopes, self._context.steps)
 
     def _images(self) -> Iterator[Stage]:
+        # One stage for all: each image is visited once, however many entries there are.
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
         if images:
             act = partial(transformers.set_images, images=images)
@@ -257,4 +261,5 @@ def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[Fiel
         specs = merge_specs(specs, config.common_labels)
     elif label.get("includeTemplates"):
         specs = merge_specs(specs, config.template_labels)
+    # Kustomize adds this one last, so a field of the file with the same path wins.
     return merge_specs(specs, (METADATA_LABELS,))

@@ -22,6 +22,7 @@ from gitsync.render.yaml.scalars import resolve
 _IMAGE_MEMBERS: Final = ("newName", "tagSuffix", "newTag", "digest")
 """The members of an entry of ``images`` that change an image, in the order of a reference."""
 _BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
+# Kustomize: prefixes would break these, whose names mean something outside the build.
 _KEEP_NAME: Final = (
     Gvk("", "", "CustomResourceDefinition"),
     Gvk("apiregistration.k8s.io", "", "APIService"),
@@ -92,16 +93,20 @@ def put_namespace(resource: Resource, rule: NamespaceRule, scopes: Scopes) -> No
         if not rule.only_unset or not text_of(value):
             holder[key] = rule.namespace  # with the tag of a text, unlike names
 
+    # A kind that no schema knows counts as namespaced.
     if not scopes.is_cluster_scoped(gvk):
         visit(manifest, _NAMESPACE, put, str)
     is_binding = gvk.kind in _BINDINGS
     if is_binding:
         for subject in _subjects(manifest, rule.subjects):
+            # Kustomize adds the member where it is absent.
             subject.setdefault("namespace", "")
             put(subject, "namespace")
     for spec in rule.specs:
+        # Done above, as Kustomize does: these two have rules of their own there.
         if spec.path == "metadata/namespace" or (is_binding and spec.path == "subjects/namespace"):
             continue
+        # Only the core Namespace is renamed with the namespace, whatever a configuration adds.
         if spec.path == "metadata/name" and (gvk.group, gvk.version) != ("", "v1"):
             continue
         if spec.gvk.selects(gvk):
@@ -128,9 +133,11 @@ def add_affix(
     for resource in resources:
         original = scopes.original_id(resource).gvk
         if original not in by_gvk:
+            # Judged by the kind that the resource was read with, not by what a patch made of it.
             is_kept = any(gvk.selects(original) for gvk in _KEEP_NAME)
             by_gvk[original] = [] if is_kept else [spec for spec in specs if spec.gvk.selects(original)]
         for spec in by_gvk[original]:
+            # Only the name itself makes a previous id; other fields with the prefix do not.
             if spec.path == "metadata/name":
                 scopes.remember(resource)
                 if is_prefix:
@@ -228,6 +235,7 @@ def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: CachedSteps
     """Add the hash of their content to the names of generated resources."""
 
     def add(generated: Iterable[Resource]) -> None:
+        # The hash covers the object as it is now, so it comes after all transformers.
         for resource in generated:
             scopes.remember(resource)
             resource.set_meta("name", f"{resource.name}-{name_hash(resource.manifest)}")
@@ -246,6 +254,7 @@ def set_replicas(resources: Sequence[Resource], rule: ReplicaRule, scopes: Scope
         holder[key] = styled(count, holder[key])
 
     def fitting(resource: Resource) -> list[FieldSpec]:
+        # The name may be any that the object ever had: base and overlay can both scale it.
         kinds = [id_.gvk for id_ in scopes.all_ids(resource) if id_.name == name]
         return [spec for spec in specs if any(spec.gvk.selects(gvk) for gvk in kinds)]
 
@@ -267,6 +276,7 @@ def set_replicas(resources: Sequence[Resource], rule: ReplicaRule, scopes: Scope
 
 def set_images(resources: Iterable[Resource], images: Sequence[tuple[Mapping[str, str], Sequence[FieldSpec]]]) -> None:
     """Change name, tag or digest of the images of containers, in any kind, and in the fields of the specs."""
+    # Compiled once for all resources.
     matchers = [_image_matcher(image.get("name") or "") for image, _ in images]
     rules = [(_image_setter(image, matches), specs) for (image, specs), matches in zip(images, matchers, strict=True)]
     for resource in resources:
@@ -294,8 +304,10 @@ def _has_image(manifest: Manifest, rules: Iterable[_ImageRule], matchers: Iterab
 
 def _put_images(manifest: Manifest, rules: Iterable[_ImageRule]) -> None:
     gvk = gvk_of(manifest)
+    # Its schema has fields named containers, which hold no images.
     holders = [] if gvk.kind == "CustomResourceDefinition" else list(_container_images(manifest))
     for put, specs in rules:
+        # Kustomize finds containers at any depth, so custom kinds with pod templates are covered.
         for holder in holders:
             put(holder, "image")
         for spec in specs:
@@ -334,9 +346,11 @@ def _changed_image(image: Mapping[str, str], value: str) -> str:
     """Return an image reference with the name, tag and digest that an entry of ``images`` gives it."""
     name, tag, digest = split_image(value)
     name = image.get("newName") or name
+    # Each replaces both: a new tag drops an old digest, which would win.
     if image.get("newTag") or image.get("digest"):
         tag = image.get("newTag") or ""
         digest = image.get("digest") or ""
+    # The digest would name another image than the suffixed tag.
     elif image.get("tagSuffix"):
         tag = tag + image["tagSuffix"]
         digest = ""
@@ -365,6 +379,7 @@ def _image_matcher(name: str) -> Callable[[str], bool]:
 
 def split_image(image: str) -> tuple[str, str, str]:
     """Return name, tag and digest of an image reference; a port in the registry is part of the name."""
+    # A colon before the first slash belongs to the port of a registry.
     start = max(image.find("/"), 0)
     at = image.find("@", start)
     colon = image.find(":", start)

@@ -40,6 +40,7 @@ def variable_from(value: Mapping[str, Any], location: str) -> Variable:
     group = reference.get("group") or ""
     version = reference.get("version") or ""
     api_version = reference.get("apiVersion") or ""
+    # ``apiVersion`` wins over group and version, as in Kustomize.
     if api_version:
         group, _, version = api_version.rpartition("/")
     return Variable(
@@ -153,6 +154,7 @@ def _value(variable: Variable, resources: Iterable[Resource]) -> Any:
                     object=f"{resource.gvk.kind} {resource.name}",
                     hint="correct the fieldref",
                 )
+            # Kustomize takes the text of the node, whatever its tag.
             return "null" if value is None else value
     raise InvalidInput(
         f"the var {variable.name} reads {variable.gvk.kind} {variable.object_name}, which does not exist",
@@ -210,6 +212,7 @@ def expand(text: str, values: Mapping[str, Any], used: set[str]) -> Any:
     position = 0
     while (dollar := text.find("$", position)) >= 0 and dollar + 1 < len(text):
         pieces.append(text[position:dollar])
+        # The syntax of Kubernetes for arguments of containers: ``third_party/forked/golang/expansion``.
         following = text[dollar + 1]
         if following == "(":
             end = text.find(")", dollar)
@@ -222,6 +225,7 @@ def expand(text: str, values: Mapping[str, Any], used: set[str]) -> Any:
             if name in values:
                 used.add(name)
             is_scalar = isinstance(value, str | int | float)
+            # Alone, it keeps its type: a port stays a number.
             if dollar == 0 and end == len(text) - 1:
                 return (str(value) if isinstance(value, str) else value) if is_scalar else text
             pieces.append(text_of(value) if is_scalar else f"$({name})")

@@ -28,6 +28,7 @@ def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[st
     if not isinstance(document, list) or not all(isinstance(item, dict) for item in document):
         return None
     source = text if isinstance(text, bytes) else text.encode()
+    # Kustomize decides by the first character, without skipping spaces.
     if not source.startswith(b"["):
         return [_as_written(item) for item in with_old_flags(document, source)]
     try:
@@ -86,6 +87,7 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
             raise InvalidInput(
                 f"operation {number} of the JSON patch ({name}) means the whole object", hint="name a field in its path"
             )
+        # Each copy may double the object.
         if name == "copy":
             refuse_large(manifest)
         try:
@@ -141,10 +143,12 @@ def _lenient(operation: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
     path = operation.get("path")
     if name in ("add", "replace"):
         operation.setdefault("value", None)
+    # evanphx/json-patch adds a missing member of a mapping instead of failing.
     if name == "replace" and _is_missing(manifest, path):
         operation["op"] = "add"
     if name == "copy" and _is_missing(manifest, operation.get("from")):
         return {"op": "add", "path": path, "value": None}
+    # A missing member equals null there.
     if name == "test" and _is_missing(manifest, path) and operation.get("value", 0) is None:
         return {"op": "test", "path": "", "value": manifest}
     return operation
@@ -166,6 +170,7 @@ def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:
         if part.startswith("-") and part[1:].isdigit():
             holder = _at(manifest, [unescape(parent) for parent in parts[1:index]])
             length = len(holder) + (inserts and index == len(parts) - 1) if isinstance(holder, list) else 0
+            # A negative index counts from the end (SupportNegativeIndices).
             if int(part) + length >= 0:
                 parts[index] = str(int(part) + length)
     return "/".join(parts)

@@ -237,6 +237,7 @@ class OpenApiSchema:
         return is_namespaced
 
     def _resolved(self, definition: Any) -> Any:
+        # References may form a circle.
         for _ in range(_MAX_REFERENCES):
             reference = definition.get("$ref") if isinstance(definition, dict) else None
             if not isinstance(reference, str):
@@ -261,6 +262,7 @@ def _gvks(definition: Mapping[str, Any]) -> list[Gvk]:
 
 
 def _keys(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    # A strategy may be a list such as merge,retainKeys.
     if "merge" not in str(definition.get("x-kubernetes-patch-strategy", "")).split(","):
         return ()
     keys = definition.get("x-kubernetes-list-map-keys")

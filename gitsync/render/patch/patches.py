@@ -96,6 +96,7 @@ def read_patch(
     documents = read_all(text, file, limits=_RAW)
     # Kustomize reads only the first document of a JSON patch
     operations = json_patch.read_operations(text, documents[0], file) if documents else None
+    # Kustomize tries both readings, and fails where neither works.
     if operations is None and not all(isinstance(document, dict) for document in documents):
         raise InvalidInput(
             "the patch is neither a strategic merge patch nor a JSON patch",
@@ -109,6 +110,7 @@ def read_patch(
     target = entry.get("target")
     if target is None and not merges and documents:
         raise InvalidInput("the patch has no target", location=location, hint="add a target")
+    # 5.8 says so too: which of the patches would a target mean?
     if target is not None and len(merges) > 1:
         raise InvalidInput(
             "one entry of patches holds several strategic merge patches, which cannot share a target",
@@ -153,6 +155,7 @@ class Patcher:
                 for position, merge in enumerate(patch.merges):
                     act = partial(self._merge_all, merge=merge, patch=patch)
                     self._steps.run((patch.key, position), [self._named(merge)], act)
+                    # Later patches find the object by its new id as well.
                     if patch.may_rename or patch.may_change_kind:
                         self._by_id = None
                 return
@@ -169,6 +172,7 @@ class Patcher:
 
     def operate(self, target: Resource, operations: Sequence[dict[str, Any]]) -> None:
         """Apply the operations of a JSON patch to one resource."""
+        # An operation may add below annotations only because Kustomize has notes there.
         if target.previous or target.behavior:  # Kustomize then has notes of its own in the annotations
             meta = target.editable.get("metadata")
             if isinstance(meta, dict) and meta.get("annotations") is None:
@@ -196,6 +200,7 @@ class Patcher:
         meta = merge.get("metadata") or {}
         gvk = gvk_of(merge)
         wanted = Id(gvk, self._scopes.effective(gvk, text_of(meta.get("namespace"))), text_of(meta.get("name")))
+        # What an earlier patch deleted is still in the index.
         resources = [resource for resource in self._by_id.get(wanted) or () if resource.manifest]
         if len(resources) != 1:
             what = f"{len(resources)} resources match" if resources else "no resource matches"
@@ -246,6 +251,7 @@ def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:
         if values and isinstance(values, dict):
             meta[member] = texts_of(values)
     changed = {**merge, "metadata": meta}
+    # The patch may name any version; the target decides which schema merges its lists.
     changed.pop("apiVersion", None)
     if manifest.get("apiVersion") is not None:
         changed["apiVersion"] = manifest["apiVersion"]

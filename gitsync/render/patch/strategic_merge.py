@@ -36,6 +36,7 @@ def merge(manifest: Manifest, patch: Manifest, schema: Schema) -> Manifest | Non
     The patch is not changed. Raise InvalidInput where patch and manifest disagree on what a field is. A whole object
     is not replaced, as in Kustomize.
     """
+    # ``$patch: replace`` at the top has no effect in Kustomize.
     if patch.get(_DIRECTIVE) == "replace":
         return manifest
     merged = _Merger(schema).value(manifest, copy_value(patch), None, ())
@@ -60,6 +61,7 @@ class _Merger:
     def value(self, old: Any, new: Any, type_: Any, path: tuple[str, ...], keys: tuple[str, ...] = ()) -> Any:
         """Return the merged value, or absent where it is removed."""
         main = new if old is None or old is _ABSENT else old
+        # Neither side has anything: a null of the patch removes, an explicit one of the object stays.
         if main is None or main is _ABSENT:
             return old if new is _ABSENT else _ABSENT
         if new is not None and new is not _ABSENT and _shape(main) is not _shape(new):
@@ -86,6 +88,7 @@ class _Merger:
         elif new is None:
             return _ABSENT
         else:
+            # Strict only where both sides are mappings, as ``determineSmpDirective`` is called there.
             directive = _take_directive(new, path, is_strict=True) if new is not _ABSENT else "merge"
             if directive == "delete":
                 return _ABSENT
@@ -137,16 +140,19 @@ class _Merger:
         wanted = _wanted(sources, keys)
         if not wanted:
             return old
+        # A key that no item has does not tell items apart: ports without protocol.
         used = tuple(key for index, key in enumerate(keys) if any(values[index] for values in wanted)) or keys
         indexes = [keys.index(key) for key in used]
         olds = _by_keys(old, used)
         news = _by_keys(new, used)
+        # Nearly all lists; the general way below is quadratic.
         if olds is not None and news is not None:
             return self._merged_by_index(wanted, indexes, olds, news, type_, path)
         merged: list[Any] = []
         for full in wanted:
             values = tuple(full[index] for index in indexes)
             item = self.value(_find(old, used, values), _find(new, used, values), type_, path)
+            # What the patch deletes must not come back from the rest of the old list.
             if item is _ABSENT or item is None or item == {}:
                 _put(old, used, values, None)
                 continue
@@ -260,6 +266,7 @@ def _wanted(sources: list[list[Any]], keys: tuple[str, ...]) -> list[tuple[str, 
             members = item if isinstance(item, dict) else {}
             rows[tuple(_key_text(members, key) for key in keys)] = None
     values = list(rows)
+    # A port without protocol is the same as one with, if nothing else tells them apart.
     if len(keys) > 1 and any("" in row for row in values):
         for first in range(len(values)):
             for second in range(len(values)):

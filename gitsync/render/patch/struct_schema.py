@@ -100,6 +100,7 @@ def _scalar(value: Any, shape: Scalar, path: Path) -> Any:
 def _struct(value: dict[str, Any], shape: Struct, path: Path, is_open: bool) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, item in value.items():
+        # encoding/json matches names without regard to case.
         name = key if key in shape.members else _same_letters(key, shape.members)
         if name is None:
             if is_open:

@@ -44,6 +44,7 @@ def _parts(items: list[Any]) -> list[str]:
     """Return the part of a path for each item of a list: as few of its keys as it has alone, else its index."""
     names = [_names(item) for item in items]
     count = Counter(name for of_item in names for name in of_item)
+    # As few keys as tell it apart: two ports may differ in their protocol alone.
     return [next((name for name in of_item if count[name] == 1), str(index)) for index, of_item in enumerate(names)]
 
 

@@ -110,6 +110,7 @@ class Recorder:
     def absorb(self, made: Resource, old: Resource, step: str, source: StepSource) -> None:
         """Continue an object's history in the one that a generator put in its place."""
         self._histories[id(made)] = self._histories.pop(id(old))
+        # No resource has so few edits: the next step always compares.
         self._seen[id(made)] = -1
         self.after(step, source, (made,))
 
@@ -117,6 +118,7 @@ class Recorder:
         """Record which fields a step set, and where it is configured."""
         for resource in resources:
             history = self._histories.get(id(resource))
+            # Most steps touch few objects; comparing all of them would be quadratic.
             if history is None or self._seen[id(resource)] == resource.edits:
                 continue
             self._seen[id(resource)] = resource.edits

@@ -91,9 +91,9 @@ class StepSource(NamedTuple):
         path = change.path
         if self._is_data(path):
             return (self.data[path[1]],)
-        found = tuple(self.find(change)) if self.find else ()
-        if found:
-            return found
+        places = tuple(self.find(change)) if self.find else ()
+        if places:
+            return places
         for text, manifest in self.patches:
             if _is_for(manifest, change, len(self.patches)) and len(indexes(manifest, path)) == len(path):
                 return (text.where(path),)

@@ -61,10 +61,12 @@ def _steps(manifest: Manifest, history: History, field: str) -> tuple[FieldSette
     if not field:
         return (FieldSetter(history.step, history.source.where(())),)
     path, is_there = follow(manifest, field)
+    # The API server moves stringData to data.
     if not is_there and field.startswith(".data"):  # of a Secret; the cluster knows no other
         path, is_there = follow(manifest, f".stringData{field.removeprefix('.data')}")
     if not is_there:
         return ()
+    # A field such as .spec of a large object would name every line of its file.
     leaves = list(islice(history.below([str(part) for part in path]), _VALUES))
     ways = [history.setters(leaf) for leaf in leaves]
     if len(ways) > 1 and any(leaf in history.original for leaf in leaves):  # one line for all values from there

@@ -25,6 +25,7 @@ def split(path: str) -> tuple[str, ...]:
     r"""Return the parts of a path; brackets are one part, and ``\.`` is a literal dot."""
     parts: list[str] = []
     for piece in split_path(path, "."):
+        # A dot inside brackets belongs to the value: ``[image=nginx:1.2]``.
         if parts and parts[-1].startswith("[") and not parts[-1].endswith("]"):
             parts[-1] += f".{piece}"
             if parts[-1].endswith("]") and "=" not in parts[-1]:
@@ -50,6 +51,7 @@ def key_of(holder: Any, part: str) -> Any:
     """Return the key or index that a part of a path means in a collection, None where it has no such member."""
     if holder is None:
         return None
+    # PathGetter takes a number for an index before any member of that name.
     if part.isdigit() or part == "-":
         if not isinstance(holder, list):
             raise InvalidInput(f"{part} is an index, but {_shape(holder)} has none", hint="correct the path")
@@ -125,6 +127,7 @@ def _matching(node: Any, part: str, rest: tuple[str, ...], create: Callable[[], 
     key, wanted = _key_value(part)
     items = _items(node, part)
     matches = list(_matches(items, key, wanted, rest, create))
+    # A match that is absent is appended with its key, and the path continues below it.
     if not matches and create is not None:
         items.append({key: wanted} if key else wanted)
         matches = list(_matches(items, key, wanted, rest, create))
@@ -146,6 +149,7 @@ def _matches(
 @lru_cache(maxsize=4096)
 def _expression(wanted: str) -> Callable[[str], bool]:
     """Return whether a text contains what an expression matches, as Kustomize does."""
+    # Nearly all are plain words, for which no regular expression is compiled.
     if wanted.replace("-", "").replace("_", "").replace("/", "").isalnum():
         return lambda text: wanted in text
     expression = compile_pattern(wanted)

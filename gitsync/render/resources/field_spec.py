@@ -85,6 +85,7 @@ def visit(manifest: Manifest, spec: FieldSpec, leaf: Slot, make: Callable[[], An
     Missing fields are created when the spec says so and ``make`` gives the value of the last one.
     """
     parts = split_path(spec.path)
+    # Kustomize treats such parts as list selectors, and fails on the object that has the field.
     end = _no_name(spec.path)
     if end is not None:
         _refuse_at(manifest, parts, end, dict if spec.create and make else None)
@@ -121,6 +122,7 @@ def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Ca
     while isinstance(node, dict):
         name = parts[index]
         is_list = name.endswith("[]")
+        # ``containers[]`` hints that the field is a list, so it is never created.
         if is_list:
             name = name[:-2]
         value = node.get(name)
@@ -137,6 +139,7 @@ def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Ca
             return
         node = value
         index += 1
+    # Lists need no part of the path of their own.
     if isinstance(node, list):
         for item in node:
             _descend(item, parts, index, leaf, make)

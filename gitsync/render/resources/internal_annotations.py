@@ -58,6 +58,7 @@ def name_history(manifest: Manifest, file: str) -> NameHistory:
     if _OF_NAMES.isdisjoint(notes):
         return _NO_PAST
     rows = [_texts(notes, name) for name in _PREVIOUS]
+    # Kustomize panics here (``PrevIds``), without a place to correct.
     if all(rows) and len({len(row) for row in rows}) > 1:
         raise InvalidInput(
             f"the annotations {', '.join(_PREVIOUS)} do not list equally many",

@@ -70,6 +70,7 @@ def _named(document: Any) -> Any:
 def _is_list(document: Manifest) -> bool:
     """Return whether a document is taken apart; no cluster serves ``v1 List``, so without items it is empty."""
     kind = str(document["kind"])
+    # Kinds such as IPAllowList are objects, if they have no items.
     return kind.endswith("List") and ("items" in document or (kind == "List" and document.get("apiVersion") == "v1"))
 
 

@@ -252,6 +252,7 @@ class Resource:
     @property
     def editable(self) -> Manifest:
         """The manifest, private to this resource and free to change in place."""
+        # Other builds hold the same manifest in their cache.
         if self.shared:
             self.manifest = copy_value(self.manifest)
             self.shared = False
@@ -282,6 +283,7 @@ class Resource:
 
     def remember(self, now: Id) -> None:
         """Add an id to the previous ones, because a transformer is about to change it."""
+        # Kept for good: a patch or reference may name any id that the object ever had.
         self.previous += (PreviousId(now.gvk.kind, now.namespace, now.name),)
         self.known = None
 

@@ -74,6 +74,7 @@ class Scopes:
     def id_of(self, resource: Resource) -> Id:
         """Return the id that a resource has now."""
         known = resource.known
+        # With a schema of its own, another build could compute another id for the same version.
         if known is None or not self.is_built_in:
             return self._id_of(resource)
         if known.id is None:

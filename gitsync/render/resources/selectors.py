@@ -128,6 +128,7 @@ def select(resources: Iterable[Resource], selector: Mapping[str, Any], scopes: S
             continue
         now = scopes.id_of(resource)
         original = scopes.original_id(resource)
+        # Either counts, so that a patch fits before and after a prefix.
         if not (names(original.name) or names(now.name)):
             continue
         if not (namespaces(original.namespace) or namespaces(now.namespace)):

@@ -220,6 +220,7 @@ def read_block(text: str, limits: Limits = LIMITS, marks: list[Mark] | None = No
     With ``marks``, add where each value stands, outer ones first.
     """
     lines = text.split("\n")
+    # A first separator begins no document of its own.
     if lines[0] == "---":
         lines[0] = ""
     try:
@@ -327,6 +328,7 @@ def _literal(lines: list[str], first: int, column: int) -> str:
     text = "\n".join(line[width:] for line in lines[first:end]).rstrip("\n")
     if not text.replace("\n", "").replace("\t", "").isprintable():
         raise _Unusual
+    # The loop over the lines then passes over them.
     lines[first:end] = [""] * (end - first)
     return text
 

@@ -110,6 +110,7 @@ class _Composer:
                     elif type(value) is not str:
                         value = spelled(value, event.value)
                 if event.anchor is not None:
+                    # A later anchor of the same name replaces it, as YAML says.
                     self._anchors[event.anchor] = value
                 items.append(value)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
@@ -137,6 +138,7 @@ class _Composer:
         tag = event.tag
         if tag is None or tag == "!":
             return self._untagged(event, is_flow)
+        # Only where it is a key; the caller decides.
         if tag == _MERGE_TAG and text == "<<":
             return text
         if tag not in TAGGED:
@@ -191,6 +193,7 @@ class _Composer:
         """Return a mapping with what ``<<`` brings in: its own keys win, then the first of a list."""
         sources = mapping.pop(_MERGE)
         result: dict[str, Any] = {}
+        # The first of several sources wins, so it is written last.
         for source in reversed(sources if isinstance(sources, list) else [sources]):
             if not isinstance(source, dict):
                 raise self._refusal(

@@ -57,6 +57,7 @@ def explain(error: yaml.YAMLError, text: str) -> Fault:
     line = error.problem_mark.line
     if "cannot start any token" in problem:
         return _bad_start(text[error.problem_mark.index : error.problem_mark.index + 1], line)
+    # libyaml reports the end of the file; the quote that is open helps more.
     if "quoted scalar" in (error.context or "") and error.context_mark is not None:
         line = error.context_mark.line
     for part, what, hint in _WORDS:

@@ -99,7 +99,7 @@ def nodes(text: str) -> dict[Path, Node]:
     """Return the values of the text's document by their paths; what an alias brings in has no node of its own."""
     parser: Any = CParser(text)
     collected: dict[Path, Node] = {}
-    stack: list[_Open] = []
+    stack: list[_OpenCollection] = []
     while True:
         event = parser.get_event()
         kind = type(event)
@@ -107,11 +107,13 @@ def nodes(text: str) -> dict[Path, Node]:
             return collected
         if kind is MappingEndEvent or kind is SequenceEndEvent:
             path = stack.pop().path
+            # libyaml ends a block collection at the next token, behind comments.
             collected[path] = collected[path]._replace(end=event.end_mark.index)
             continue
         if kind not in _VALUES:
             continue
         parent = stack[-1] if stack else None
+        # In a mapping, events alternate between keys and values.
         if parent and parent.is_mapping and parent.key is None:
             parent.key = event.value if kind is ScalarEvent else f"*{event.anchor}"
             parent.mark = event.start_mark
@@ -140,7 +142,7 @@ def nodes(text: str) -> dict[Path, Node]:
             is_mapping = kind is MappingStartEvent
             styles = ("{", ":") if is_mapping else ("[", "-")
             collected[path] = node._replace(style=styles[not event.flow_style], anchor=event.anchor or "")
-            stack.append(_Open(path, is_mapping, in_flow or bool(event.flow_style)))
+            stack.append(_OpenCollection(path, is_mapping, in_flow or bool(event.flow_style)))
 
 
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:[ \t]*\n)?[ \t]*)*")
@@ -148,7 +150,7 @@ _PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:[ \t]*\n)?[ \t]*)*")
 _VALUES: Final = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEvent})
 
 
-class _Open:
+class _OpenCollection:
     """A collection whose end has not come yet."""
 
     def __init__(self, path: Path, is_mapping: bool, is_flow: bool) -> None:
@@ -162,7 +164,8 @@ class _Open:
     def next_path(self) -> Path:
         """Return the path of the member that comes next."""
         if self.is_mapping:
-            key, self.key = self.key, None
-            return (*self.path, key or "")
+            key = self.key or ""
+            self.key = None
+            return (*self.path, key)
         self._length += 1
         return (*self.path, self._length - 1)

@@ -106,6 +106,7 @@ def _from_utf8(data: bytes, name: str) -> str:
 
 def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
     """Yield each document's text with the number of its first line."""
+    # kio.ByteReader does both before it splits.
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     start = 0
     line = 1
@@ -113,6 +114,7 @@ def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
         piece = text[start : separator.start() + 1]
         separator_line = line + piece.count("\n")
         after = separator[1].strip()
+        # Kustomize would drop such a document without a word.
         if after and not after.startswith("#"):
             raise InvalidInput(
                 f"'---{separator[1]}' does not separate documents",

@@ -78,6 +78,7 @@ def resolve(text: str) -> Any:
     """Return the value of a plain scalar; raise ValueError for infinity and not-a-number."""
     if text in _WORDS:
         return _WORDS[text]
+    # go-yaml decides by the first character what a scalar may be (resolveTable).
     if text[0] not in _STARTS_NUMBER:
         return Yaml11Bool(text) if text in OLD_FLAGS else text
     if text.strip(_IN_NUMBERS):
@@ -105,6 +106,7 @@ def _is_not_json(text: str) -> bool:
 
 
 def _number(text: str) -> int | float | None:
+    # A float only: go-yaml tests this form by a pattern of its own.
     if text[0] == ".":
         return _float(text.replace("_", "")) if re.fullmatch(_POINT_FIRST, text) else None
     digits = text.replace("_", "")

@@ -108,6 +108,7 @@ def _scalar(value: Any) -> str:
 
 def _float(value: float) -> str:
     """Return the shortest digits that read back, with an exponent below 1e-4 and from 1e+06 on."""
+    # strconv.FormatFloat with 'g' changes to an exponent at these limits.
     if not value or 1e-4 <= abs(value) < 1e6:
         return repr(value)
     from decimal import Decimal  # late: few manifests have such numbers
@@ -125,6 +126,7 @@ def _text(text: str, pad: str, column: int) -> str:
         if line and column + len(line) <= _WIDTH:  # nearly all
             return line
     indent = pad + "  "
+    # go-yaml chooses a literal block for every text of several lines that one can hold.
     if "\n" in text and text[-1] != " " and not re.search(_SPECIAL, text):
         return _literal(text, indent)
     line = _line(text)
@@ -134,6 +136,7 @@ def _text(text: str, pad: str, column: int) -> str:
 
 
 def _literal(text: str, indent: str) -> str:
+    # Otherwise a reader would take the first line's spaces for the indentation.
     hint = str(len("  ")) if text[0] in _BREAK + " " else ""
     chomp = "-" if text[-1] not in _BREAK else "+" if len(text) == 1 or text[-2] in _BREAK else ""
     return f"|{hint}{chomp}" + _indented("\n" + text, indent).removesuffix("\n")
@@ -204,6 +207,7 @@ def _compare(first: str, second: str) -> int:
         if a.isalpha() or b.isalpha():
             is_less = a < b if a.isalpha() and b.isalpha() else b.isalpha()
             return -1 if is_less else 1
+        # A zero within a number does not begin another one: keyList.Less of go-yaml.
         seed = int("0" in (a, b) and first[:position].rstrip("0")[-1:].isdecimal())
         ranks = ((*_number_at(key, position, seed), key[position]) for key in (first, second))
         return -1 if next(ranks) < next(ranks) else 1

@@ -35,6 +35,7 @@ def with_old_flags(value: Any, text: bytes) -> Any:
         return value
     import yaml  # late: few files have such words
 
+    # Parsed again for its quotes: the value alone does not tell ``"yes"`` from ``yes``.
     loader = yaml.CBaseLoader(text)
     return _flagged(value, loader.get_node()) if loader.check_node() else value
 
