@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gitsync.sync.remotes.bases import RemoteBases
 
 from gitsync.errors import FileNotFetched
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
+from gitsync.sync.remote_bases import RemoteBases
 from gitsync.workers import protocol
 from gitsync.workers.pool import RenderPool
 from tests.git_http_server import GitServer
