@@ -9,10 +9,14 @@ from typing import Any
 from urllib.parse import quote
 
 from gitsync.objects.change import ABSENT
+from gitsync.objects.keys import APPLICATION
+from gitsync.objects.owner_key import OwnerKey
 
 _KEPT = frozenset("\n\t")
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHORT_ID = 7
+_FOLDERS = {"Application": "/apps", "Agent": "/agents", "MultiAgentSystem": "/agents/systems"}
+"""The folders of the pages of owners by their kind."""
 
 
 def visible(text: object) -> str:
@@ -74,9 +78,30 @@ def age(since: datetime | str | None, now: datetime | None = None) -> str:
 
 
 def app_url(key: str) -> str:
-    """Return the path of an application's page from its ``namespace/name``."""
-    namespace, _, name = key.partition("/")
-    return f"/apps/{quote(namespace, safe='')}/{quote(name, safe='')}"
+    """Return the path of the page of an owner by its key: an Application, an Agent, a system or an ApplicationSet."""
+    owner = OwnerKey.parse(key)
+    path = f"{quote(owner.namespace, safe='')}/{quote(owner.name, safe='')}"
+    folder = _FOLDERS.get(owner.of.kind)
+    # a set has no page of its own: its Applications do
+    return f"{folder}/{path}" if folder else f"/apps?q={quote(f'set:{owner.namespace}/{owner.name}', safe='')}"
+
+
+def sync_url(key: str, id: int) -> str:
+    """Return the path of the page of a sync, or of the syncs of an owner without pages of its own."""
+    url = app_url(key)
+    return url if "?" in url else f"{url}/history/{id}"
+
+
+def object_url(key: str, path: str) -> str:
+    """Return the path of an object's page; of a child of an Agent or a system, that of its owner, which lists it."""
+    url = app_url(key)
+    return f"{url}/object?ref={quote(path, safe='')}" if url.startswith("/apps/") else url
+
+
+def owner_name(key: str) -> str:
+    """Return the name of an owner, with its kind unless it is an Application."""
+    owner = OwnerKey.parse(key)
+    return visible(owner.name if owner.of == APPLICATION else f"{owner.of.kind} {owner.name}")
 
 
 def duration(milliseconds: int) -> str:

@@ -17,7 +17,18 @@ from gitsync.server.assets import static_url, web_folder
 from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import age, app_url, duration, iso, short_revision, utc, visible
+from gitsync.server.formatting import (
+    age,
+    app_url,
+    duration,
+    iso,
+    object_url,
+    owner_name,
+    short_revision,
+    sync_url,
+    utc,
+    visible,
+)
 from gitsync.server.queries.waiting import awaiting_decision
 from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
 from gitsync.server.visibility import visible_to
@@ -54,6 +65,9 @@ class Pages:
         )
         self._templates.filters["visible"] = visible
         self._templates.filters["app_url"] = app_url
+        self._templates.filters["owner_name"] = owner_name
+        self._templates.globals["sync_url"] = sync_url
+        self._templates.globals["object_url"] = object_url
         self._templates.filters["duration"] = duration
         self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
         self._templates.filters["iso"] = iso

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gitsync.cli.applications import connect, one_application
 from gitsync.cli.options import Output, Target, command
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cli.records import open_records
+from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import at
+from gitsync.objects.owner_key import OwnerKey
 
 _COLUMNS = ("id", "started", "revision", "author", "message", "class", "outcome", "by", "duration")
 
@@ -16,8 +21,7 @@ def history(
     output: Output = Format.TABLE,
 ) -> Exit:
     """List the syncs: commit, author, message, outcome."""
-    client = connect(target.cluster)
-    entries = at(one_application(client, target.namespace, target.name), "status", "history", default=[])
+    entries = _entries(target)
     if output in (Format.JSON, Format.YAML):
         show(entries, _COLUMNS, output, key="id")
     elif entries or output is not Format.TABLE:
@@ -34,3 +38,28 @@ def history(
     else:
         say("no sync yet")
     return Exit.OK
+
+
+def _entries(target: Target) -> list[dict[str, Any]]:
+    """Return the syncs that the status of an Application lists, or those in the database of another owner."""
+    if OwnerKey.parse(target.key).of == APPLICATION:
+        client = connect(target.cluster)
+        listed: list[dict[str, Any]] = at(
+            one_application(client, target.namespace, target.name), "status", "history", default=[]
+        )
+        return listed
+    with open_records(target.data) as records:
+        return [
+            {
+                "id": record.id,
+                "startedAt": record.started.isoformat(timespec="seconds"),
+                "revision": record.commit.id,
+                "author": record.commit.author,
+                "message": record.commit.subject,
+                "class": record.risk,
+                "outcome": record.outcome.value,
+                "by": record.initiator,
+                "durationMs": record.duration_ms,
+            }
+            for record in records.history(target.key)
+        ]

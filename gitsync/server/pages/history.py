@@ -1,11 +1,16 @@
-"""The syncs of one application, and what one of them did."""
+"""The syncs of one application, agent or system, and what one of them did."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.objects.keys import AGENTS_GROUP
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditRecord, SyncRecord
+from gitsync.objects.ref import GroupKind
 from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.paging import page_of
@@ -14,13 +19,13 @@ from gitsync.server.queries.contents import recorded_content
 from gitsync.server.queries.fields import FIELDS, recorded_field
 from gitsync.server.templates import Pages
 
-router = APIRouter(prefix="/apps/{namespace}/{name}/history")
+router = APIRouter()
 
 _STEPS = 50
 _HISTORY = 20
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("/apps/{namespace}/{name}/history", response_class=HTMLResponse)
 def history(request: Request, pages: PagesOf, view: ViewOf, before: Start = 0) -> HTMLResponse:
     """Show the syncs of an application, newest first."""
     records = pages.engine.records.history(view.key, limit=_HISTORY, before=before)
@@ -29,11 +34,51 @@ def history(request: Request, pages: PagesOf, view: ViewOf, before: Start = 0) -
     return show_application(pages, request, view, "history", records=records, newest=newest, older=older)
 
 
-@router.get("/{id}", response_class=HTMLResponse)
+@router.get("/apps/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
 def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start = 0) -> HTMLResponse:
     """Show the steps of one sync, each with what it changed."""
+    return show_application(pages, request, view, "sync", **_context(pages, view.key, id, start))
+
+
+@router.get("/agents/{namespace}/{name}/history", response_class=HTMLResponse)
+def agent_history(request: Request, pages: PagesOf, namespace: str, name: str, before: Start = 0) -> HTMLResponse:
+    """Show the syncs of an Agent, newest first."""
+    return _show_history(pages, request, _key("Agent", namespace, name), before)
+
+
+@router.get("/agents/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
+def agent_sync(request: Request, pages: PagesOf, namespace: str, name: str, id: int, start: Start = 0) -> HTMLResponse:
+    """Show the steps of one sync of an Agent."""
+    return pages.show(request, "owner_sync.html", **_context(pages, _key("Agent", namespace, name), id, start))
+
+
+@router.get("/agents/systems/{namespace}/{name}/history", response_class=HTMLResponse)
+def system_history(request: Request, pages: PagesOf, namespace: str, name: str, before: Start = 0) -> HTMLResponse:
+    """Show the syncs of a system, newest first."""
+    return _show_history(pages, request, _key("MultiAgentSystem", namespace, name), before)
+
+
+@router.get("/agents/systems/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
+def system_sync(request: Request, pages: PagesOf, namespace: str, name: str, id: int, start: Start = 0) -> HTMLResponse:
+    """Show the steps of one sync of a system."""
+    key = _key("MultiAgentSystem", namespace, name)
+    return pages.show(request, "owner_sync.html", **_context(pages, key, id, start))
+
+
+def _key(kind: str, namespace: str, name: str) -> str:
+    return str(OwnerKey(GroupKind(AGENTS_GROUP, kind), namespace, name))
+
+
+def _show_history(pages: Pages, request: Request, key: str, before: int) -> HTMLResponse:
+    records = pages.engine.records.history(key, limit=_HISTORY, before=before)
+    older = records[-1].id if len(records) == _HISTORY else 0
+    return pages.show(request, "owner_history.html", key=key, records=records, older=older)
+
+
+def _context(pages: Pages, key: str, id: int, start: int) -> dict[str, Any]:
+    """Return what the page of a sync shows; answer 404 for one that is not kept, or of another owner."""
     record = pages.engine.records.record(id) if 0 < id < 1 << 62 else None
-    if record is None or record.application != view.key:
+    if record is None or record.application != key:
         raise HTTPException(404, "There is no such sync, or it is older than the history that is kept.")
     shown, following = page_of(record.steps, start, _STEPS)
     steps = [
@@ -44,17 +89,13 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
         )
         for step in shown
     ]
-    return show_application(
-        pages,
-        request,
-        view,
-        "sync",
-        record=record,
-        reviews=_reviews(pages, record),
-        steps=steps,
-        start=start,
-        following=following,
-    )
+    return {
+        "record": record,
+        "reviews": _reviews(pages, record),
+        "steps": steps,
+        "start": start,
+        "following": following,
+    }
 
 
 def _reviews(pages: Pages, record: SyncRecord) -> list[AuditRecord]:

@@ -12,7 +12,7 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import app_url, duration, parse_time, value, visible
+from gitsync.server.formatting import app_url, duration, parse_time, sync_url, value, visible
 from gitsync.server.queries.filters import Query
 from gitsync.server.queries.objects import drifted
 from gitsync.server.queries.words import words
@@ -68,7 +68,7 @@ class Entry:
 
 def sync_entry(record: SyncRecord) -> Entry:
     """Return the entry of a sync, or of drift that it corrected."""
-    url = f"{app_url(record.application)}/history/{record.id}"
+    url = sync_url(record.application, record.id)
     end = record.started + timedelta(milliseconds=record.duration_ms)
     count = len(record.steps)
     changes = f"{count} {'change' if count == 1 else 'changes'}"
@@ -98,8 +98,8 @@ def changed_fields(record: SyncRecord) -> Iterator[tuple[str, dict[str, Any], st
 def decision_entry(link: AuditRecord) -> Entry:
     """Return the entry of a decision or a request."""
     url = app_url(link.application) if link.application else "/audit"
-    if link.digest and link.action in ("approve", "reject"):
-        url += "/plan"
+    if link.digest and link.action in ("approve", "reject") and url.startswith("/apps/"):
+        url += "/plan"  # only an Application has one
     kind = link.action
     title = _TITLES.get(link.action, link.action)
     if link.action == "sync" and link.outcome is not Outcome.SUCCEEDED:
