@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
 
@@ -18,6 +18,7 @@ from gitsync.server.api.models import (
     PageModel,
     PastDriftModel,
     Start,
+    VerdictModel,
 )
 from gitsync.server.dependencies import BackendOf, SearchText, ViewOf
 from gitsync.server.formatting import visible
@@ -140,8 +141,9 @@ def field_model(row: FieldRow) -> FieldModel:
     )
 
 
-def _members(row: AppRow) -> dict[str, str | bool]:
-    renamed = {"since": row.since_time, "objects": row.resources}
+def _members(row: AppRow) -> dict[str, Any]:
+    also = [VerdictModel.model_validate(verdict) for verdict in row.also]
+    renamed = {"since": row.since_time, "objects": row.resources, "also": also}
     names = (name for name in ApplicationModel.model_fields if name not in renamed)
     return {**{name: getattr(row, name) for name in names}, **renamed}
 

@@ -29,6 +29,14 @@ class PageModel(Model, Generic[T]):
     next: str = ""
 
 
+class VerdictModel(Model):
+    """A state of an application, its reason, and since when it holds (RFC 3339; empty when unknown)."""
+
+    state: str
+    reason: str
+    since: str
+
+
 class ApplicationModel(Model):
     """An application: its state with reason and age, and what Git and cluster have."""
 
@@ -46,6 +54,7 @@ class ApplicationModel(Model):
     author: str
     applied: str
     objects: str = Field(description="Objects in sync of all, such as 3/4.")
+    also: list[VerdictModel] = Field(description="What is wrong besides ``state``, worst first.")
 
 
 class ApplicationDetail(ApplicationModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,16 +47,22 @@ class Notice:
         return f"{self.application}: {words(self.state)}"
 
 
-def notice_of(view: ApplicationView) -> Notice | None:
-    """Return what could be notified of an application, None while it is in a transition."""
-    verdict = verdict_of(view)
-    kind = KINDS.get(verdict.state)
-    if kind is None:
-        return None
+def notices_of(view: ApplicationView) -> tuple[Notice, ...]:
+    """Return what could be notified of an application, worst first; nothing while it is in a transition."""
     commit = str(at(view.status, "revision", "applied", default=""))
     subject = str(at(view.status, "revision", "message", default="")).partition("\n")[0]
-    text = verdict.reason or (f"{commit[:7]} {subject}".strip() if verdict.state == "Synced" else "")
-    return Notice(view.key, kind, verdict.state, text, commit)
+    worst = verdict_of(view)
+    return tuple(
+        Notice(
+            view.key,
+            KINDS[verdict.state],
+            verdict.state,
+            verdict.reason or (f"{commit[:7]} {subject}".strip() if verdict.state == "Synced" else ""),
+            commit,
+        )
+        for verdict in (worst, *worst.also)
+        if verdict.state in KINDS
+    )
 
 
 def happened(event: StateEvent) -> Notice | None:
@@ -68,8 +75,12 @@ def happened(event: StateEvent) -> Notice | None:
     return None
 
 
-def is_news(last: Notice | None, now: Notice) -> bool:
-    """Tell whether a notice differs from the last one in what counts: the state or, once synced, the commit."""
+def news(last: tuple[Notice, ...] | None, now: tuple[Notice, ...]) -> Iterator[Notice]:
+    """Yield the notices of now that are not known from the last ones: a new state or, once synced, a new commit."""
     if last is None:
-        return False  # after a start: what was there before is not news
-    return last.state != now.state or (now.state == "Synced" and last.commit != now.commit)
+        return  # after a start: what was there before is not news
+    known = {notice.state: notice for notice in last}
+    for notice in now:
+        earlier = known.get(notice.state)
+        if earlier is None or (notice.state == "Synced" and earlier.commit != notice.commit):
+            yield notice

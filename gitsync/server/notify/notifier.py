@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gitsync.errors import GitsyncError
 from gitsync.ports import Clock, StateEvent, StateReader
-from gitsync.server.notify.notices import Notice, happened, is_news, notice_of
+from gitsync.server.notify.notices import KINDS, Notice, happened, news, notices_of
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +45,13 @@ class _Outbox:
     sent: dict[_Topic, float] = field(default_factory=dict)
     waiting: dict[_Topic, Notice] = field(default_factory=dict)
 
+    def replace(self, key: str, notices: Iterable[Notice], fresh: Iterable[Notice]) -> None:
+        """Drop the states of an Application that are not true any more, and add those that are new and wanted."""
+        true = {(key, notice.state, "") for notice in notices}
+        for stale in [topic for topic in self.waiting if topic[0] == key and topic[1] in KINDS and topic not in true]:
+            del self.waiting[stale]
+        self.waiting |= {(key, notice.state, ""): notice for notice in fresh if self.channel.wants(notice)}
+
 
 class Notifier:
     """
@@ -61,7 +68,7 @@ class Notifier:
         self._clock = clock
         self._outboxes = [_Outbox(channel) for channel in channels]
         self._owns = owns
-        self._known: dict[str, Notice] = {}
+        self._known: dict[str, tuple[Notice, ...]] = {}
         self._drifted: dict[tuple[str, str], str] = {}
         """The last message about each object that others changed."""
         self._stopped = threading.Event()
@@ -95,17 +102,14 @@ class Notifier:
         for event in events:
             self._note(event)
         for view in self._view.applications():
-            notice = notice_of(view)
-            if notice is None:
+            notices = notices_of(view)
+            if not notices:
                 continue
-            last = self._known.get(view.key)
-            self._known[view.key] = notice
-            if is_news(last, notice) and self._owns(view.key):
+            fresh = list(news(self._known.get(view.key), notices))
+            self._known[view.key] = notices
+            if fresh and self._owns(view.key):
                 for box in self._outboxes:
-                    if box.channel.wants(notice):
-                        box.waiting[view.key, "", ""] = notice
-                    else:
-                        box.waiting.pop((view.key, "", ""), None)
+                    box.replace(view.key, notices, fresh)
         for box in self._outboxes:
             self._send_due(box)
 
@@ -127,11 +131,13 @@ class Notifier:
 
     def _send_due(self, box: _Outbox) -> None:
         now = self._clock.monotonic()
-        for key in list(box.waiting):
-            if key in box.sent and now - box.sent[key] < box.channel.interval:
+        for topic in list(box.waiting):
+            # the states of an Application share one interval, as one may only replace another
+            sender = (topic[0], "", "") if topic[1] in KINDS else topic
+            if sender in box.sent and now - box.sent[sender] < box.channel.interval:
                 continue
-            notice = box.waiting.pop(key)
-            box.sent[key] = now
+            notice = box.waiting.pop(topic)
+            box.sent[sender] = now
             try:
                 box.channel.send(notice)
             except GitsyncError as error:

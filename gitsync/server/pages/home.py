@@ -17,7 +17,6 @@ from gitsync.server.queries.applications import (
     app_rows,
     counts,
     is_busy,
-    needs_attention,
     newest_syncs,
     problems,
 )
@@ -54,7 +53,7 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
     backend = pages.engine
     views = backend.view.applications()
     rows = sorted(app_rows(views), key=lambda row: (row.rank, row.key))
-    attention = problems(row for row in rows if needs_attention(row))
+    attention = problems(rows)
     boundary = _boundary(request.cookies.get(_VISIT, ""), now)
     recent = _since(backend, boundary)
     outcomes = backend.records.history(limit=_OUTCOMES)
@@ -128,7 +127,7 @@ def wall(request: Request, pages: PagesOf) -> HTMLResponse:
     now = pages.engine.clock.now()
     views = pages.engine.view.applications()
     rows = app_rows(views)
-    groups = problems(row for row in rows if needs_attention(row))
+    groups = problems(rows)
     newest = max((view.seen for view in views), default=None)
     return pages.show(
         request,
@@ -136,7 +135,7 @@ def wall(request: Request, pages: PagesOf) -> HTMLResponse:
         total=len(rows),
         good=sum(row.rank == 3 for row in rows),
         urgent=sum(row.rank == 0 for row in rows),
-        waiting_rows=sum(row.rank == 1 for row in rows),
+        waiting_rows=sum(any(part.rank == 1 for part in row.by_verdict) for row in rows),
         problems=groups[:_SHOWN],
         more=len(groups) - _SHOWN,
         seen=newest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from gitsync.objects.health import Health
@@ -15,7 +15,7 @@ from gitsync.objects.record import SyncRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
 from gitsync.server.queries.filters import Query
-from gitsync.server.queries.verdict import verdict_of
+from gitsync.server.queries.verdict import AppVerdict, verdict_of
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
@@ -56,9 +56,9 @@ class AppRow:
     """
     One application as lists show it; ``rank`` is lower the more it needs a person.
 
-    ``state``, ``reason`` and ``since_time`` (RFC 3339) are its verdict. ``commit`` is the newest in Git, with its
-    message and author; ``applied`` is what the cluster was brought to last. ``set`` is the ApplicationSet that yields
-    it.
+    ``state``, ``reason`` and ``since_time`` (RFC 3339) are its worst verdict, ``also`` the others. ``commit`` is the
+    newest in Git, with its message and author; ``applied`` is what the cluster was brought to last. ``set`` is the
+    ApplicationSet that yields it.
     """
 
     key: str
@@ -79,6 +79,21 @@ class AppRow:
     rank: int
     sequence: int
     set: str = ""
+    also: tuple[AppVerdict, ...] = ()
+
+    @property
+    def by_verdict(self) -> tuple[AppRow, ...]:
+        """A row for each verdict, the worst first."""
+        others = (
+            replace(self, state=other.state, reason=other.reason, since_time=other.since, rank=other.rank, also=())
+            for other in self.also
+        )
+        return (self, *others)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states of all verdicts."""
+        return (self.state, *(other.state for other in self.also))
 
     @property
     def is_behind(self) -> bool:
@@ -113,6 +128,7 @@ def app_row(view: ApplicationView) -> AppRow:
         rank=verdict.rank,
         sequence=view.sequence,
         set=view.application.set if view.application is not None else "",
+        also=verdict.also,
     )
 
 
@@ -156,14 +172,15 @@ def matching(rows: Iterable[AppRow], query: Query, sort: str = "worst") -> list[
 
 
 def _text(row: AppRow) -> str:
-    return f"{row.key} {row.reason} {row.message} {row.author} {row.commit}"
+    reasons = " ".join((row.reason, *(other.reason for other in row.also)))
+    return f"{row.key} {reasons} {row.message} {row.author} {row.commit}"
 
 
 _READ: Final[Mapping[str, Callable[[AppRow], Iterable[str]]]] = {
     "app": lambda row: (row.key, row.name),
     "set": lambda row: (row.set,),
     "ns": lambda row: (row.namespace,),
-    "state": lambda row: (row.state,),
+    "state": lambda row: row.states,
     "sync": lambda row: (row.sync,),
     "health": lambda row: (row.health,),
     "by": lambda row: (row.author,),
@@ -193,7 +210,8 @@ def problems(rows: Iterable[AppRow]) -> list[Problem]:
     """Return the problems of applications that need a person, equal ones as one, the most urgent and oldest first."""
     rows_by_reason: dict[tuple[str, str], list[AppRow]] = {}
     for row in rows:
-        rows_by_reason.setdefault((row.state, _common_reason(row)), []).append(row)
+        for part in filter(needs_attention, row.by_verdict):
+            rows_by_reason.setdefault((part.state, _common_reason(part)), []).append(part)
     grouped = [Problem(tuple(members)) for members in rows_by_reason.values()]
     return sorted(grouped, key=lambda item: (item.first.rank, item.since or "~", item.first.key))
 

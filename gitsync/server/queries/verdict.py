@@ -1,7 +1,8 @@
-"""One verdict, one reason and one time for an application, from what is worst about it. Pure."""
+"""What is wrong with an application, worst first: a state, its reason and its time each. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +20,17 @@ _ATTENTION = (*_URGENT, "Rejected", "AwaitingApproval", "Drifted", "Missing", "U
 
 @dataclass(frozen=True, slots=True)
 class AppVerdict:
-    """The worst state of an application by its name in the API, its reason, and since when (RFC 3339) it holds."""
+    """
+    A state of an application by its name in the API, its reason, and since when (RFC 3339) it holds.
+
+    ``also`` are the further states of the worst one: a plan that waits does not hide a crash, nor the other way round.
+    """
 
     state: str
     reason: str = ""
     since: str = ""
     is_suspended: bool = False
+    also: tuple[AppVerdict, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -37,43 +43,64 @@ class AppVerdict:
 
 
 def verdict_of(view: ApplicationView) -> AppVerdict:
-    """Return the verdict of an application; the reason always belongs to the state beside it."""
+    """Return the worst verdict of an application, with all others; a reason always belongs to the state beside it."""
+    is_suspended = Phase.of(view.status) is Phase.SUSPENDED
+    by_reason: dict[str, AppVerdict] = {}
+    for verdict in _verdicts(view):
+        by_reason.setdefault(verdict.reason or verdict.state, verdict)  # a failed sync and its object give one reason
+    verdicts = sorted(by_reason.values(), key=lambda verdict: verdict.rank) or [_calm_verdict(view)]
+    worst, *others = (replace(verdict, is_suspended=is_suspended) for verdict in verdicts)
+    return replace(worst, also=tuple(others))
+
+
+def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
+    """Yield what keeps an application from being as Git says: its inputs or its sync, its plan, its objects."""
     status = view.status
     phase = Phase.of(status)
     health = status.get("health", "Unknown")
     phase_since = str(status.get("phaseSince", ""))
-    health_since = str(status.get("healthSince", ""))
     message = _ready_message(status)
-    is_suspended = phase is Phase.SUSPENDED
-
-    def verdict(state: str, reason: str, since: str) -> AppVerdict:
-        return AppVerdict(state, visible(reason), since, is_suspended)
-
-    for type, state in (("SourceReady", "FetchFailed"), ("Rendered", "InvalidManifests")):
-        condition = find_condition(status, type)
-        if condition.get("status") == "False":
-            return verdict(state, str(condition.get("message", "")), str(condition.get("lastTransitionTime", "")))
-    if phase is Phase.FAILED:
-        return verdict("Failed", _problem(status) or message, phase_since)
+    unusable = _unusable_input(status)
+    if unusable is not None:
+        yield unusable  # the phase is Failed because of it
+    elif phase is Phase.FAILED:
+        yield AppVerdict("Failed", visible(_problem(status) or message), phase_since)
     if phase.is_held:
-        return verdict(phase.value, message, phase_since)
+        yield AppVerdict(phase.value, visible(message), phase_since)
     sick = _least_healthy(view)
     if health == "Degraded" or (health == "Missing" and (sick is not None or not view.resources)):
         reason = _health_reason(sick) if sick is not None else _problem(status) or message
-        return verdict(health, reason, health_since)
+        yield AppVerdict(health, visible(reason), str(status.get("healthSince", "")))
     if phase is Phase.DRIFTED:
         added = _added_settings(view)
-        drifted = verdict(phase.value, message, phase_since)
-        return drifted if added is None else replace(added, reason=f"{added.reason}; {drifted.reason}")
+        drifted = AppVerdict(phase.value, visible(message), phase_since)
+        yield drifted if added is None else replace(added, reason=f"{added.reason}; {drifted.reason}")
     ready_reason = find_condition(status, READY).get("reason")
     if ready_reason == HoldReason.WINDOW.value:
-        return verdict("OutsideWindow", message, phase_since)
+        yield AppVerdict("OutsideWindow", visible(message), phase_since)
     if ready_reason == GROUP_UNAVAILABLE:
-        return verdict("Unknown", message, phase_since)
+        yield AppVerdict("Unknown", visible(message), phase_since)
+
+
+def _unusable_input(status: dict[str, Any]) -> AppVerdict | None:
+    for type, state in (("SourceReady", "FetchFailed"), ("Rendered", "InvalidManifests")):
+        condition = find_condition(status, type)
+        if condition.get("status") == "False":
+            since = str(condition.get("lastTransitionTime", ""))
+            return AppVerdict(state, visible(str(condition.get("message", ""))), since)
+    return None
+
+
+def _calm_verdict(view: ApplicationView) -> AppVerdict:
+    """Return the verdict of an application that nothing is wrong with."""
+    status = view.status
+    phase = Phase.of(status)
+    phase_since = str(status.get("phaseSince", ""))
+    message = _ready_message(status)
     if phase.is_in_progress:
-        return verdict(phase.value, message, phase_since)
-    if is_suspended:
-        return verdict("Suspended", "Nothing is synced until it is resumed.", phase_since)
+        return AppVerdict(phase.value, visible(message), phase_since)
+    if phase is Phase.SUSPENDED:
+        return AppVerdict("Suspended", "Nothing is synced until it is resumed.", phase_since)
     return _idle_verdict(view, status, message)
 
 

@@ -17,7 +17,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, StateEvent
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
-from gitsync.server.notify.notices import Notice, happened, is_news, notice_of
+from gitsync.server.notify.notices import Notice, happened, news, notices_of
 from gitsync.server.notify.notifier import Notifier
 from gitsync.server.notify.rules import NotificationRule, read_rules
 from tests.server.fakes import StillView, application
@@ -115,12 +115,13 @@ def test_a_failed_message_is_dropped_and_logged(caplog: pytest.LogCaptureFixture
 
 
 def test_a_newly_synced_commit_is_news_and_a_transition_is_not() -> None:
-    first = notice_of(application())
+    first = notices_of(application())[0]
     assert first is not None
     assert (first.kind, first.text) == ("synced", "ccccccc Open the shop")
-    assert is_news(first, replace(first, commit="d" * 40))
-    assert not is_news(first, first)
-    assert notice_of(application(phase="Executing")) is None
+    later = replace(first, commit="d" * 40)
+    assert [*news((first,), (later,))] == [later]
+    assert [*news((first,), (first,))] == []
+    assert notices_of(application(phase="Executing")) == ()
 
 
 def test_rules_choose_by_application_and_kind(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, HoldReason, Risk
@@ -14,6 +15,7 @@ from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
+from gitsync.server.notify.notices import notices_of
 from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.queries.verdict import verdict_of
 from gitsync.server.queries.words import WORDS, words
@@ -42,6 +44,39 @@ def test_the_reason_belongs_to_the_state() -> None:
     verdict = verdict_of(executing)
     assert (verdict.state, verdict.reason) == ("Degraded", "Deployment shop/web: a pod cannot be scheduled")
     assert verdict.since == SINCE["healthSince"]
+
+
+def test_a_plan_that_waits_does_not_hide_a_crash(site: Open) -> None:
+    crash = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
+    item = resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)
+    both = view(resources=[crash, item], held=("it waits",), health="Degraded", message="1 dangerous step waits")
+    verdict = verdict_of(both)
+    assert (verdict.state, [other.state for other in verdict.also]) == ("Degraded", ["AwaitingApproval"])
+    opened = site([both])
+    for path in ("/", "/wall", "/apps", SHOP):
+        text = opened.get(path).text
+        assert "CrashLoopBackOff" in text, path
+        assert "1 dangerous step waits" in text, path
+    assert f'href="{SHOP}/plan"' in opened.get("/").text.partition('class="needs"')[2]
+    assert f'href="{SHOP}/plan">Review the changes' in opened.get(SHOP).text
+    for state in ("Degraded", "AwaitingApproval"):
+        assert SHOP in opened.get(f"/apps?q=state:{state}").text
+        assert SHOP in opened.get(f"/apps?q=state:{state}+ns:gitsync").text
+    answer = orjson.loads(opened.get("/api/v1/applications/gitsync/shop").text)
+    assert (answer["state"], answer["also"][0]["state"]) == ("Degraded", "AwaitingApproval")
+    assert [notice.kind for notice in notices_of(both)] == ["degraded", "approval"]
+
+
+@pytest.mark.parametrize(
+    ("options", "main"),
+    [({}, "Sync now"), ({"held": ("it waits",)}, "Review…"), ({"phase": "Suspended"}, "Resume…")],
+)
+def test_the_main_button_is_what_helps_now(site: Open, options: dict[str, Any], main: str) -> None:
+    item = resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)
+    head = site([application(resources=[item], **options)]).get(SHOP).text.partition('class="actions"')[2]
+    primary = re.findall(r'<(?:a class="button"|button>)(?: href="[^"]*">)?([^<]*)<', head.partition("</form>")[0])
+    assert primary == [main]
+    assert ("Sync now" in head) == (main != "Resume…")
 
 
 def test_a_suspended_application_shows_its_problems(site: Open) -> None:
