@@ -64,6 +64,16 @@ def test_every_expression_names_metrics_and_labels_that_exist(labels: dict[str, 
         assert used - _OF_TARGETS <= set().union(*(labels[name] for name in names)), text
 
 
+@pytest.mark.parametrize("code", ["401", "429", "500", "503", "none"])
+def test_every_answer_that_stops_syncing_has_one_alert(code: str) -> None:
+    alerts = [
+        rule["alert"]
+        for rule in RULES
+        if any(re.fullmatch(pattern, code) for pattern in re.findall(r'code=~?"([^"]*)"', rule["expr"]))
+    ]
+    assert len(alerts) == 1, alerts
+
+
 def test_stages_are_a_histogram_with_the_queue(labels: dict[str, set[str]], site: Open) -> None:
     opened = site()
     opened.engine.view.costs.waited(0.3)
