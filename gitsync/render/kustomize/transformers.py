@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -146,7 +146,8 @@ def add_affix(
                     resource.suffixes += (affix,)
             with _placed(resource):
                 visit(resource.editable, spec, put, str)
-        resource.sync_shared_entries()
+            if spec.path != "metadata/name":
+                resource.sync_shared_entries()
 
 
 def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
@@ -167,8 +168,10 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
     """Set labels or annotations in all the fields that hold them; without any, no field is created."""
     if not entries:
         return
+    names = frozenset(entries)
     unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
     additions: list[_Addition] = []
+    shared: dict[tuple[_Addition, ...], tuple[SharedEntry, ...]] = {}
     path = ""
     position = 0
 
@@ -182,7 +185,8 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
                     f"{name!r} cannot become a key of {key}: without quotes YAML reads it as {unusual[name]!r}",
                     hint="choose a key that is a text in any case",
                 )
-            new = entries.keys() - holder[key].keys()
+            present = holder[key].keys()
+            new = names if present.isdisjoint(names) else names - present
             if new:
                 additions.append((path, position, new))
             position += 1
@@ -201,12 +205,16 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
                     path = spec.path
                     position = 0
                     visit(manifest, spec, put, dict)
-            resource.sync_shared_entries()
+            if any(entry.key in entries for entry in resource.shared_entries):
+                resource.sync_shared_entries()
             if len(additions) > 1:
-                resource.shared_entries += tuple(_shared(entries, additions))
+                added = tuple(additions)
+                if added not in shared:  # equal for nearly all objects of a kind
+                    shared[added] = tuple(_shared(entries, added))
+                resource.shared_entries += shared[added]
 
 
-_Addition: TypeAlias = tuple[str, int, Set[str]]
+_Addition: TypeAlias = tuple[str, int, frozenset[str]]
 """The path of a field spec, a position among the mappings that it leads to, and the keys that were new there."""
 
 

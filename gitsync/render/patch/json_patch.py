@@ -9,7 +9,7 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.json_pointer import unescape
 from gitsync.objects.manifest import Manifest
 from gitsync.render.resources.resource import copy_value, refuse_large
-from gitsync.render.yaml.scalar_types import Quoted, is_plain, plain, spelled
+from gitsync.render.yaml.scalar_types import REWRITTEN, Quoted, is_plain, plain, spelled
 from gitsync.render.yaml.scalars import Date, is_text, whole
 from gitsync.render.yaml.writer import write
 from gitsync.render.yaml.yaml11 import with_old_flags
@@ -78,7 +78,7 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
     """Change the manifest by the operations in order and return it; raise InvalidInput where one fails."""
     import jsonpatch  # only where a JSON patch is used
 
-    if not is_plain(manifest):
+    if not is_plain(manifest, REWRITTEN):
         manifest = plain(manifest)  # Kustomize writes the object as JSON first
     for number, operation in enumerate(operations):
         name = operation.get("op")

@@ -126,16 +126,17 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def is_plain(value: Any) -> bool:
-    """Return whether nothing in a collection remembers how it was written."""
+def is_plain(value: Any, styles: frozenset[type] | None = None) -> bool:
+    """Return whether nothing in a collection remembers how it was written, or is of some of these types."""
+    styles = styles or _STYLED
     if type(value) is dict and NullKey in map(type, value):
         return False
     for item in value.values() if type(value) is dict else value:
         kind = type(item)
         if kind is dict or kind is list:
-            if not is_plain(item):
+            if not is_plain(item, styles):
                 return False
-        elif kind in _STYLED:
+        elif kind in styles:
             return False
     return True
 
@@ -198,3 +199,5 @@ _WRITTEN: Final[Mapping[type, Any]] = {
     SpelledFloat: float,
 }
 _STYLED: Final = frozenset(_WRITTEN)
+REWRITTEN: Final = frozenset({Folded, Untyped})
+"""The types of texts that have another value once they are written and read."""
