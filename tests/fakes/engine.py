@@ -67,8 +67,9 @@ class Engine:
         self.executor = SyncExecutor(ports, applier, self.writes, hooks, declarations)
         repairer = Repairer(ports, applier, policies)
         statuses = StatusWriter(cluster, self.live)
+        drift = self.state.drift
         self.reconciler = Reconciler(
-            self.writes, self.evaluator, self.gate, self.executor, repairer, statuses, self.clock
+            self.writes, self.evaluator, self.gate, self.executor, repairer, statuses, drift, self.clock
         )
         self._manifests: tuple[Manifest, ...] = ()
 
