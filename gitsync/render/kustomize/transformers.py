@@ -186,7 +186,7 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
                     hint="choose a key that is a text in any case",
                 )
             present = holder[key].keys()
-            new = names if present.isdisjoint(names) else names - present
+            new = names if present.isdisjoint(names) else names.difference(present)
             if new:
                 additions.append((path, position, new))
             position += 1
