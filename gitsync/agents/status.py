@@ -137,6 +137,8 @@ def _validated(situation: Situation) -> Condition | None:
     if observed.checks is CheckResult.FAILED or situation.rollout.state.failed == observed.target:
         message = observed.checks_message or situation.rollout.state.message
         return Condition("Validated", "False", "Failed", message)
+    if observed.checks is CheckResult.INCONCLUSIVE:
+        return Condition("Validated", "Unknown", "Inconclusive", observed.checks_message)
     return Condition("Validated", "Unknown", "Running" if situation.rollout.layout.checked else "Pending")
 
 

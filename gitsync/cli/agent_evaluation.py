@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +34,7 @@ from gitsync.wiring import build_controller
 
 JUDGE_KEY = "GITSYNC_JUDGE_KEY"
 """The environment variable with the key for the model that judges."""
+_LIMITS = "limits"
 _MANAGER = "gitsync-eval"
 _CLUSTER_SCOPED = frozenset({"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"})
 _PATIENCE = 180.0
@@ -64,15 +66,20 @@ class Asker:
             return False
         return True
 
-    def failure(self, case: Case, url: str) -> str:
-        """Return why the agent at a URL fails a case, empty where it passes."""
+    def result(self, case: Case, url: str) -> CaseResult:
+        """Return how the agent at a URL does a case; inconclusive where the agent or the judge has no answer."""
         try:
             self._spend()
             answer = send(url, case.input, self._settings.timeout_seconds)
             self._tokens += answer.tokens
-            return failure(case, answer, partial(self._grade, case) if self._settings.judge else None)
-        except (ClusterUnavailable, InvalidInput) as error:
-            return str(error)
+            message = failure(case, answer, partial(self._grade, case) if self._settings.judge else None)
+        except ClusterUnavailable as error:
+            return CaseResult(case.name, is_passed=False, message=str(error), is_inconclusive=True)
+        except InvalidInput as error:
+            # A case beyond a limit fails, as documented; a judge without a verdict says nothing about the agent.
+            is_limit = error.location == _LIMITS
+            return CaseResult(case.name, is_passed=False, message=str(error), is_inconclusive=not is_limit)
+        return CaseResult(case.name, is_passed=not message, message=message)
 
     def _grade(self, case: Case, rubric: str, text: str) -> str:
         if self._settings.judge is None:
@@ -91,27 +98,32 @@ class Asker:
         used = {"seconds": (seconds, limits.seconds), "calls": (self._calls, limits.calls)}
         for name, (count, most) in {**used, "tokens": (self._tokens, limits.tokens)}.items():
             if most is not None and count >= most:
-                raise InvalidInput(f"not asked: the limit of {most} {name} is reached", location="limits")
+                raise InvalidInput(f"not asked: the limit of {most} {name} is reached", location=_LIMITS)
         self._calls += 1
 
 
 def _result(asker: Asker, case: Case, url: str, serving: str) -> CaseResult:
-    message = asker.failure(case, url)
-    was_passed = not asker.failure(case, serving) if serving else None
-    return CaseResult(case.name, not message, was_passed, message)
+    result = asker.result(case, url)
+    compared = asker.result(case, serving) if serving else None
+    # What the serving revision cannot answer now is not held against it.
+    was_passed = compared.is_passed if compared is not None and not compared.is_inconclusive else None
+    return replace(result, was_passed=was_passed)
 
 
 def write_junit(path: Path, verdicts: dict[str, Verdict]) -> None:
     """Write verdicts by agent as JUnit XML, a suite for each agent."""
     root = ElementTree.Element("testsuites")
     for agent, verdict in verdicts.items():
-        failed = sum(not result.is_passed for result in verdict.results)
-        counts = {"name": agent, "tests": str(len(verdict.results)), "failures": str(failed)}
+        errors = sum(result.is_inconclusive for result in verdict.results)
+        failed = sum(not result.is_passed for result in verdict.results) - errors
+        tests = str(len(verdict.results))
+        counts = {"name": agent, "tests": tests, "failures": str(failed), "errors": str(errors)}
         suite = ElementTree.SubElement(root, "testsuite", counts)
         for result in verdict.results:
             case = ElementTree.SubElement(suite, "testcase", classname=agent, name=result.name)
             if not result.is_passed:
-                ElementTree.SubElement(case, "failure", message=result.message)
+                kind = "error" if result.is_inconclusive else "failure"
+                ElementTree.SubElement(case, kind, message=result.message)
     write_file(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), PUBLIC)
 
 

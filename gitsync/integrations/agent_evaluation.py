@@ -14,6 +14,8 @@ from gitsync.errors import ClusterUnavailable
 
 _ANSWER_BYTES = 4 * 1024 * 1024
 _HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+_COMPLETED = "TASK_STATE_COMPLETED"
+"""The only state of a task with an answer (A2A 1.0, TaskState)."""
 TOOL_CALLS = "toolCalls"
 """The member of a message's metadata in which an agent lists the tools that it called: names, or name and arguments."""
 TOKENS = "totalTokens"
@@ -40,6 +42,10 @@ def _answer(reply: Any, url: str) -> Answer:
     # an agent answers with a message, or with a task whose text is in its status and its artifacts (A2A 1.0)
     message = result.get("message") or {}
     task = result.get("task") or {}
+    state = str((task.get("status") or {}).get("state", ""))
+    if task and state != _COMPLETED:
+        # Its text, if any, is about the failure: no assertion about an answer can be judged by it.
+        raise ClusterUnavailable(f"{url} did not complete its task: {state or 'without a state'}")
     parts = [*_parts(message), *_parts((task.get("status") or {}).get("message") or {})]
     parts += [part for artifact in task.get("artifacts") or () for part in _parts(artifact)]
     metadata = message.get("metadata") or {}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gitsync.agents.evaluation.verdict import EvaluationResult
 from gitsync.agents.expansion.access import is_routed
 from gitsync.agents.expansion.checks import EVALUATION, checks_hash, validation_name
 from gitsync.agents.expansion.facts import Facts
@@ -18,6 +19,7 @@ from gitsync.agents.model.scaling import Analysis
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
 from gitsync.agents.rollout.state import RolloutState, Stage
 from gitsync.agents.rollout.tracks import Track
+from gitsync.health.workloads import pod_trouble
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
@@ -80,16 +82,44 @@ class EvaluationReader:
         self._live = ports.live
 
     def verdict(self, agent: Agent, job: Manifest | None) -> Mapping[str, Any] | None:
-        """Return the verdict of the newest Pod of the Job, empty where it has none, None while no Pod has ended."""
+        """
+        Return the verdict of the newest Pod of the Job, empty where it has none, None while no Pod has ended.
+
+        A Job that failed before its evaluation reported anything is inconclusive: it says nothing about the agent.
+        """
         pods = self._cluster.resource("", "v1", "Pod")
         if agent.spec.evaluation is None or job is None or pods is None:
             return {}
         self._live.follow([(pods, agent.namespace)], _FIRST_LIST)
-        pods_of_job = [pod for pod in self._live.dependents(uid_of(job)) if pod.get("kind") == "Pod"]
-        pods_of_job.sort(key=lambda pod: str(metadata_of(pod).get("creationTimestamp", "")))
+        pods_of_job = self._pods(job)
+        result, message = _result_of(job)
         if not any(at(pod, "status", "phase") in ("Succeeded", "Failed") for pod in pods_of_job):
+            if result is CheckResult.FAILED:
+                return _inconclusive(f"no Pod of the evaluation ended: {message}")
             return None
-        return next(filter(None, map(_message, reversed(pods_of_job))), {})
+        reported = next(filter(None, map(_message, reversed(pods_of_job))), {})
+        if not reported and result is CheckResult.FAILED and not any(map(_has_failed_check, pods_of_job)):
+            return _inconclusive(f"the evaluation reported nothing: {message}")
+        return reported
+
+    def trouble(self, job: Manifest | None) -> str:
+        """Return why the Pods of a running Job do not start, as far as Pods are followed; empty where they do."""
+        return next(filter(None, map(pod_trouble, self._pods(job))), "") if job is not None else ""
+
+    def _pods(self, job: Manifest) -> list[Manifest]:
+        pods = [manifest for manifest in self._live.dependents(uid_of(job)) if manifest.get("kind") == "Pod"]
+        return sorted(pods, key=lambda pod: str(metadata_of(pod).get("creationTimestamp", "")))
+
+
+def _inconclusive(message: str) -> dict[str, Any]:
+    return {"result": EvaluationResult.INCONCLUSIVE.value, "message": message}
+
+
+def _has_failed_check(pod: Manifest) -> bool:
+    """Whether a check beside the evaluation failed, which decides whatever the evaluation reports."""
+    statuses = at(pod, "status", "containerStatuses") or ()
+    others = [status for status in statuses if status.get("name") != EVALUATION]
+    return any(at(status, "state", "terminated", "exitCode", default=0) != 0 for status in others)
 
 
 def _message(pod: Manifest) -> dict[str, Any]:
@@ -157,13 +187,17 @@ class RolloutObserver:
     ) -> Observed:
         """Return what the children report now; ``target`` is the revision of the spec."""
         wanted_checks = checks_hash(agent, target, facts)
-        job = _of_checks(
-            children.get(ObjectRef("batch", "Job", agent.namespace, validation_name(target, agent))), wanted_checks
-        )
+        attempt_checks = checks_hash(agent, target, facts, state.attempt if state.goal == target.name else 0)
+        name = validation_name(target, agent)
+        job = _of_checks(children.get(ObjectRef("batch", "Job", agent.namespace, name)), attempt_checks)
         checks, message = _result_of(job)
         verdict = self._evaluations.verdict(agent, job)
         if verdict is None and checks is not CheckResult.NONE:
             checks = CheckResult.RUNNING  # the Job ended, and what its Pod reports is not known yet
+        if checks is CheckResult.FAILED and (verdict or {}).get("result") == EvaluationResult.INCONCLUSIVE.value:
+            checks = CheckResult.INCONCLUSIVE
+        if checks is CheckResult.RUNNING:
+            message = self._evaluations.trouble(job)
         recorded = CheckVerdict.parse(target.verdict)
         if checks is CheckResult.NONE and recorded is not None and recorded.checks == wanted_checks:
             checks = recorded.result

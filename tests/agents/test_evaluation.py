@@ -10,7 +10,7 @@ import pytest
 from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.agents.evaluation.cases import failure, parse_cases
 from gitsync.agents.evaluation.promptfoo import imported
-from gitsync.agents.evaluation.verdict import CaseResult, Verdict, decision, judge, question
+from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, Verdict, decision, judge, question
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import InvalidInput
 
@@ -113,11 +113,41 @@ def test_share_and_regressions_decide(
     assert judge(Evaluation.model_validate(given), results(**ended)).is_passed is is_passed
 
 
+def case_results(words: str) -> list[CaseResult]:
+    """Return results by a letter each: passed, failed, inconclusive."""
+    return [
+        CaseResult(f"case-{index}", word == "p", True, "", is_inconclusive=word == "i")
+        for index, word in enumerate(words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "result"),
+    [
+        ("pppp", {}, "Passed"),
+        ("pppf", {}, "Failed"),
+        ("pppi", {}, "Inconclusive"),
+        ("iiii", {}, "Inconclusive"),
+        ("ppfi", {}, "Failed"),  # whatever the last case would be
+        ("pppi", {"passPercent": 75}, "Passed"),
+        ("ppii", {"passPercent": 75}, "Inconclusive"),
+        ("ffii", {"passPercent": 75}, "Failed"),
+        ("ippp", {"passPercent": 75, "mustPass": ["case-0"]}, "Inconclusive"),
+        ("fipp", {"passPercent": 50, "mustPass": ["case-0"]}, "Failed"),
+    ],
+)
+def test_only_cases_that_decide_make_an_evaluation_inconclusive(
+    words: str, settings: dict[str, Any], result: str
+) -> None:
+    evaluation = Evaluation.model_validate({"cases": {"name": "c", "key": "k"}, **settings})
+    assert judge(evaluation, case_results(words)).result.value == result
+
+
 def test_a_verdict_fits_in_a_termination_message_failed_cases_first() -> None:
     found = [
         CaseResult(f"case-{number:03}", number != 70, True, "" if number != 70 else "x" * 200) for number in range(100)
     ]
-    status = Verdict(False, "99 of 100 cases passed", tuple(found)).to_status(2000)
+    status = Verdict(EvaluationResult.FAILED, "99 of 100 cases passed", tuple(found)).to_status(2000)
     assert len(json.dumps(status).encode()) <= 2000
     assert (status["passed"], status["cases"], status["result"]) == (99, 100, "Failed")
     assert status["results"][0] == {"name": "case-070", "before": "passed", "now": "failed", "message": "x" * 200}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -128,12 +129,82 @@ def test_a_configuration_of_promptfoo_becomes_cases(tmp_path: Path) -> None:
     assert "not imported: test 1: assertion rouge-n" in done.stderr
 
 
-def test_an_agent_that_does_not_answer_fails_its_cases(tmp_path: Path) -> None:
+NO_PROMISE = '{"name": "no promise", "input": "I want a refund", "assert": [{"notContains": "promise"}]}\n'
+
+
+def test_an_agent_that_does_not_answer_is_not_judged(tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
-    cases.write_text('{"name": "greeting", "input": "hello", "assert": [{"notContains": "morning"}]}\n')
-    done = CliRunner().invoke(app, ["eval", "--cases", str(cases), "--url", "http://127.0.0.1:9/"])
-    assert done.exit_code == 1
+    cases.write_text(NO_PROMISE)
+    summary = tmp_path / "verdict.json"
+    options = ["--cases", str(cases), "--url", "http://127.0.0.1:9/", "--summary", str(summary)]
+    done = CliRunner().invoke(app, ["eval", *options])
+    assert done.exit_code == 3
     assert "did not answer" in done.output
+    assert json.loads(summary.read_text())["result"] == "Inconclusive"
+
+
+STATES = ("WORKING", "FAILED", "INPUT_REQUIRED", "SUBMITTED", "REJECTED", "CANCELED", "AUTH_REQUIRED")
+
+
+@contextmanager
+def agent_that_answers(status: int, reply: Any) -> Iterator[str]:
+    """Serve one reply to every message."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def task(state: str, text: str = "") -> dict[str, Any]:
+    message = {"message": {"parts": [{"text": text}]}} if text else {}
+    return {"result": {"task": {"id": "t", "status": {"state": f"TASK_STATE_{state}", **message}}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "reply"),
+    [
+        *(pytest.param(200, task(state, "I tried"), id=state) for state in STATES),
+        pytest.param(200, {"result": {"task": {"id": "t"}}}, id="no state"),
+        pytest.param(200, {"error": {"code": -32601, "message": "Method not found"}}, id="another version"),
+        pytest.param(502, {}, id="bad gateway"),
+        pytest.param(503, {}, id="unavailable"),
+        pytest.param(429, {}, id="quota"),
+    ],
+)
+def test_what_is_not_an_answer_passes_no_case(tmp_path: Path, status: int, reply: Any) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(NO_PROMISE)
+    with agent_that_answers(status, reply) as url:
+        done = CliRunner().invoke(app, ["eval", "--cases", str(cases), "--url", url])
+    assert done.exit_code == 3, done.output
+    assert "0 of 1 cases passed; inconclusive: no promise" in done.output
+
+
+@pytest.mark.parametrize(("text", "exit_code"), [("Queue: billing", 0), ("I promise", 1)])
+def test_the_text_of_a_completed_task_is_judged(tmp_path: Path, text: str, exit_code: int) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(NO_PROMISE)
+    with agent_that_answers(200, task("COMPLETED", text)) as url:
+        done = CliRunner().invoke(app, ["eval", "--cases", str(cases), "--url", url])
+    assert done.exit_code == exit_code, done.output
 
 
 def test_what_cannot_be_evaluated_is_refused(tmp_path: Path) -> None:

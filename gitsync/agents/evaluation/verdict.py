@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from gitsync.agents.model.evaluation import Evaluation
@@ -13,28 +14,57 @@ from gitsync.errors import InvalidInput
 _LONGEST_MESSAGE = 200
 
 
+class EvaluationResult(Enum):
+    """
+    How an evaluation ended; the value is what the status says.
+
+    ``INCONCLUSIVE``: too many cases say nothing about the agent, as its model, a tool or the judge did not answer.
+    """
+
+    PASSED = "Passed"
+    FAILED = "Failed"
+    INCONCLUSIVE = "Inconclusive"
+
+
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How one case ended: now, and on the revision that serves (None where none does); why it failed."""
+    """
+    How one case ended: now, and on the revision that serves (None where none does); why it failed.
+
+    One that ``is_inconclusive`` neither passed nor failed.
+    """
 
     name: str
     is_passed: bool
     was_passed: bool | None = None
     message: str = ""
+    is_inconclusive: bool = False
+
+    @property
+    def word(self) -> str:
+        """The result for people and for the status."""
+        if self.is_inconclusive:
+            return "inconclusive"
+        return "passed" if self.is_passed else "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What an evaluation found; ``message`` names the failed cases."""
 
-    is_passed: bool
+    result: EvaluationResult
     message: str
     results: tuple[CaseResult, ...]
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the revision may serve."""
+        return self.result is EvaluationResult.PASSED
 
     def to_status(self, limit: int) -> dict[str, Any]:
         """Return the verdict for a status, at most ``limit`` bytes of JSON: failed cases come first."""
         status: dict[str, Any] = {
-            "result": "Passed" if self.is_passed else "Failed",
+            "result": self.result.value,
             "passed": sum(result.is_passed for result in self.results),
             "cases": len(self.results),
             "message": self.message[:_LONGEST_MESSAGE],
@@ -49,24 +79,49 @@ class Verdict:
 
 
 def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
-    """Return the verdict on a revision, by the share of passed cases and those that must pass."""
-    failed = [result.name for result in results if not result.is_passed]
-    regressed = [
-        result.name
-        for result in results
-        if result.name in evaluation.must_pass and not result.is_passed and result.was_passed is not False
+    """
+    Return the verdict on a revision, by the share of passed cases and those that must pass.
+
+    It is inconclusive only where the cases without a result decide: where neither all of them passed nor all of them
+    failed would change it, it is known.
+    """
+    failed = [result.name for result in results if not result.is_passed and not result.is_inconclusive]
+    unknown = [result for result in results if result.is_inconclusive]
+    regressed = [name for name in failed if name in evaluation.must_pass and _may_not_fail(results, name)]
+    passed = len(results) - len(failed) - len(unknown)
+    if regressed or _percent(passed + len(unknown), results) < evaluation.pass_percent:
+        verdict = EvaluationResult.FAILED
+    elif _percent(passed, results) < evaluation.pass_percent or any(
+        result.name in evaluation.must_pass for result in unknown
+    ):
+        verdict = EvaluationResult.INCONCLUSIVE
+    else:
+        verdict = EvaluationResult.PASSED
+    parts = [
+        f"{passed} of {len(results)} cases passed",
+        f"failed: {', '.join(failed)}" if failed else "",
+        f"inconclusive: {unknown[0].name}: {unknown[0].message}{_more(len(unknown) - 1)}" if unknown else "",
+        f"must pass: {', '.join(regressed)}" if regressed else "",
     ]
-    percent = 100 * (len(results) - len(failed)) / len(results)
-    is_passed = percent >= evaluation.pass_percent and not regressed
-    message = f"{len(results) - len(failed)} of {len(results)} cases passed"
-    message += f"; failed: {', '.join(failed)}" if failed else ""
-    return Verdict(is_passed, message + (f"; must pass: {', '.join(regressed)}" if regressed else ""), tuple(results))
+    return Verdict(verdict, "; ".join(filter(None, parts)), tuple(results))
+
+
+def _percent(count: int, results: Sequence[CaseResult]) -> float:
+    return 100 * count / len(results)
+
+
+def _may_not_fail(results: Sequence[CaseResult], name: str) -> bool:
+    """Whether a case passes on the revision that serves, or none serves."""
+    return any(result.name == name and result.was_passed is not False for result in results)
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count else ""
 
 
 def _row(result: CaseResult) -> Mapping[str, str]:
-    words = {True: "passed", False: "failed"}
-    was = "" if result.was_passed is None else words[result.was_passed]
-    row = {"name": result.name, "before": was, "now": words[result.is_passed], "message": result.message}
+    was = "" if result.was_passed is None else {True: "passed", False: "failed"}[result.was_passed]
+    row = {"name": result.name, "before": was, "now": result.word, "message": result.message}
     return {name: value for name, value in row.items() if value}
 
 

@@ -32,7 +32,7 @@ def validation_name(revision: Revision, agent: Agent) -> str:
     return f"{agent.name}-validate-{revision.hash}"
 
 
-def checks_hash(agent: Agent, revision: Revision, facts: Facts) -> str:
+def checks_hash(agent: Agent, revision: Revision, facts: Facts, attempt: int = 0) -> str:
     """
     Return the hash of what a revision is checked by.
 
@@ -46,10 +46,10 @@ def checks_hash(agent: Agent, revision: Revision, facts: Facts) -> str:
     settings = evaluation.model_dump(mode="json", exclude_defaults=True) if evaluation else None
     retry = agent.annotations.get(RETRY, "")
     is_requested = retry.partition("@")[0] == revision.name
-    return content_hash([checks, settings, facts.cases, retry if is_requested else ""])[:10]
+    return content_hash([checks, settings, facts.cases, retry if is_requested else "", attempt])[:10]
 
 
-def validation_job(sharing: Sharing, revision: Revision, facts: Facts) -> list[Manifest]:
+def validation_job(sharing: Sharing, revision: Revision, facts: Facts, attempt: int = 0) -> list[Manifest]:
     """Return the Job that runs the checks of the spec against the preview of a revision."""
     agent = sharing.target
     lifecycle = agent.spec.lifecycle
@@ -81,7 +81,7 @@ def validation_job(sharing: Sharing, revision: Revision, facts: Facts) -> list[M
         + 60,
         "template": {
             # On the template, which cannot be changed: other checks or cases are another Job.
-            "metadata": {"labels": labels, "annotations": {CHECKS: checks_hash(agent, revision, facts)}},
+            "metadata": {"labels": labels, "annotations": {CHECKS: checks_hash(agent, revision, facts, attempt)}},
             "spec": compact(pod) | {"automountServiceAccountToken": False},
         },
     }

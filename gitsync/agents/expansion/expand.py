@@ -33,8 +33,9 @@ class Layout:
     Where a rollout is: the workloads, and the tracks of the Services.
 
     ``active`` is the only track that serves, None where all serving tracks do; ``preview`` the one of the preview
-    Service; ``checked`` the revision whose checks run or ran; ``autoscaled`` the track that an autoscaler scales;
-    ``canary_weight`` the percentage of the requests that a route gives to the canary.
+    Service; ``checked`` the revision whose checks run or ran, and ``attempt`` the number of earlier attempts that were
+    inconclusive; ``autoscaled`` the track that an autoscaler scales; ``canary_weight`` the percentage of the requests
+    that a route gives to the canary.
     """
 
     placements: tuple[Placement, ...]
@@ -43,6 +44,7 @@ class Layout:
     checked: str = ""
     autoscaled: Track = Track.STABLE
     canary_weight: int = 0
+    attempt: int = 0
 
 
 def sharing_of(
@@ -90,5 +92,5 @@ def expand(sharing: Sharing, facts: Facts, layout: Layout, revisions: Mapping[st
         *(autoscaler(agent, layout.autoscaled) if layout.autoscaled in tracks else []),
         *disruption_budget(agent),
         *service_monitor(agent, facts),
-        *(validation_job(sharing, revisions[layout.checked], facts) if layout.checked else []),
+        *(validation_job(sharing, revisions[layout.checked], facts, layout.attempt) if layout.checked else []),
     )

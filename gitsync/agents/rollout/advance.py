@@ -8,6 +8,7 @@ from datetime import timedelta
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.rollout.blue_green import advance_blue_green, keep_old
 from gitsync.agents.rollout.canary import advance_canary, keep_canary_requests
+from gitsync.agents.rollout.checks import repeat_checks
 from gitsync.agents.rollout.context import Rollout, RolloutContext
 from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import RolloutState, Stage
@@ -132,12 +133,15 @@ def _preview(context: RolloutContext) -> Rollout:
     if not is_started and (reason := context.given_up(Track.PREVIEW)):
         return fail(context, f"the preview is not ready: {reason}")
     placements = [*context.current(), Placement(Track.PREVIEW, state.goal, 1, serves=False)]
+    layout = context.layout(placements, Track.PREVIEW, state.goal if is_started else "")
+    if verdict is CheckResult.INCONCLUSIVE:
+        return repeat_checks(context, layout, placements)
     return Rollout(
         state=state,
-        layout=context.layout(placements, Track.PREVIEW, state.goal if is_started else ""),
+        layout=layout,
         weight=0,
         stalled=context.failed_checks,
-        waiting="checks to end" if is_started else "the preview to be ready",
+        waiting=context.running_checks if is_started else "the preview to be ready",
         requeue_after=context.next_look(Track.PREVIEW),
     )
 

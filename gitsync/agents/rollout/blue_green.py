@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitsync.agents.model.scaling import BlueGreen
+from gitsync.agents.rollout.checks import repeat_checks
 from gitsync.agents.rollout.context import Rollout, RolloutContext
 from gitsync.agents.rollout.observed import CheckResult
 from gitsync.agents.rollout.state import Stage
@@ -38,8 +39,11 @@ def advance_blue_green(context: RolloutContext) -> Rollout:
             waiting=context.missing_replicas(side),
             requeue_after=context.next_look(side),
         )
+    if verdict is CheckResult.INCONCLUSIVE:
+        return repeat_checks(context, layout, placements)
     if verdict is not CheckResult.PASSED:
-        return Rollout(state=state, layout=layout, weight=0, stalled=context.failed_checks, waiting="checks to end")
+        waiting = context.running_checks
+        return Rollout(state=state, layout=layout, weight=0, stalled=context.failed_checks, waiting=waiting)
     settings = context.spec.update.blue_green or BlueGreen()
     if settings.promotion == "Manual" and observed.promote != state.goal:
         return Rollout(state=state, layout=layout, weight=0, waiting=f"a user to promote {state.goal}")

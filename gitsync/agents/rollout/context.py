@@ -118,6 +118,13 @@ class RolloutContext:
         is_failed = self.observed.checks is CheckResult.FAILED
         return f"checks failed: {self.observed.checks_message}" if is_failed else ""
 
+    @property
+    def running_checks(self) -> str:
+        """What checks that have not ended wait for, with what keeps their Pods from starting."""
+        is_running = self.observed.checks is CheckResult.RUNNING
+        problem = self.observed.checks_message if is_running else ""
+        return f"checks to end: {problem}" if problem else "checks to end"
+
     def workload(self, track: Track) -> Workload:
         """Return the live workload of a track, one without replicas where there is none."""
         return self.observed.workloads.get(track, _ABSENT)
@@ -142,6 +149,7 @@ class RolloutContext:
             preview=preview,
             checked=checked,
             autoscaled=self.state.home,
+            attempt=self.state.attempt,
         )
 
 

@@ -20,6 +20,7 @@ class CheckResult(Enum):
     RUNNING = "Running"
     PASSED = "Passed"
     FAILED = "Failed"
+    INCONCLUSIVE = "Inconclusive"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class RolloutState:
     ready_at: datetime | None = None
     old: str = ""
     message: str = ""
+    attempt: int = 0
+    """How often the checks of ``goal`` were begun again, as they were inconclusive."""
     past: tuple[str, ...] = ()
     past_until: datetime | None = None
 
@@ -54,9 +56,7 @@ class RolloutState:
 
     def begun(self, goal: str, stage: Stage, now: datetime) -> RolloutState:
         """Return the state at the begin of a rollout."""
-        return replace(
-            self, goal=goal, stage=stage, step=0, started_at=now, step_at=now, ready_at=None, old="", message=""
-        )
+        return replace(self.ended(), goal=goal, stage=stage, started_at=now, step_at=now, message="")
 
     def next_stage(self, stage: Stage, now: datetime) -> RolloutState:
         """Return the state at the begin of a stage."""
@@ -68,7 +68,7 @@ class RolloutState:
 
     def ended(self) -> RolloutState:
         """Return the state after a rollout."""
-        return replace(self, goal="", stage=Stage.NONE, step=0, step_at=None, ready_at=None, old="")
+        return replace(self, goal="", stage=Stage.NONE, step=0, step_at=None, ready_at=None, old="", attempt=0)
 
     def given_up(self, message: str) -> RolloutState:
         """Return the state after a revision failed."""
@@ -98,6 +98,7 @@ class RolloutState:
             "weight": weight,
             "old": self.old,
             "past": list(self.past),
+            "attempt": self.attempt,
             "message": self.message,
             **{name: time.isoformat().replace("+00:00", "Z") for name, time in times.items() if time is not None},
         }
@@ -127,6 +128,7 @@ class RolloutState:
             step_at=_time(rollout, "stepAt"),
             ready_at=_time(rollout, "readyAt"),
             old=str(rollout.get("old", "")),
+            attempt=int(rollout.get("attempt", 0)),
             past=tuple(rollout.get("past") or ()),
             past_until=_time(rollout, "pastUntil"),
             message=str(rollout.get("message", "")),

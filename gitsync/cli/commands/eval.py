@@ -10,7 +10,7 @@ import typer
 
 from gitsync.agents.evaluation.cases import Case, parse_cases
 from gitsync.agents.evaluation.promptfoo import imported
-from gitsync.agents.evaluation.verdict import Verdict
+from gitsync.agents.evaluation.verdict import EvaluationResult, Verdict
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.cli.agent_evaluation import evaluate, running_agents, write_junit
@@ -125,4 +125,7 @@ def _report(verdicts: dict[str, Verdict], junit: Path | None, summary: Path | No
     if summary is not None:
         # in place: the termination log of a Pod is a mounted file, which no rename can replace
         summary.write_bytes(orjson.dumps(next(iter(verdicts.values())).to_status(_SUMMARY_BYTES)))
-    return Exit.OK if all(result.is_passed for result in verdicts.values()) else Exit.DIFFERENT
+    results = {verdict.result for verdict in verdicts.values()}
+    if EvaluationResult.FAILED in results:
+        return Exit.DIFFERENT
+    return Exit.UNAVAILABLE if EvaluationResult.INCONCLUSIVE in results else Exit.OK

@@ -242,3 +242,31 @@ def test_revisions_stay_in_use_until_their_pods_have_drained() -> None:
     assert (ended.state.in_use, ended.requeue_after) == ({"a-1", "a-2"}, 30)
     drained = advance(spec(), ended.state, seen(workloads=complete, now=NOW + timedelta(seconds=31)))
     assert (drained.state.in_use, drained.requeue_after) == ({"a-2"}, None)
+
+
+def test_inconclusive_checks_are_repeated_and_then_wait_for_a_user() -> None:
+    wanted = spec(**CHECKED)
+    state, now = advance(wanted, GOOD, seen()).state, NOW
+    unknown = {"checks": CheckResult.INCONCLUSIVE, "checks_message": "the model did not answer"}
+    delays = []
+    for attempt in range(1, 5):
+        found = advance(wanted, state, seen(now=now, **unknown))
+        delays.append(found.requeue_after)
+        now += timedelta(seconds=found.requeue_after or 0)
+        found = advance(wanted, found.state, seen(now=now, **unknown))
+        assert (found.layout.attempt, tracks(found)["stable"]) == (attempt, "a-1")
+        state = found.state
+    held = advance(wanted, state, seen(now=now, **unknown))
+    assert delays == [30, 60, 120, 240]
+    assert (tracks(held)["stable"], held.state.failed, held.requeue_after) == ("a-1", "", None)
+    assert "after 5 attempts it waits for gitsync agent retry" in held.stalled
+    passed = advance(wanted, held.state, seen(now=now, checks=CheckResult.PASSED))
+    assert passed.state.current == "a-2"
+
+
+@pytest.mark.parametrize("policy", ["Rollback", "Hold", "Ignore"])
+def test_no_policy_lets_inconclusive_checks_pass(policy: str) -> None:
+    wanted = spec(lifecycle={**CHECKED["lifecycle"], "onValidationFailure": policy})
+    begun = advance(wanted, GOOD, seen())
+    found = advance(wanted, begun.state, seen(checks=CheckResult.INCONCLUSIVE))
+    assert (found.state.current, found.state.failed) == ("a-1", "")
