@@ -107,6 +107,8 @@ class _Children:
 
     objects: Mapping[ObjectRef, Manifest]
     untouched: frozenset[ObjectRef] = frozenset()
+    data: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+    """Live claims that no revision in use has; they are deleted by a plan of their own."""
     unserved: tuple[str, ...] = ()
 
 
@@ -150,6 +152,9 @@ class AgentReconciler:
             self._write(manifest, changed_status(manifest, refusal, now))
             return _UNCONFIRMED
         input = self._read(agent, manifest)
+        stop = self._stop(input, cache)
+        if stop is not None and STOPPED in agent.annotations:
+            return self._report_stop(input, stop, now)
         if prompt_is_missing(agent, input.facts):  # Pods without their prompt must not get requests
             status = waiting_status(agent.generation, input.gathered.missing, input.previous, now)
             self._write(manifest, status)
@@ -170,9 +175,6 @@ class AgentReconciler:
 
     def _advance(self, input: _AgentInput, cache: ChildrenCache, now: str) -> float | None:
         """Bring the children to the next state of the rollout, and report it."""
-        stop = self._stop(input, cache)
-        if stop is not None and STOPPED in input.agent.annotations:
-            return self._report_stop(input, stop, now)
         observed = self._observer.observe(input.agent, input.facts, input.children, input.target, input.state)
         input = _with_verdict(input, observed)
         rollout = advance(input.agent.spec, input.state, observed)
@@ -181,19 +183,20 @@ class AgentReconciler:
         reconciled = self._reconcile_children(input, children, backups, cache)
         self._back_up(input, backups, cache, is_guard_wanted=reconciled.is_guarded)
         if reconciled.verdict.decision is not Decision.ALLOWED or reconciled.conflicts:
-            self._hold(input, reconciled, now)
+            self._hold(input, reconciled, backups, now)
             if self._ownership.is_unconfirmed(input.manifest):
                 return _UNCONFIRMED
             return _RETRY if reconciled.conflicts else backups.requeue_after
         if reconciled.is_guarded:
             status = guarded_status(input.agent.generation, backups.before_id, backups.failure, input.previous, now)
-            self._write(input.manifest, status)
+            self._write(input.manifest, {**status, **_backup_status(backups)})
             return _RETRY
         # The children were just written: their workloads are read again, so that the status is not one pass late.
         refreshed = self._observer.refresh(observed, input.agent, reconciled.live, input.state)
         situation = _situation(input, refreshed, rollout, reconciled, children.unserved)
         status = agent_status(situation, input.facts, reconciled.live, input.previous, now)
-        self._write(input.manifest, {**status, **({"backup": dict(backups.status)} if backups.status else {})})
+        removal = self._remove_data(input, children, rollout, backups, cache)
+        self._write(input.manifest, {**status, **_backup_status(backups), **removal})
         if rollout.state != input.state:
             return 0.0  # the next state may want other children, and no event may follow
         delays = (
@@ -238,6 +241,25 @@ class AgentReconciler:
         self._write(input.manifest, stopped_status(input.agent.generation, reason, replicas, input.previous, now))
         return _RETRY if stop.failure else None
 
+    def _remove_data(
+        self, input: _AgentInput, children: _Children, rollout: Rollout, backups: Backups, cache: ChildrenCache
+    ) -> dict[str, Any]:
+        """
+        Delete the claims that no revision in use has, once they are approved for themselves; return what waits.
+
+        What is deleted cannot be rolled back, so it is apart from the plan that brings a new revision, and needs an
+        approval of its own.
+        """
+        if rollout.state.goal or not children.data:
+            return {}
+        owner = replace(input.owner, manager="")
+        gate = GateInput(is_new=True, is_safe=backups.may_change)
+        removed = self._child_reconciler.reconcile(
+            owner, Desired({}, is_partial=True, expired=children.data), cache, gate
+        )
+        self._back_up(input, backups, cache, is_guard_wanted=removed.is_guarded)
+        return {"plan": removed.held_plan} if removed.held_plan else {}
+
     def _reconcile_children(
         self, input: _AgentInput, children: _Children, backups: Backups, cache: ChildrenCache
     ) -> ReconciledChildren:
@@ -268,7 +290,12 @@ class AgentReconciler:
         served = child_resources(self._cluster)
         unserved = {ref.kind for ref in children if ref.of not in served}
         desired = {ref: self._as_live(input, ref, child) for ref, child in children.items() if ref.of in served}
-        return _Children(desired, untouched, tuple(sorted(unserved)))
+        data = {
+            ref: child
+            for ref, child in input.children.items()
+            if ref.kind == "PersistentVolumeClaim" and ref not in desired and ref not in untouched
+        }
+        return _Children(desired, untouched | data.keys(), data, tuple(sorted(unserved)))
 
     def _as_live(self, input: _AgentInput, ref: ObjectRef, desired: Manifest) -> Manifest:
         """Return a child with the members that the live object decides; a claim may have no owner reference."""
@@ -289,11 +316,11 @@ class AgentReconciler:
         tracked = {ref: _tracked(copy, tracking_id(app, ref)) for ref, copy in wanted.items()}
         self._child_reconciler.reconcile(input.owner, Desired(tracked, is_partial=True, expired=backups.expired), cache)
 
-    def _hold(self, input: _AgentInput, reconciled: ReconciledChildren, now: str) -> None:
+    def _hold(self, input: _AgentInput, reconciled: ReconciledChildren, backups: Backups, now: str) -> None:
         """Report a plan that does not run; the rollout stays where it is."""
         conflicts = "; ".join(reconciled.conflicts)
         status = held_status(input.agent.generation, reconciled.held_plan, conflicts, input.previous, now)
-        self._write(input.manifest, status)
+        self._write(input.manifest, {**status, **_backup_status(backups)})
 
     def _write(self, manifest: Manifest, status: dict[str, Any]) -> None:
         if status != (manifest.get("status") or {}):
@@ -342,6 +369,10 @@ def _with_verdict(input: _AgentInput, observed: Observed) -> _AgentInput:
     if observed.evaluation:
         target = replace(target, evaluation=json.dumps(observed.evaluation, sort_keys=True))
     return replace(input, target=target)
+
+
+def _backup_status(backups: Backups) -> dict[str, Any]:
+    return {"backup": dict(backups.status)} if backups.status else {}
 
 
 def _tracked(manifest: Manifest, id: str) -> Manifest:

@@ -14,7 +14,7 @@ from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.system import System, parse_system
 from gitsync.agents.references import Reference, references
 from gitsync.agents.systems.members import agent_name
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.manifest import Manifest, at, content_hash, labels_of, metadata_of
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource, served_options
 from gitsync.ports import Cluster, LiveCache, Resource
@@ -89,10 +89,16 @@ class FactsReader:
         resource = self._cluster.resource("", "v1", "Service")
         if resource is None:
             return {}
-        names = named_services(agent, facts)
-        self._live.follow([(resource, namespace) for namespace, _ in names], _FIRST_LIST)
-        by_key = {f"{space}/{name}": self._live.get(resource, space, name) for space, name in names}
-        return {key: manifest for key, manifest in by_key.items() if manifest is not None}
+        services = {}
+        for namespace, name in sorted(named_services(agent, facts)):
+            try:
+                self._live.follow([(resource, namespace)], _FIRST_LIST)
+                service = self._live.get(resource, namespace, name)
+            except Refused:
+                continue  # a namespace that the controller may not read: its rule names the namespace and the port
+            if service is not None:
+                services[f"{namespace}/{name}"] = service
+        return services
 
     def _api_servers(self) -> tuple[tuple[str, int], ...]:
         """Return addresses and ports of the API servers, as the EndpointSlices of their Service have them."""

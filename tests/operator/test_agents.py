@@ -255,3 +255,43 @@ def test_a_dangerous_change_by_hand_waits_for_approval(world: World, path: str) 
     running(world, generation=2)
     assert "elsewhere" in str(world.get("Deployment", "helper", api="apps/v1"))
     assert "plan" not in status_of(world)
+
+
+def test_only_a_changed_key_of_a_secret_restarts_an_agent(world: World) -> None:
+    keys = secret("keys", a="1", b="1")
+    world.apply(keys)
+    world.start()
+    world.apply(agent(runtime={"image": "registry.internal/agents/helper:1.0", "env": [KEY]}))
+    first = running(world)["currentRevision"]
+    world.apply({**keys, "metadata": {**keys["metadata"], "labels": {"team": "support"}}})
+    world.apply(secret("keys", a="1", b="2"))
+    world.client.send("DELETE", "/api/v1/namespaces/shop/secrets/keys", {})
+    until(lambda: condition(world, "ReferencesResolved").get("status") == "False", 10, lambda: status_of(world))
+    assert "Secret keys does not exist" in condition(world, "ReferencesResolved")["message"]
+    world.apply(keys)
+    until(lambda: condition(world, "ReferencesResolved").get("status") == "True", 10, lambda: status_of(world))
+    assert status_of(world)["updateRevision"] == first
+    world.apply(secret("keys", a="2", b="1"))
+    until(lambda: status_of(world)["updateRevision"] != first, 10, lambda: status_of(world))
+
+
+def test_a_removed_volume_is_deleted_by_an_approval_of_its_own(world: World) -> None:
+    volume = {
+        "name": "tmp",
+        "mountPath": "/tmpd",
+        "size": "1Gi",
+        "onDelete": "Delete",
+        "accessModes": ["ReadWriteMany"],
+    }
+    drain = {"drain": {"timeoutSeconds": 1}}
+    world.start()
+    world.apply(agent(state={"volumes": [volume]}, lifecycle=drain))
+    running(world)
+    world.apply(agent(lifecycle=drain))
+    running(world, generation=2)
+    plan = until(lambda: status_of(world).get("plan"), 60, lambda: status_of(world))
+    assert (plan["class"], plan["steps"]) == ("Dangerous", 1)
+    assert world.get("PersistentVolumeClaim", "helper-tmp") is not None
+    approve(world)
+    until(lambda: world.get("PersistentVolumeClaim", "helper-tmp") is None, 30, lambda: status_of(world))
+    until(lambda: "plan" not in status_of(world), 10, lambda: status_of(world))

@@ -137,3 +137,25 @@ def test_an_unknown_name_is_reported_with_where_to_find_names(world: World, comm
     assert "Agent shop/other: does not exist" in done.stderr
     assert "kubectl get agents.agents.gitsync.dev,multiagentsystems.agents.gitsync.dev -A" in done.stderr
     assert world.get("Agent", "other", api="agents.gitsync.dev/v1alpha1") is None
+
+
+def test_stop_ends_all_pods_at_once_until_start(world: World, command: Command) -> None:
+    world.start()
+    world.apply(agent(replicas=2))
+    running(world)
+    refused = command("stop", "helper")
+    assert (refused.exit_code, "needs a reason" in refused.stderr) == (2, True)
+    assert command("stop", "helper", "--by", "grace", "--reason", "it leaks data").exit_code == 0
+    until(lambda: status_of(world).get("phase") == "Suspended", 20, lambda: status_of(world))
+    assert "stopped by grace: it leaks data" in condition(world, "Ready")["message"]
+    world.apply(agent(replicas=3, model={"provider": "OpenAICompatible", "id": "m", "endpoint": "http://other:1/v1"}))
+    until(lambda: replicas_of(world) == 0)
+    assert status_of(world)["phase"] == "Suspended"
+    world.apply(agent(replicas=3))
+    assert command("start", "helper").exit_code == 0
+    until(lambda: status_of(world).get("ready") == "3/3", 20, lambda: status_of(world))
+
+
+def replicas_of(world: World) -> int:
+    found = world.get("Deployment", "helper", api="apps/v1") or {}
+    return int(found.get("status", {}).get("replicas", 0))

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.pods import security
+from gitsync.agents.expansion.pods import resources, security
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.keys import CHECK_LABEL, CHECKS, RETRY, REVISION_LABEL, child, compact, service_url
@@ -25,6 +25,10 @@ _REQUEST = (
     'code=$(curl --silent --show-error --output /dev/stderr --write-out "%{http_code}" --max-time "$TIMEOUT"'
     ' --request "$METHOD" "$URL"); [ "$code" = "$EXPECTED" ] || { echo "$METHOD $URL answered $code" >&2; exit 1; }'
 )
+
+
+_REQUEST_RESOURCES = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}}
+"""Of a check that is one request by curl; without resources a compute quota does not admit its Pod."""
 
 
 def validation_name(revision: Revision, agent: Agent) -> str:
@@ -107,7 +111,7 @@ def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
         service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port, "/"),
         service_url(agent.name, agent.namespace, sharing.serving.spec.runtime.port, "/"),
     ]
-    settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image"})
+    settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image", "resources"})
     command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", "--url", urls[0], "--serving", urls[1]]
     # Sorted: the Job is immutable, and an equal spec has to give an equal command.
     command += ["--settings", json.dumps(settings, sort_keys=True), "--summary", "/dev/termination-log"]
@@ -117,6 +121,7 @@ def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
             "image": evaluation.image,
             "command": command,
             "env": _judge_key(evaluation),
+            "resources": resources(evaluation.resources),
             "securityContext": security(agent),
             "volumeMounts": [{"name": EVALUATION, "mountPath": _CASES_PATH, "readOnly": True}],
         }
@@ -144,6 +149,7 @@ def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> 
         image = facts.images.http
         command = ["sh", "-c", _REQUEST]
         mounts = []
+        limits = _REQUEST_RESOURCES
     else:
         own = revision.template["spec"]["containers"][0]
         env = [*own.get("env", []), {"name": "AGENT_URL", "value": url}]
@@ -153,12 +159,14 @@ def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> 
             volume["name"] for volume in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in volume
         }
         mounts = [mount for mount in own.get("volumeMounts", []) if mount["name"] in kept]
+        limits = own.get("resources")
     return compact(
         {
             "name": check.name,
             "image": image,
             "command": command,
             "env": env,
+            "resources": limits,
             "securityContext": security(agent),
             "volumeMounts": mounts,
         }

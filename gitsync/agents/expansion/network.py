@@ -66,8 +66,8 @@ def unnamed_hosts(agent: Agent, facts: Facts) -> tuple[str, ...]:
 
 def named_services(agent: Agent, facts: Facts) -> frozenset[tuple[str, str]]:
     """Return namespace and name of what may be Services that the Agent uses."""
-    hosts = [host.split(".") for host, _ in _targets(agent, facts) if host]
-    return frozenset((parts[1] if len(parts) > 1 else agent.namespace, parts[0]) for parts in hosts)
+    services = (_service_of(host, agent) for host, _ in _targets(agent, facts))
+    return frozenset((namespace, name) for namespace, name in services if name)
 
 
 def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
@@ -148,14 +148,28 @@ def _peer(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
     }
 
 
-def _to_service(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
-    """Return the rule for a Service: its Pods and their port where it is known, else its namespace and the port."""
+def _service_of(host: str, agent: Agent) -> tuple[str, str]:
+    """Return namespace and name of the Service that a host name may be, the name empty for one outside the cluster."""
     name, _, rest = host.partition(".")
     namespace, _, domain = rest.partition(".")
-    # A name with another domain is outside the cluster, whatever its first part is called.
-    if rest and domain not in ("svc", "svc.cluster.local"):
+    # A name with another domain is outside the cluster, whatever its first parts are called: api.openai.com.
+    is_outside = bool(rest) and domain not in ("svc", "svc.cluster.local")
+    return namespace or agent.namespace, "" if is_outside or _is_address(host) else name
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _to_service(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
+    """Return the rule for a Service: its Pods and their port where it is known, else its namespace and the port."""
+    namespace, name = _service_of(host, agent)
+    if not name:
         return {}
-    namespace = namespace or agent.namespace
     service = facts.services.get(f"{namespace}/{name}", {})
     # The label that the API server sets on each namespace since Kubernetes 1.21.
     peer: Rule = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}

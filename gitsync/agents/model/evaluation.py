@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gitsync.agents.model.base import ConfigMapKeyRef, Seconds
 from gitsync.agents.model.llm import Endpoint, ModelCredentials
-from gitsync.agents.model.runtime import Image
+from gitsync.agents.model.runtime import Image, Resources
 from gitsync.objects.parsing import Section, Text
 
 Percent = Annotated[int, Field(ge=0, le=100)]
@@ -50,4 +50,10 @@ class Evaluation(Section):
     limits: Limits = Field(default_factory=Limits, description="What the evaluation may use.")
     image: Image = Field(
         "gitsync:latest", description="Image with gitsync, which sends the cases: the one of the controller."
+    )
+    resources: Resources = Field(
+        default_factory=lambda: Resources(
+            requests={"cpu": "100m", "memory": "256Mi"}, limits={"cpu": "1", "memory": "512Mi"}
+        ),
+        description="Resources of its Pod, which a quota may demand; absent: 100m and 256Mi, at most 1 and 512Mi.",
     )

@@ -21,7 +21,7 @@ def repeat_checks(context: RolloutContext, layout: Layout, placements: Sequence[
     """
     Wait for the next attempt, or for a user once there were enough; the serving revision stays.
 
-    What could not be judged is neither rolled back nor let through: an outage of a model is no reason for either.
+    What could not be judged is neither rolled back nor let through: an outage of a model justifies neither.
     """
     state = context.state
     observed = context.observed
