@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gitsync.agents.expansion.checks import checks_hash
-from gitsync.agents.expansion.config import prompt_is_missing
+from gitsync.agents.expansion.config import PROMPT_FILE, prompt_is_missing
 from gitsync.agents.expansion.expand import Layout, expand, sharing_of
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import unnamed_hosts
@@ -34,7 +34,7 @@ from gitsync.agents.status import (
 )
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
-from gitsync.objects.change import Decision
+from gitsync.objects.change import Action, Change, Decision
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -266,6 +266,7 @@ class AgentReconciler:
         gate = GateInput(
             is_new=input.previous.get("observedGeneration") != input.agent.generation,
             is_safe=backups.may_change,
+            spec_change=_spec_change(input),
         )
         return self._child_reconciler.reconcile(
             input.owner, Desired(children.objects, kept=backups.kept | children.untouched), cache, gate
@@ -369,6 +370,21 @@ def _with_verdict(input: _AgentInput, observed: Observed) -> _AgentInput:
     if observed.evaluation:
         target = replace(target, evaluation=json.dumps(observed.evaluation, sort_keys=True))
     return replace(input, target=target)
+
+
+def _spec_change(input: _AgentInput) -> Change | None:
+    """Return the step from the spec that was permitted last to the one of now, None where the former is not known."""
+    permitted = input.stored.get(str(input.previous.get("updateRevision", "")))
+    if permitted is None or permitted.spec is None:
+        return None
+    spec = dict(permitted.spec)
+    if at(spec, "prompt", "text") is not None:
+        # A kept spec has no prompt: its text is in the configuration of the revision.
+        spec["prompt"] = {**spec["prompt"], "text": permitted.config.get(PROMPT_FILE, "")}
+    if spec == input.agent.declared:
+        return None
+    live = {**input.manifest, "spec": spec}
+    return Change(input.agent.ref, Action.UPDATE, desired=input.manifest, live=live)
 
 
 def _backup_status(backups: Backups) -> dict[str, Any]:

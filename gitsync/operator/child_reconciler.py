@@ -15,7 +15,7 @@ from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy
-from gitsync.objects.change import Decision, Plan, Risk, Verdict
+from gitsync.objects.change import Change, Decision, Plan, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import AGENTS_MANAGER
@@ -25,6 +25,7 @@ from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.kinds import child_resources
 from gitsync.plan.parts import part_of
+from gitsync.plan.risk.table import classify, plan_risk
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.cache import PlanCache
@@ -48,6 +49,9 @@ _GIVEN = frozenset(
     }
 )
 """Children whose content is ours: a Lease, and the right to this Lease only."""
+
+_ENDPOINT_RULES = frozenset({"endpoint-introduced", "endpoint-set"})
+"""Rules that compare the settings of children with all that is live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +116,13 @@ class GateInput:
     """
     What decides whether a plan may run: whether its generation is new.
 
-    A dangerous plan waits while not ``is_safe``.
+    A dangerous plan waits while not ``is_safe``. ``spec_change`` is the step from the last permitted spec to the new
+    one, None where either is not known.
     """
 
     is_new: bool = False
     is_safe: bool = True
+    spec_change: Change | None = None
 
 
 _CONTINUED = GateInput()
@@ -221,7 +227,7 @@ class ChildrenReconciler:
         planned = self._planner.plan(input, Target(commit, objects, desired.options), observation, cache.plans)
         self._writes.of(app.key).resolve(planned.plan, observation.live)
         planned = replace(planned, plan=replace(planned.plan, authors=self._authors(owner)))
-        judged = _judged(planned)
+        judged = _judged(planned, gate_input.spec_change)
         verdict = self._verdict(judged, gate_input)
         may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
         is_guarded = may_run and gate_input.is_new and not gate_input.is_safe and judged.plan.risk is Risk.DANGEROUS
@@ -236,7 +242,11 @@ class ChildrenReconciler:
         }
         refs = objects.keys() | after.keys()
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
-        return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
+        is_held = verdict.decision is Decision.HELD
+        reported = replace(planned.plan, risk=judged.plan.risk) if is_held else planned.plan
+        return ReconciledChildren(
+            after, health, reported, _explained(verdict, judged, owner.ref), results, conflicts, is_guarded
+        )
 
     def _verdict(self, planned: Planned, gate_input: GateInput) -> Verdict:
         app = planned.app
@@ -290,13 +300,30 @@ class ChildrenReconciler:
         )
 
 
-def _judged(planned: Planned) -> Planned:
-    """Return the steps that the spec of the owner decides on, under the digest of all: the gate judges these."""
+def _judged(planned: Planned, spec_change: Change | None) -> Planned:
+    """
+    Return what the gate judges, under the digest of all: what the spec of the owner decides on.
+
+    Children are compared with what is live, which may be of several revisions: which endpoint is new, only the specs
+    tell. A change that no child shows, such as that of a tool which needs no approval any more, is judged by them too.
+    """
     plan = planned.plan
-    if not any(step.ref.of in _GIVEN for step in plan.writes):
-        return planned
-    steps = [step.ref.path for step in plan.writes if step.ref.of not in _GIVEN]
-    return replace(planned, plan=part_of(plan, steps, planned.app.risk.max_deletes))
+    limit = planned.app.risk.max_deletes
+    if any(step.ref.of in _GIVEN for step in plan.writes):
+        steps = [step.ref.path for step in plan.writes if step.ref.of not in _GIVEN]
+        plan = part_of(plan, steps, limit)
+    if spec_change is None or not plan.writes:
+        return replace(planned, plan=plan)
+    judged = classify(spec_change)
+    children = [replace(step, risk=Risk.MODERATE) if step.rule in _ENDPOINT_RULES else step for step in plan.changes]
+    changes = (judged, *children)
+    return replace(planned, plan=replace(plan, changes=changes, risk=plan_risk(changes, limit)))
+
+
+def _explained(verdict: Verdict, judged: Planned, owner: ObjectRef) -> Verdict:
+    """Return the verdict of a held plan with why the spec needs an approval."""
+    reasons = [f"{step.ref}: {step.reason}" for step in judged.plan.writes if step.ref == owner]
+    return replace(verdict, reasons=(*verdict.reasons, *reasons)) if verdict.decision is Decision.HELD else verdict
 
 
 def _conflicts(

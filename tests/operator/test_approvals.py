@@ -68,3 +68,32 @@ def test_a_forged_mark_opens_no_gate(world: World) -> None:
         world.apply(marked(mark))
         held(world)
         assert world.get("Deployment", "helper", api="apps/v1") is None
+
+
+TOOL = {"name": "tickets", "type": "MCP", "mcp": {"url": "https://tools.example.com/mcp"}}
+GUARDED = {**TOOL, "allow": ["find_order", "close_ticket"], "requireApproval": ["close_ticket"]}
+
+
+def test_a_tool_that_needs_no_approval_any_more_needs_one_itself(world: World) -> None:
+    world.start()
+    world.apply(agent(tools=[GUARDED]))
+    running(world)
+    world.apply(agent(tools=[{**GUARDED, "requireApproval": []}]))
+    plan = held(world)
+    assert plan["class"] == "Dangerous"
+    assert any("a tool no longer needs approval" in reason for reason in plan["reasons"])
+    approve(world)
+    running(world, generation=2)
+
+
+def test_a_prompt_after_an_approved_endpoint_is_a_prompt(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    moved = changed(agent(), "spec.model.endpoint", ENDPOINT)
+    world.apply(moved)
+    held(world)
+    approve(world)
+    running(world, generation=2)
+    world.apply(changed(moved, "spec.prompt", {"text": "Sort tickets by urgency."}))
+    running(world, generation=3)
