@@ -330,12 +330,12 @@ def _conflicts(
     owner: Owner, desired: Mapping[ObjectRef, Manifest], live: Mapping[ObjectRef, Manifest]
 ) -> tuple[str, ...]:
     """Return a line for each live object that a child would replace."""
-    found = []
+    conflicts = []
     for ref, manifest in desired.items():
         is_owned = controller_of(manifest) == owner.uid
         if ref in live and is_owned and not _is_or_becomes_child(owner, live[ref]):
-            found.append(f"{ref} exists and does not belong to {owner.ref}; rename one of them, or delete it")
-    return tuple(found)
+            conflicts.append(f"{ref} exists and does not belong to {owner.ref}; rename one of them, or delete it")
+    return tuple(conflicts)
 
 
 def _is_or_becomes_child(owner: Owner, live: Manifest) -> bool:

@@ -47,22 +47,22 @@ class SetReconciler:
         if metadata_of(manifest).get("deletionTimestamp"):
             return None  # the API server deletes the Applications, by their owner references
         ref = ref_of(manifest)
-        before = manifest.get("status") or {}
+        previous = manifest.get("status") or {}
         generation = int(metadata_of(manifest).get("generation", 0))
         retry_after = None
         try:
-            given = parse_application_set(manifest)
-            retry_after = poll_interval(given)
-            files = self._sources.files(given, cache.sources, self._clock.now())
+            application_set = parse_application_set(manifest)
+            retry_after = poll_interval(application_set)
+            files = self._sources.files(application_set, cache.sources, self._clock.now())
             if files is None:
                 return None  # the answer of Git enqueues the set
-            expansion = _expanded(given, files, cache)
+            expansion = _expanded(application_set, files, cache)
         except GitsyncError as error:
-            self._statuses.write(manifest, failed_status(ref, generation, error, before, self._stamp()))
+            self._statuses.write(manifest, failed_status(ref, generation, error, previous, self._stamp()))
             if isinstance(error, TransientError):
                 raise
             return retry_after  # a revision that does not exist, or is not signed, is not watched
-        return self._bring(manifest, given, expansion, files.errors) or files.requeue_after
+        return self._bring(manifest, application_set, expansion, files.errors) or files.requeue_after
 
     def poll_now(self, key: str, cache: SetCache) -> bool:
         """Poll the repositories of a set now: a push was received; return whether a reconcile has to do it."""
@@ -75,40 +75,46 @@ class SetReconciler:
     def _bring(
         self,
         manifest: Manifest,
-        given: ApplicationSet,
+        application_set: ApplicationSet,
         expansion: Expansion,
         sources: Mapping[str, GitsyncError | None],
     ) -> float | None:
-        answered = self._writer.take_answered(given)  # first: what it wrote is in the cache, and is not written again
-        live = self._applications(given)
-        found = changes(given, expansion, live)
-        self._writer.resolve(given, found, live)
-        results = [*answered, *self._writer.write(given, found, live)]
-        before = manifest.get("status") or {}
-        done = Pass(given, expansion, found, failures(results), self._writer.writing(given), sources)
-        self._statuses.write(manifest, set_status(done, before, self._stamp()))
+        answered = self._writer.take_answered(
+            application_set
+        )  # first: what it wrote is in the cache, and is not written again
+        live = self._applications(application_set)
+        wanted = changes(application_set, expansion, live)
+        self._writer.resolve(application_set, wanted, live)
+        results = [*answered, *self._writer.write(application_set, wanted, live)]
+        previous = manifest.get("status") or {}
+        done = Pass(
+            application_set, expansion, wanted, failures(results), self._writer.writing(application_set), sources
+        )
+        self._statuses.write(manifest, set_status(done, previous, self._stamp()))
         return retry_delay(results)
 
-    def _applications(self, given: ApplicationSet) -> dict[str, Manifest]:
+    def _applications(self, application_set: ApplicationSet) -> dict[str, Manifest]:
         """Return the live Applications of the namespace by name."""
         resource = own_resource(self._cluster, APPLICATION)
         if resource is None:
-            raise ClusterUnavailable("the cluster does not serve Application", object=str(OwnerKey.of_ref(given.ref)))
-        found = self._live.all(resource)
+            raise ClusterUnavailable(
+                "the cluster does not serve Application", object=str(OwnerKey.of_ref(application_set.ref))
+            )
+        applications = self._live.all(resource)
         return {
-            str(metadata_of(one)["name"]): one
-            for one in found
-            if metadata_of(one).get("namespace") == given.ref.namespace
+            str(metadata_of(application)["name"]): application
+            for application in applications
+            if metadata_of(application).get("namespace") == application_set.ref.namespace
         }
 
     def _stamp(self) -> str:
         return timestamp(self._clock.now().timestamp())
 
 
-def _expanded(given: ApplicationSet, files: Files, cache: SetCache) -> Expansion:
+def _expanded(application_set: ApplicationSet, files: Files, cache: SetCache) -> Expansion:
     """Return the Applications of a set, computed again only for another spec or commit."""
-    wanted = (given.uid, given.generation, given.owner, files.commits)
+    wanted = (application_set.uid, application_set.generation, application_set.owner, files.commits)
     if cache.expansion is None or cache.expanded_for != wanted:
-        cache.expansion = expand(given, files.tree_of)
+        cache.expansion = expand(application_set, files.tree_of)
         cache.expanded_for = wanted
     return cache.expansion

@@ -63,28 +63,28 @@ class SetSources:
         self._watcher = watcher
         self._policies_of = policies_of
 
-    def files(self, given: ApplicationSet, cache: SourcesCache, now: datetime) -> Files | None:
+    def files(self, application_set: ApplicationSet, cache: SourcesCache, now: datetime) -> Files | None:
         """Return the files of all Git generators, None while a query is due that will enqueue the set."""
-        groups = _by_source(git_generators(given.spec))
-        self._leave_others(given, cache, len(groups))
+        groups = _by_source(git_generators(application_set.spec))
+        self._leave_others(application_set, cache, len(groups))
         inputs = [
-            ReconcileInput(_as_application(given, index, group), now, SyncState())
+            ReconcileInput(_as_application(application_set, index, group), now, SyncState())
             for index, group in enumerate(groups.values())
         ]
-        for one in inputs:
-            self._check(one.app)
-        polled = [self._poll(one, cache.git.setdefault(index, GitCache())) for index, one in enumerate(inputs)]
-        if any(one.is_due for one in polled):
+        for request in inputs:
+            self._check(request.app)
+        polled = [self._poll(request, cache.git.setdefault(index, GitCache())) for index, request in enumerate(inputs)]
+        if any(answer.is_due for answer in polled):
             return None
         reads = [frozenset().union(*map(paths_read, group)) for group in groups.values()]
         trees = {
             source: self._checkout(inputs[index], cache.git[index], polled[index], reads[index])
             for index, source in enumerate(groups)
         }
-        unwatched = [one.requeue_after for one in polled if not self._watcher.is_watched(one.query.app.key)]
+        unwatched = [answer.requeue_after for answer in polled if not self._watcher.is_watched(answer.query.app.key)]
         return Files(
             lambda git: trees[_source(git)](),
-            tuple(one.commit for one in polled),
+            tuple(answer.commit for answer in polled),
             _errors(polled),
             min(unwatched, default=None),
         )
@@ -95,10 +95,10 @@ class SetSources:
 
         Return whether some are not watched, such as after a failed poll: these are polled by the next reconcile.
         """
-        by_key = {_source_key(key, index): one for index, one in tuple(cache.git.items())}
+        by_key = {_source_key(key, index): git for index, git in tuple(cache.git.items())}
         unwatched = self._watcher.poll_now(by_key)
-        for one in unwatched:
-            by_key[one].notified_at = now
+        for watched in unwatched:
+            by_key[watched].notified_at = now
         return bool(unwatched)
 
     def leave(self, key: str, cache: SourcesCache) -> None:
@@ -107,37 +107,37 @@ class SetSources:
             self._watcher.leave(_source_key(key, index))
         cache.git.clear()
 
-    def _leave_others(self, given: ApplicationSet, cache: SourcesCache, count: int) -> None:
+    def _leave_others(self, application_set: ApplicationSet, cache: SourcesCache, count: int) -> None:
         for index in [index for index in cache.git if index >= count]:
-            self._watcher.leave(_source_key(str(OwnerKey.of_ref(given.ref)), index))
+            self._watcher.leave(_source_key(str(OwnerKey.of_ref(application_set.ref)), index))
             del cache.git[index]
 
     def _check(self, app: Application) -> None:
         """Raise Refused where a policy does not allow the repository of a generator."""
         for policy in self._policies_of(app):
             url = app.source.repo_url
-            if policy.repositories and not any(matches_url(one, url) for one in policy.repositories):
+            if policy.repositories and not any(matches_url(pattern, url) for pattern in policy.repositories):
                 raise Refused(f"repoURL {url} is not allowed by policy {policy.name}", location="spec.generators")
 
-    def _poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
-        key = given.app.key
-        polled_at = self._watcher.catch_up(given.app)
+    def _poll(self, inputs: ReconcileInput, cache: GitCache) -> Polled:
+        key = inputs.app.key
+        polled_at = self._watcher.catch_up(inputs.app)
         if polled_at is not None:
             cache.last_poll = polled_at
-            cache.next_poll = polled_at + given.app.sync.interval
-        polled = self._fetcher.poll(given, cache)
+            cache.next_poll = polled_at + inputs.app.sync.interval
+        polled = self._fetcher.poll(inputs, cache)
         if polled.error is not None:
-            polled.error.object = polled.error.object or given.app.source.repo_url
+            polled.error.object = polled.error.object or inputs.app.source.repo_url
         if polled.is_due:
             self._watcher.ask(key, polled.query)
         return polled
 
     def _checkout(
-        self, given: ReconcileInput, cache: GitCache, polled: Polled, reads: frozenset[str]
+        self, inputs: ReconcileInput, cache: GitCache, polled: Polled, reads: frozenset[str]
     ) -> Callable[[], Tree]:
         """Return what reads the files of the polled commit, and have the branch watched from there."""
-        app = given.app
-        commit = self._fetcher.checkout(given, cache)
+        app = inputs.app
+        commit = self._fetcher.checkout(inputs, cache)
         cache.snapshot = None
         if polled.error is None and cache.notified_at is None:
             self._watcher.follow(app.key, polled.query, commit.id, reads)
@@ -145,47 +145,47 @@ class SetSources:
             self._watcher.leave(app.key)
 
         def tree() -> Tree:
-            found = self._fetcher.snapshot(app, cache, commit.id).tree
+            files = self._fetcher.snapshot(app, cache, commit.id).tree
             cache.snapshot = None
-            return found
+            return files
 
         return tree
 
 
 def _errors(polled: Iterable[Polled]) -> dict[str, GitsyncError | None]:
     """Return the error of each repository; of several branches, that of the first one that has one."""
-    found: dict[str, GitsyncError | None] = {}
-    for one in polled:
-        url = one.query.app.source.repo_url
-        found[url] = found.get(url) or one.error
-    return found
+    errors: dict[str, GitsyncError | None] = {}
+    for answer in polled:
+        url = answer.query.app.source.repo_url
+        errors[url] = errors.get(url) or answer.error
+    return errors
 
 
-def poll_interval(given: ApplicationSet) -> float | None:
+def poll_interval(application_set: ApplicationSet) -> float | None:
     """Return the shortest time between polls of the Git generators of a set, None where it has none."""
-    return min((float(one.requeue_after_seconds) for one in git_generators(given.spec)), default=None)
+    return min((float(git.requeue_after_seconds) for git in git_generators(application_set.spec)), default=None)
 
 
 def _by_source(generators: Iterable[GitGenerator]) -> dict[_Source, list[GitGenerator]]:
-    found: dict[_Source, list[GitGenerator]] = {}
+    groups: dict[_Source, list[GitGenerator]] = {}
     for generator in generators:
-        found.setdefault(_source(generator), []).append(generator)
-    return found
+        groups.setdefault(_source(generator), []).append(generator)
+    return groups
 
 
 def _source(git: GitGenerator) -> _Source:
     return git.repo_url, git.revision, git.credentials, git.verify
 
 
-def _as_application(given: ApplicationSet, index: int, group: Sequence[GitGenerator]) -> Application:
+def _as_application(application_set: ApplicationSet, index: int, group: Sequence[GitGenerator]) -> Application:
     """Return Git generators as the source of an Application, for credentials, signatures and policies."""
     generator = group[0]
-    folders = {path.rpartition("/")[0] for one in group for path in paths_read(one)}
+    folders = {path.rpartition("/")[0] for git in group for path in paths_read(git)}
     return Application(
-        name=_source_key(str(OwnerKey.of_ref(given.ref)), index).partition("/")[2],
-        namespace=given.ref.namespace,
-        uid=f"{given.uid}/{index}",
-        generation=given.generation,
+        name=_source_key(str(OwnerKey.of_ref(application_set.ref)), index).partition("/")[2],
+        namespace=application_set.ref.namespace,
+        uid=f"{application_set.uid}/{index}",
+        generation=application_set.generation,
         source=GitSource(
             repo_url=generator.repo_url,
             revision=generator.revision,
@@ -193,9 +193,9 @@ def _as_application(given: ApplicationSet, index: int, group: Sequence[GitGenera
             credentials=generator.credentials,
             verify=generator.verify,
         ),
-        destination=Destination(namespace=given.ref.namespace),
-        sync=SyncPolicy.model_construct(interval=float(min(one.requeue_after_seconds for one in group))),
-        owner=given.owner,
+        destination=Destination(namespace=application_set.ref.namespace),
+        sync=SyncPolicy.model_construct(interval=float(min(git.requeue_after_seconds for git in group))),
+        owner=application_set.owner,
     )
 
 

@@ -35,76 +35,88 @@ class SetWriter:
         self._applier = applier
         self._writes = writes
 
-    def take_answered(self, given: ApplicationSet) -> list[StepResult]:
+    def take_answered(self, application_set: ApplicationSet) -> list[StepResult]:
         """Return the results of writes that were answered since the last pass; their objects are in the cache."""
-        return [write.result for write in self._writes.of(str(OwnerKey.of_ref(given.ref))).take()]
+        return [write.result for write in self._writes.of(str(OwnerKey.of_ref(application_set.ref))).take()]
 
-    def write(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> tuple[StepResult, ...]:
+    def write(
+        self, application_set: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]
+    ) -> tuple[StepResult, ...]:
         """Return the results of the writes that were answered; the answers of others enqueue the set."""
-        plan = _plan(str(OwnerKey.of_ref(given.ref)), given, changes, live)
+        plan = _plan(str(OwnerKey.of_ref(application_set.ref)), application_set, changes, live)
         if not plan.writes:
             return ()
         request = ApplyRequest(
-            _as_application(given),
+            _as_application(application_set),
             plan,
-            Commit(f"generation-{given.generation}", message=f"{given.ref} at generation {given.generation}"),
+            Commit(
+                f"generation-{application_set.generation}",
+                message=f"{application_set.ref} at generation {application_set.generation}",
+            ),
             uuid.uuid4().hex[:16],
             {change.ref: VERSION for change in plan.changes},
             lambda entries: None,
             lambda ref, manifest: HealthStatus(Health.HEALTHY),
-            approver="annotation" if given.approved else "",
+            approver="annotation" if application_set.approved else "",
             creates_only=True,
         )
         return self._applier.execute(request).results
 
-    def writing(self, given: ApplicationSet) -> frozenset[str]:
+    def writing(self, application_set: ApplicationSet) -> frozenset[str]:
         """Return the names of the Applications whose writes are not answered yet."""
-        return frozenset(ref.name for ref in self._writes.of(str(OwnerKey.of_ref(given.ref))).running)
+        return frozenset(ref.name for ref in self._writes.of(str(OwnerKey.of_ref(application_set.ref))).running)
 
-    def resolve(self, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> None:
+    def resolve(self, application_set: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> None:
         """Audit an outcome for unresolved writes."""
-        key = str(OwnerKey.of_ref(given.ref))
-        objects = {ref_of(one): one for one in live.values() if controller_of(one) == given.uid}
-        self._writes.of(key).resolve(_plan(key, given, changes, live), objects)
+        key = str(OwnerKey.of_ref(application_set.ref))
+        objects = {
+            ref_of(application): application
+            for application in live.values()
+            if controller_of(application) == application_set.uid
+        }
+        self._writes.of(key).resolve(_plan(key, application_set, changes, live), objects)
 
 
 def failures(results: Iterable[StepResult]) -> dict[str, str]:
     """Return why writes failed, by the name of the Application; the last write of each counts."""
-    last = {one.change.ref.name: one for one in results}
-    return {name: one.message for name, one in last.items() if one.outcome is Outcome.FAILED}
+    last = {result.change.ref.name: result for result in results}
+    return {name: result.message for name, result in last.items() if result.outcome is Outcome.FAILED}
 
 
 def retry_delay(results: Iterable[StepResult]) -> float | None:
     """Return the seconds until writes are repeated, None where none failed that may succeed then."""
-    errors = [one.error for one in results if one.outcome is Outcome.FAILED]
+    errors = [result.error for result in results if result.outcome is Outcome.FAILED]
     if any(isinstance(error, Conflict) and not isinstance(error, AlreadyExists) for error in errors):
         return _CHANGED_RETRY
     return _RETRY if any(isinstance(error, TransientError) for error in errors) else None
 
 
-def _plan(key: str, given: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> Plan:
+def _plan(key: str, application_set: ApplicationSet, changes: Changes, live: Mapping[str, Manifest]) -> Plan:
     def step(name: str, action: Action, desired: Manifest | None, reason: str) -> Change:
-        ref = ObjectRef(APPLICATION.group, APPLICATION.kind, given.ref.namespace, name)
+        ref = ObjectRef(APPLICATION.group, APPLICATION.kind, application_set.ref.namespace, name)
         present = live.get(name)
         owners = as_applied(present, SETS_MANAGER) if present and action is Action.UPDATE else None
         return Change(ref, action, reason=reason, desired=desired, live=present, managed_fields=owners)
 
     steps = (
-        *(step(name, Action.CREATE, one, "a new element") for name, one in changes.creates.items()),
-        *(step(name, Action.UPDATE, one, "differs from its element") for name, one in changes.updates.items()),
+        *(step(name, Action.CREATE, manifest, "a new element") for name, manifest in changes.creates.items()),
+        *(
+            step(name, Action.UPDATE, manifest, "differs from its element")
+            for name, manifest in changes.updates.items()
+        ),
         *(step(name, Action.PRUNE, None, "its element is gone") for name in changes.deletes),
     )
-    return Plan(key, f"generation-{given.generation}", steps, "", Risk.SAFE)
+    return Plan(key, f"generation-{application_set.generation}", steps, "", Risk.SAFE)
 
 
-def _as_application(given: ApplicationSet) -> Application:
+def _as_application(application_set: ApplicationSet) -> Application:
     """Return the set as the applier sees it."""
-    namespace, _, name = str(OwnerKey.of_ref(given.ref)).partition("/")
+    namespace, _, name = str(OwnerKey.of_ref(application_set.ref)).partition("/")
     return Application(
         name=name,
         namespace=namespace,
-        uid=given.uid,
-        generation=given.generation,
+        uid=application_set.uid,
+        generation=application_set.generation,
         source=GitSource.model_construct(repo_url=""),
         destination=Destination(namespace=namespace),
         field_manager=SETS_MANAGER,
