@@ -92,7 +92,9 @@ class Repairer:
         waiting = [step for step in allowed if delays[step.ref] > 0]
         return DueRepairs(
             tuple(step for step in allowed if delays[step.ref] <= 0),
-            self._explanation(planned, cache, waiting) or next(filter(None, violations.values()), ""),
+            self._explanation(planned, cache, waiting)
+            or next(filter(None, violations.values()), "")
+            or _awaited_deletion(repairs),
             min((delays[step.ref] for step in waiting), default=None),
         )
 
@@ -195,6 +197,12 @@ class Repairer:
             delay = 0.0 if is_rejected and count == 1 else _backoff(app.sync.retry.backoff, count)
             failures[result.change.ref] = FailedRepair(result, count, self._clock.monotonic() + delay)
         return is_repeated
+
+
+def _awaited_deletion(repairs: Sequence[Change]) -> str:
+    """Return which object has to be gone before its repair can create it again, empty where none has."""
+    leaving = next((step.ref for step in repairs if is_recreation(step)), None)
+    return f"waits for {leaving} to be gone, to create it again" if leaving is not None else ""
 
 
 def _backoff(backoff: Backoff, failures: int) -> float:
