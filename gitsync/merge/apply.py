@@ -22,6 +22,7 @@ from gitsync.merge.typed import element_of, field_set
 NOTHING: Final = FieldSet({})
 
 
+# Ordered, because conflicts are reported in the order of their managers.
 @dataclass(frozen=True, slots=True, order=True)
 class Manager:
     """
@@ -106,22 +107,29 @@ def apply(
     fields = field_set(schema, applied)
     if writer.ignored:
         fields = fields.without(writer.ignored)
+    # Kept with the paths that no manager may own: they still hold up the maps above them when the object is pruned.
     stated = fields
     fields -= writer.never
     merged = merge(schema, live, applied)
     last = managers.get(manager)
+    # ``merge`` returns the live object itself when no value changed. A repeated apply ends here, before the sets of
+    # all managers are converted and joined.
     if last is not None and merged is live and last.fields == fields and last.api_version == writer.api_version:
         return Applied(live, managers)
 
     owners = _reconciled(schema, managers, writer.types)
     held = owners.get(manager)
+    # The old time stays until a value is known to change: a change of ownership alone does not set it.
     owners[manager] = Owned(fields, writer.api_version, held.time if held else None)
+    # A first apply gives nothing up, so nothing can be removed.
     if held is not None:
         # metadata.name, part of every apply, keeps metadata when its last label or annotation is removed.
         merged = _pruned(schema, merged, held.fields.root, fieldset.union(stated.root, _all_fields(owners)))
+    # Equal values are shared without a conflict, so only what the merge changed is taken from others.
     conflicts = _take(owners, manager, compare(schema, live, merged).less(writer.ignored))
     if conflicts and not force:
         return Conflicts(tuple(sorted(conflicts, key=lambda conflict: (conflict.manager, conflict.field))))
+    # An applied object without fields of its own (a bare ServiceAccount) has no entry in managedFields.
     if not fields:
         del owners[manager]
     elif merged is not live:
@@ -137,9 +145,11 @@ def update(live: Any, written: Any, schema: Schema, managers: Managers, writer: 
     """
     if live is written:
         return managers
+    # Only for its error. Stored objects may hold duplicate items; an apply alone refuses them.
     field_set(schema, written, duplicates=True)
     change = compare(schema, live, written).less(writer.ignored)
     owners = _reconciled(schema, managers, writer.types)
+    # None: the writer's own entry loses these fields too. What still exists is given back to it below.
     _take(owners, None, change)
     taken = (change.modified | change.added) - writer.never
     if taken:
@@ -153,6 +163,7 @@ def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema])
     """Return a copy of the managers, with each set converted to the current types."""
     out = {}
     for manager, owned in managers.items():
+        # Paths have the types of the version in which the manager wrote them, not of the version of this write.
         root = reconciled(types.get(owned.api_version, schema), owned.fields.root)
         out[manager] = owned if root is owned.fields.root else Owned(FieldSet(root), owned.api_version, owned.time)
     return out
@@ -164,12 +175,14 @@ def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparis
     touched = fieldset.union(change.modified.root, change.added.root)
     if not touched and not change.removed:
         return conflicts
+    # a copy: entries are deleted on the way
     for manager, owned in list(owners.items()):
         if manager == writer:
             continue
         theirs = owned.fields.root
         taken = fieldset.intersection(theirs, touched)
         conflicts += [FieldConflict(manager, path) for path in FieldSet(taken)]
+        # Removed paths leave every set, but are not conflicts: only a value that differs is one.
         remaining = fieldset.difference(fieldset.difference(theirs, taken), change.removed.root)
         if not remaining:
             del owners[manager]
@@ -216,6 +229,7 @@ def remove(schema: Schema, value: Any, gone: Node) -> Any:
     if not gone:
         return value
     if type(value) is dict and schema.is_map:
+        # Of an atomic value nothing remains when a part is removed (remove.go of structured-merge-diff).
         if schema.map_atomic:
             return None
         kept: dict[str, Any] = {}
@@ -253,6 +267,8 @@ def with_named_fields(schema: Schema, node: Node) -> Node:
         child = schema.items if element[0] != "f" else schema.fields[name]
         if child is not None:
             after = with_named_fields(child, below)
+        # Applied sets hold leaves only. A declared field exists with its children; a key of a map is a member itself
+        # (EnsureNamedFieldsAreMembers of structured-merge-diff).
         if element[0] == "f" and name in schema.declared:
             after = member(after)
         if after is not below:
@@ -273,6 +289,7 @@ def reconciled(schema: Schema, root: Node) -> Node:
         if not below or element == SELF:
             continue
         child = schema.fields[element[2:]] if element[0] == "f" else schema.items
+        # A field that the type does not describe has no type that could have changed.
         if child is None or child is DEDUCED:
             continue
         atomic = child.map_atomic if child.is_map else child.is_list and child.list_type == "atomic"

@@ -10,6 +10,7 @@ from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import element_of
 from gitsync.merge.values import same
 
+# Not None: an explicit null is a value and differs from a missing member.
 _ABSENT: Final = object()
 
 
@@ -56,6 +57,7 @@ def _insert(root: Node, path: tuple[str, ...]) -> None:
     for element in path[:-1]:
         below = node.get(element)
         if below is None or below is MEMBER:
+            # MEMBER is one dict that all sets share: it is replaced here, never written to.
             below = node[element] = {} if below is None else {SELF: MEMBER}
         node = below
     if path:
@@ -80,10 +82,12 @@ def _compare(schema: Schema, old: Any, new: Any, path: tuple[str, ...], differen
         _insert(differences.modified, path)
         return
     shape = ours or theirs
+    # Two empty values have no members to compare; as wholes, {} and null still differ.
     if shape and (shape == "scalar" or not (_filled(old) or _filled(new))):
         shape = ""
     if shape:
         _compare_below(schema, shape, old, new, path, differences)
+    # Also after its members: an added map or list is a path of its own beside them.
     if old is _ABSENT:
         _insert(differences.added, path)
     elif new is _ABSENT:
@@ -121,6 +125,7 @@ def _compare_maps(schema: Schema, old: Any, new: Any, path: tuple[str, ...], dif
     theirs = new if type(new) is dict else {}
     for name, value in ours.items():
         other = theirs.get(name, _ABSENT)
+        # The common case without a schema: parts that the merge shared, and equal strings.
         if other is value or (type(value) is str and value == other):
             continue
         below = schema.fields[name]
@@ -142,9 +147,11 @@ def _compare_lists(schema: Schema, old: Any, new: Any, path: tuple[str, ...], di
         where = (*path, element)
         if len(mine) <= 1 and len(yours) <= 1:
             _compare(items, mine[0], yours[0] if yours else _ABSENT, where, differences)
+        # Duplicates have one path, so single items cannot be paired: all of them are one value.
         elif len(mine) >= 2 and len(yours) >= 2:
             if not same(mine, yours):
                 _insert(differences.modified, where)
+        # From several to one: the duplicates are removed and the one that remains counts as added (compare.go).
         elif len(mine) >= 2:
             if yours:
                 _compare(items, _ABSENT, yours[0], where, differences)

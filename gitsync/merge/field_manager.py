@@ -45,15 +45,19 @@ def apply_object(
     ``live`` is None for a new object. The same live object is returned when the apply changes
     neither a value nor an owner. Raise TypedError when the applied object does not fit its schema.
     """
+    # An empty list is refused as well; null passes.
     if metadata_of(applied).get("managedFields") is not None:
         raise InvalidInput("metadata.managedFields must be nil")
     bare, known = _split(live)
     writer = _writer(applied, "Apply", write, known)
     managers = known
+    # Ownership was cleared, or the object is older than managedFields. Without an owner of the present values
+    # this apply would overwrite them without any conflict.
     if not managers and live is not None:
         first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, writer.api_version)
         managers = update(_empty(schema, bare), bare, schema, {}, replace(writer, manager=first))
     result = apply(bare, applied, schema, managers, writer, force=force)
+    # Migration from client-side apply: kubectl set these fields itself, under another manager's name.
     if isinstance(result, Conflicts) and write.manager == _KUBECTL:
         allowed = _client_side_applied(bare, schema, writer.api_version)
         remaining = tuple(conflict for conflict in result.conflicts if conflict.path not in allowed)
@@ -61,8 +65,11 @@ def apply_object(
     if isinstance(result, Conflicts):
         return result
     merged = result.object
+    # The server keeps the annotation current, so that a later client-side apply starts from the right base.
     if write.manager == _KUBECTL and annotations_of(merged).get(LAST_APPLIED):
         merged = _with_last_applied(merged, applied)
+    # ``known``, not ``managers``: a new entry for before-first-apply is a change. The caller recognizes a write that
+    # changes nothing, which keeps its resourceVersion and sends no watch event, by the identity of the object.
     if live is not None and merged is bare and result.managers == known:
         return live
     return with_managers(merged, result.managers)
@@ -78,8 +85,10 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
     """
     bare, managers = _split(live)
     new, entries = _detach(written)
+    # A request to a subresource cannot set managedFields (decodeLiveOrNew of managedfields).
     if not write.subresource and entries is not None:
         managers = {} if managed.is_reset(entries) else _decoded_or(entries, managers)
+    # Only a create starts tracking: a stored object without managers has none until its next apply.
     if managers or live is None or not uid_of(live):
         live_or_empty = bare if live is not None else _empty(schema, new)
         try:
@@ -130,6 +139,7 @@ def _detach(manifest: Manifest) -> tuple[Manifest, Any]:
 def _decoded_or(entries: Any, otherwise: Managers) -> Managers:
     try:
         return managed.decode(entries) or otherwise
+    # The API server ignores an invalid list instead of refusing the write; the last two: it holds no maps, or is none.
     except (InvalidInput, AttributeError, TypeError):
         return otherwise
 
@@ -158,10 +168,12 @@ def _client_side_applied(live: Manifest, schema: Schema, api_version: str) -> Fi
     """Return the fields that a client-side apply set and no manager changed since: kubectl may take these."""
     try:
         last = orjson.loads(annotations_of(live).get(LAST_APPLIED) or "")
+        # Paths of another version cannot be compared with those of the conflicts.
         if last.get("apiVersion") != api_version:
             return NOTHING
         fields = field_set(schema, last)
         since = compare(schema, last, live)
+    # An annotation that cannot be read allows nothing: the conflicts are reported as they are.
     except (orjson.JSONDecodeError, AttributeError, TypedError):
         return NOTHING
     return fields - since.modified - since.added - since.removed
@@ -175,6 +187,7 @@ def _with_last_applied(merged: Manifest, applied: Manifest) -> Manifest:
         metadata["annotations"] = annotations
     else:
         metadata.pop("annotations", None)
+    # The line end is part of the value: kubectl's encoder writes one.
     text = orjson.dumps({**applied, "metadata": metadata}, option=orjson.OPT_SORT_KEYS).decode() + "\n"
     if annotations_of(merged).get(LAST_APPLIED) == text:
         return merged

@@ -51,6 +51,7 @@ class FieldSet:
         return bool(self.root)
 
     def __hash__(self) -> int:
+        # Over the paths: equal roots may hold their elements in another order.
         return hash(frozenset(self))
 
     def __iter__(self) -> Iterator[Path]:
@@ -121,6 +122,7 @@ def _union_below(a: Node, b: Node) -> Node:
             joined = theirs
         elif ours is theirs or element == SELF:
             continue
+        # An empty node is a member; with children beside it, that needs the ".".
         elif not ours:
             joined = member(theirs)
         elif not theirs:
@@ -131,6 +133,7 @@ def _union_below(a: Node, b: Node) -> Node:
             if out is None:
                 out = dict(a)
             out[element] = joined
+    # Not a copy when nothing was added: callers test for a change with ``is``.
     return a if out is None else out
 
 
@@ -190,6 +193,7 @@ def intersection(a: Node, b: Node) -> Node:
 
 def _intersection_below(a: Node, b: Node) -> Node:
     out: Node = {}
+    # Symmetric, so the smaller root is walked: a set of changes against all that a manager owns.
     if len(b) < len(a):
         a, b = b, a
     for element, ours in a.items():
@@ -272,6 +276,7 @@ def _read(fields: Any) -> Node:
         else:
             raise ValueError(f"fieldsV1 holds an element of unknown kind: {element!r}")
         read = _read(below)
+        # ``{".": {}}`` and ``{}`` are the same member; one spelling lets equal sets be equal dicts.
         if len(read) == 1 and SELF in read:
             read = MEMBER
         if read is not below or spelled != element:
@@ -288,6 +293,7 @@ def _respell(element: str) -> str:
     """Return an element in the one spelling we compare: compact JSON, sorted keys, whole floats as integers."""
     if element[0] == "i":
         return f"i:{int(element[2:])}"
+    # Not orjson: a key may be an integer of more than 64 bits. A JSONDecodeError is the promised ValueError.
     value = json.loads(element[2:])
     if element[0] == "k":
         if not isinstance(value, dict) or not value:
@@ -299,6 +305,7 @@ def _respell(element: str) -> str:
 def key_element(key: dict[str, Any]) -> str:
     """Return the element of a keyed list item: ``k:{"name":"a"}``."""
     for name, value in key.items():
+        # 80 and 80.0 are one key
         if type(value) is not str:
             key = {**key, name: plain(value)}
     return f"k:{_compact(key)}"

@@ -18,8 +18,11 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.json_pointer import parts
 from gitsync.merge.values import same
 
+# maxJSONPatchOperations of the API server's patch handler
 MAX_OPERATIONS: Final = 10_000
+# JSONPatchMaxCopyBytes, the API server's default
 MAX_COPIED: Final = 3 * 1024 * 1024
+# Go's Atoi accepts a sign and 64 bits; Python's int() raises ValueError beyond 4,300 digits.
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
@@ -50,6 +53,7 @@ def json_patch(value: Any, operations: Any) -> Any:
         if carry_out is None:
             raise JsonPatchError(f"unexpected operation {name!r}")
         value, added = carry_out(value, operation)
+        # Summed over the patch: each of many copies may be small and still double the document.
         copied += added
         if copied > MAX_COPIED:
             raise JsonPatchError(f"copy operations add more than {MAX_COPIED} bytes")
@@ -61,6 +65,7 @@ def _add(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
 
 
 def _replace(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    # The whole document has no container in which a member could be replaced.
     if operation.get("path") == "":
         return operation.get("value"), 0
 
@@ -80,6 +85,7 @@ def _remove(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
 def _move(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
     source = _path(operation, "from")
     moved = _at(value, source)
+    # RFC 6902, 4.4: remove, then add; the target is resolved in the document without the moved value.
     remainder = _taken(value, source)
     return _changed(remainder, _path(operation, "path"), lambda parent, key: _put(parent, key, moved)), 0
 

@@ -9,10 +9,12 @@ from gitsync.errors import InvalidInput
 from gitsync.merge.apply import Manager, Managers, Owned
 from gitsync.merge.fieldset import FieldSet
 
+# DefaultMaxUpdateManagers of apimachinery/pkg/util/managedfields
 MAX_UPDATERS: Final = 10
 ANCIENT_CHANGES: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
+# The set of stripmeta.go, with clusterName and selfLink, which current versions do not serve any more.
 NEVER_OWNED: Final = FieldSet.of(
     [
         ("f:apiVersion",),
@@ -66,6 +68,7 @@ def encode(managers: Managers) -> list[dict[str, Any]]:
     ordered = sorted(
         managers.items(),
         key=lambda item: (
+            # "Apply" sorts before "Update"
             item[0].operation,
             item[1].time or "",
             item[0].name,
@@ -112,6 +115,7 @@ def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
             break
         owned = managers[manager]
         version = owned.api_version
+        # Only paths of one version can be joined; the oldest stays as it is until a second one of its version.
         if version not in first:
             first[version] = manager
             continue

@@ -13,6 +13,7 @@ from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import element_of
 from gitsync.merge.values import same
 
+# Not None: a live null is a value that the applied one is merged into.
 _ABSENT: Final = object()
 
 
@@ -30,6 +31,7 @@ def merge(schema: Schema, live: Any, applied: Any) -> Any:
     if kind is list and schema.list_type != "atomic" and schema.is_list:
         ours = live if type(live) is list else []
         if not ours and not applied:
+            # [] over [] changes nothing; [] over null does.
             return live if type(live) is list else applied
         return _merge_lists(schema, ours, applied)
     if applied is None and live:
@@ -38,11 +40,13 @@ def merge(schema: Schema, live: Any, applied: Any) -> Any:
             return live
         if type(live) is list and schema.is_list and schema.list_type != "atomic" and not schema.is_map:
             return live
+    # The live object for an equal value: callers recognize "no change" by identity.
     return live if same(live, applied) else applied
 
 
 def _merge_maps(schema: Schema, ours: dict[str, Any] | None, live: Any, applied: dict[str, Any]) -> Any:
     if not ours:
+        # {} over {} changes nothing; {} over null or a scalar does.
         return live if ours is not None and not applied else applied
     fields = schema.fields
     out = None
@@ -100,6 +104,7 @@ def _order(ours: list[str], theirs: list[str]) -> list[tuple[str, int]]:
     """
     if ours == theirs:
         return [(element, i) for i, element in enumerate(ours)]
+    # The algorithm of merge.go in structured-merge-diff, item for item: the order is visible to users.
     in_ours = set(ours)
     in_theirs = set(theirs)
     shared = [element for element in theirs if element in in_ours]
@@ -131,6 +136,7 @@ def _order(ours: list[str], theirs: list[str]) -> list[tuple[str, int]]:
         if their_position < len(theirs):
             element = theirs[their_position]
             merged.add(element)
+            # -1 is not read: an element of theirs is taken from the applied list.
             out.append((element, -1))
             their_position += 1
             if awaited < len(shared) and shared[awaited] == element:

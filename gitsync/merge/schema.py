@@ -21,6 +21,7 @@ _RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"  # an embedded valu
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _SCALARS: Final = {"string": "string", "boolean": "boolean", "number": "numeric", "integer": "numeric"}
 _NO_TYPES: Final[frozenset[type]] = frozenset()
+# Matched by exact type: in Python a bool is an int, in JSON it is not a number.
 _SCALAR_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "string": frozenset({str}),
     "numeric": frozenset({int, float}),
@@ -34,6 +35,7 @@ _FORMATS: Final = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
 }
+# steps after which a chain of references counts as circular
 _MAX_REFERENCES: Final = 32
 _STABLE_VERSIONS: Final = ("v1", "v2")
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -85,6 +87,7 @@ class Schema:
         self.declared: frozenset[str] = frozenset()
         self.elements: Schema | None = None
         self.is_list = False
+        # a list without a marker is atomic; a map without one is granular
         self.list_type = "atomic"
         self.keys: tuple[str, ...] = ()
         self.items: Schema | None = None
@@ -142,6 +145,7 @@ class Fields(dict[str, Schema | None]):
     def __missing__(self, name: str) -> Schema | None:
         raw = self._properties.get(name)
         if raw is None or self._schemas is None:
+            # Not stored: the names of labels and data are unbounded, and all have this schema.
             return self._elements
         child = self._schemas.compile(raw, self._preserve)
         self[name] = child
@@ -258,6 +262,7 @@ class Schemas:
             if not isinstance(raw, Mapping):
                 break
             parts = raw.get("allOf")
+            # A description does not change the type: with it alone beside a reference, the named type is used.
             beside = {key: value for key, value in raw.items() if key not in ("$ref", "allOf", "description")}
             if "$ref" in raw:
                 name = str(raw["$ref"]).removeprefix(REFERENCE)
@@ -302,6 +307,7 @@ class Schemas:
         additional = raw.get("additionalProperties")
         if isinstance(additional, Mapping) and additional:
             schema.elements = self._compile(additional, preserve, building)
+        # A bare ``type: object`` may hold anything, ``additionalProperties: false`` nothing but its properties.
         elif preserve or additional or (additional is None and not properties):
             schema.elements = DEDUCED
         schema.declared = frozenset(properties)

@@ -24,6 +24,7 @@ _DELETE_VALUES: Final = "$deleteFromPrimitiveList/"
 class StrategicError(InvalidInput):
     """A strategic patch cannot be applied; ``code`` is the HTTP status that the API server gives it."""
 
+    # 500 by default: the API server reports a missing merge key or an unknown directive as its own error.
     def __init__(self, what: str, code: int = 500) -> None:
         super().__init__(what)
         self.text = what
@@ -57,6 +58,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], schema: Schema) 
             out.pop(name, None)
         elif deletes and not isinstance(out.get(name), list):
             continue
+        # There is nothing to merge with: nulls and directives in the value have nothing to act on and are dropped.
         elif name not in out or not _alike(out[name], value):
             fresh, keep = _without_directives(_without_nulls(value))
             if keep:
@@ -64,6 +66,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], schema: Schema) 
             else:
                 out.pop(name, None)
         else:
+            # An undeclared field is merged as well: decoding the result reports it, with the API server's message.
             out[name] = _merge_value(out[name], value, schema.fields[name] or DEDUCED, deletes)
     return out
 
@@ -108,6 +111,7 @@ def _set_orders(
         if directive.startswith(_ORDER):
             del rest[directive]
             name = directive[len(_ORDER) :]
+            # Taken out of the patch: the members that remain there are merged afterwards.
             ordered = _ordered(original.get(name), rest.pop(name, None), order, schema.fields[name] or DEDUCED)
             if ordered is not None:
                 original[name] = ordered
@@ -147,6 +151,7 @@ def _server_order(ours: list[Any], theirs: list[Any], key: str) -> list[Any]:
 
 def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     """Refuse a patch list that is not in the order that ``$setElementOrder`` gives."""
+    # An item that is deleted is not in the final order.
     wanted = [item for item in patch if not (key and isinstance(item, dict) and _DIRECTIVE in item)]
     position = 0
     for item in order:
@@ -253,6 +258,7 @@ def _distinct(items: list[Any]) -> list[Any]:
     out: list[Any] = []
     marks = set()
     for item in items:
+        # True == 1 in Python
         mark = (type(item) is bool, item)
         if mark not in marks:
             marks.add(mark)

@@ -42,6 +42,7 @@ def field_set(schema: Schema, value: Any, *, duplicates: bool = False) -> FieldS
     """
     try:
         return FieldSet(collect(schema, value, duplicates) or {})
+    # ``element_of`` raises TypedError without the path of the list: the second pass adds it, and all other problems.
     except (_Misfit, TypedError):
         raise TypedError(tuple(misfits(schema, value, duplicates=duplicates))) from None
 
@@ -53,6 +54,7 @@ def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:
         if not schema.is_map:
             raise _Misfit
         if schema.map_atomic:
+            # Types below an atomic value are checked although nothing below it is owned.
             _check_map(schema, value, duplicates)
             return MEMBER
         return _collect_map(schema, value, duplicates)
@@ -85,8 +87,10 @@ def _collect_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> Nod
             out[f"f:{name}"] = MEMBER
             continue
         node = collect(below, child, duplicates)
+        # Null and {} are owned as values, an empty granular list is not (tofieldset.go of structured-merge-diff).
         if child is None or child == {}:
             node = MEMBER
+        # A key of a map is a member itself; a declared field is implied by what is below it.
         elif name not in declared:
             node = member(node)
         if node is not None:
@@ -103,6 +107,7 @@ def _collect_list(schema: Schema, value: list[Any], duplicates: bool) -> Node | 
             if not duplicates:
                 raise _Misfit
             collect(items, item, duplicates)
+            # All duplicates have this path, so a path below it would not name one value.
             out[element] = MEMBER
             continue
         out[element] = member(collect(items, item, duplicates))
@@ -143,9 +148,11 @@ def element_of(schema: Schema, item: Any) -> str:
     """Return the path element of an item of a set or a keyed list; raise TypedError when it has none."""
     keys = schema.keys
     if keys and type(item) is dict:
+        # Nearly every keyed list: by name, type or mountPath.
         if len(keys) == 1 and type(name := item.get(keys[0])) is str:
             return named_element(keys[0], name)
         key = {name: item[name] for name in keys if name in item}
+        # A port without ``protocol`` is the item with protocol TCP.
         if len(key) < len(keys):
             defaults = ((name, key_default(schema, name)) for name in keys if name not in key)
             key.update((name, value) for name, value in defaults if value is not None)
@@ -172,6 +179,7 @@ def misfits(schema: Schema, value: Any, path: tuple[str, ...] = (), *, duplicate
     if kind is dict and schema.is_map:
         for name, child in value.items():
             below = schema.fields[name]
+            # Stops at the first undeclared field, as the API server does.
             if below is None:
                 yield f"{human((*path, f'f:{name}'))}: field not declared in schema"
                 return
