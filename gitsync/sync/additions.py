@@ -33,6 +33,7 @@ def additions_to(
     now: KnownAdditions = {}
     for change in plan.changes:
         step = repairs.get(change.ref, change)
+        # by identity: a plan hands out the identical step while neither side of it changed
         before = known.get(step.ref)
         is_same = before is not None and before[0] is step
         now[step.ref] = before if before and is_same else (step, added_fields(app, step, undeclared, schema_of))
@@ -50,6 +51,7 @@ def added_fields(
     state = UndeclaredState(step.desired, step.live, schema_of(step.desired), app.field_manager)
     fields = undeclared.findings(state, IgnoredFields(app.sync.ignore, step.options.ignore))
     removed = {item.pointer for item in step.differences}
+    # what the step removes is drift, which is reported elsewhere
     return tuple(mask_difference(step.ref, item) for item in fields if item.pointer not in removed)
 
 
@@ -65,6 +67,7 @@ def undeclared_condition(additions: Additions) -> Condition | None:
 def _lines(additions: Additions) -> Iterator[str]:
     for ref, fields in sorted(additions.items()):
         for field in fields:
+            # there is one: only fields that a user owns are findings
             owner = field.owners[0]
             at = f" at {owner.time}" if owner.time else ""
             yield one_line(f"{ref}: {field.path} is not in Git, set by {owner.manager}{at}", 300)

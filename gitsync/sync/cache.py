@@ -38,11 +38,11 @@ class Operation:
     trigger: str
     initiator: str
     started: datetime
-    began: float
+    began: float  # monotonic: a change of the clock must neither end nor prolong the operation
     plan: Plan
-    begun_with: Plan
+    begun_with: Plan  # the plan of its start; ``plan`` loses each step that is done
     approver: str = ""
-    approved: Plan | None = None
+    approved: Plan | None = None  # later plans have to be parts of it
     part: tuple[str, ...] = ()
     """The paths of the objects that its approval is limited to, empty for the whole plan."""
     steps: dict[ObjectRef, Step] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Operation:
 class RetryState:
     """Consecutive failures of one input: the last message, and the monotonic time of the next retry."""
 
-    input: tuple[str, int, str] = ("", 0, "")
+    input: tuple[str, int, str] = ("", 0, "")  # the ``retry_key`` of the plan: fetched commit, generation and requests
     failures: int = 0
     retry_at: float = 0.0
     message: str = ""
@@ -102,6 +102,7 @@ class GitCache:
     """The commit that the Application follows, and how and when it was fetched. Times are monotonic."""
 
     source: GitSource | None = None
+    # at once: the first reconcile after a start has no answer
     next_poll: float = float("-inf")
     last_poll: float = float("-inf")
     poll_error: GitsyncError | None = None
@@ -136,8 +137,9 @@ class GitCache:
 class RenderCache:
     """The last rendered commits of one source, and the objects prepared from them."""
 
-    source: tuple[str, str, str] = ("", "", "")
+    source: tuple[str, str, str] = ("", "", "")  # URL, path and renderer
     commits: dict[str, RenderResult] = field(default_factory=dict)
+    # by identity: hashing a manifest costs more than it saves
     prepared: dict[int, PreparedObject] = field(default_factory=dict)
     """The objects made of the last manifests, by manifest identity, for ``prepared_for``."""
     prepared_for: Application | None = None
@@ -169,6 +171,7 @@ class CheckCache:
 
     validated: Mapping[ObjectRef, Manifest] | None = None
     validated_by: Schemas | None = None
+    # the last member is the PolicySet, compared by identity: it is replaced as a whole when the operator changes it
     policy_checked: tuple[Mapping[ObjectRef, Manifest], Application, object] | None = None
     violations: tuple[str, ...] = ()
 

@@ -59,10 +59,12 @@ class SettledReconciler:
         """Return what is known with the changed objects; None where the whole Application has to be reconciled."""
         planned = settled.planned
         observation = planned.observation
+        # any write to the Application: spec, marks and status are inputs of its plan
         if resource_version_of(manifest) != settled.version or not all(ref in observation.live for ref in changed):
             return None
         declared = {ref: observation.desired[ref] for ref in changed if ref in observation.desired}
         observed = observe(Selection(declared, Inventory()), self._cluster, self._live)
+        # another schema may change what counts as a difference in every object
         is_same = observed.schemas is observation.schemas and all(
             self._is_same(planned, ref, observed) for ref in changed
         )
@@ -101,6 +103,7 @@ def after_updates(
     refs = [step.ref for step in planned.plan.writes]
     are_updates = all(step.action is Action.UPDATE for step in planned.plan.writes)
     if (
+        # hooks and deletes change which objects exist; an update of one object leaves the others as they are
         planned.target.hooks
         or not are_updates
         or not all(ref in observation.live and ref in observation.desired for ref in refs)

@@ -32,8 +32,10 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
         return Credentials()
     secret = secret_of(app, name, _CREDENTIALS, cluster, live)
     credentials = Credentials(
+        # without the line end that ``kubectl create secret --from-file`` takes over from a file
         username=text_of(secret, "username").strip("\r\n"),
         password=text_of(secret, "password").strip("\r\n"),
+        # OpenSSH does not read keys with the line ends of Windows
         ssh_key=(text_of(secret, "ssh-privatekey") or text_of(secret, "identity")).replace("\r\n", "\n"),
         known_hosts=text_of(secret, "known_hosts").replace("\r\n", "\n"),
         ca=text_of(secret, "ca.crt"),
@@ -80,6 +82,7 @@ def _missing_members(url: str, credentials: Credentials) -> list[str]:
         }
         if any(app.values()):
             return [name for name, value in app.items() if not value]
+        # certificates alone are enough: a server may need its own authority and no password
         return [] if credentials.password or credentials.ca else ["password"]
     if url.startswith("file:"):
         return []
@@ -117,6 +120,7 @@ def secret_of(app: Application, name: str, location: str, cluster: Cluster, live
     resource = cluster.resource("", "v1", "Secret")
     if resource is None:
         raise InvalidInput("the cluster serves no Secrets", location=location)
+    # only the Secrets of this namespace: the controller may have no right to read others
     live.follow([(resource, app.namespace)], _FIRST_LIST, only=True)
     secret = live.get(resource, app.namespace, name) if name else None
     if secret is None:

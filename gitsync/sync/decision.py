@@ -61,6 +61,7 @@ class SyncGate:
         """Decide on a sync: retry backoff, dependencies, earlier self-heals, and then policy and reviews."""
         execution = cache.execution
         planned = _running_part(planned, execution)
+        # before the verdict: a rule may keep the authors of the commits from approving
         plan = self._with_authors(planned)
         violations = self._violations(planned, cache.checks)
         verdict = Verdict(Decision.REFUSED, violations) if violations and execution.operation is None else None
@@ -109,6 +110,8 @@ class SyncGate:
 
     def _violations(self, planned: Planned, cache: CheckCache) -> tuple[str, ...]:
         """Return the policy violations of the declared objects, also where no sync is due: hooks count too."""
+        # the Application by value, since each reconcile parses it again; the others are large, and identical while
+        # nothing changed
         checked = (planned.observation.desired, planned.app, self._policies.current)
         last_check = cache.policy_checked
         if (
@@ -155,6 +158,7 @@ class SyncGate:
 
     def _verdict(self, planned: Planned, execution: ExecutionCache, violations: tuple[str, ...]) -> Verdict:
         operation = execution.operation
+        # the approval is bound to this sync, and each step that is left was part of it
         if operation is not None and operation.approver and _is_part_of(planned.plan, operation.approved):
             return Verdict(Decision.ALLOWED)
         return decide(
@@ -196,11 +200,14 @@ def _trigger(planned: Planned, execution: ExecutionCache) -> str:
     if execution.operation is not None:
         return execution.operation.trigger
     if all(is_terminating(change) for change in planned.plan.writes):
+        # true without writes too; where objects are only on their way out, a sync has nothing to do
         return ""
     if planned.inputs.is_requested:
         return "manual"
+    # also where automation is off: the rollback is a decision about a commit that was synced already
     if rollback is not None and rollback.to_commit and not planned.is_applied:
         return "rollback"
+    # a rollback that holds leaves the cluster unchanged until a user requests a sync
     if not app.sync.automated or (rollback is not None and not rollback.to_commit):
         return ""
     if not planned.is_applied:
@@ -211,6 +218,7 @@ def _trigger(planned: Planned, execution: ExecutionCache) -> str:
 def _is_part_of(plan: Plan, approved: Plan | None) -> bool:
     """Whether every step of the plan was approved exactly as it is; a replace was approved with its create."""
     steps = {(change.ref, change.action): change.desired for change in approved.writes} if approved else {}
+    # after its delete the object is absent, and the rest of the replace is planned as a create
     steps |= {(ref, Action.CREATE): desired for (ref, action), desired in steps.items() if action is Action.REPLACE}
     return all(
         (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
@@ -240,6 +248,7 @@ class AdviceGate:
         try:
             key = reasoner_key(app, self._cluster, self._live)
         except InvalidInput as error:
+            # without its key the reasoner is left out: it only adds to rules that decide without it
             return with_advice(plan, Advice(f"(Explained by rules alone: {error}.)"))
         advice = self._reasoner.advise(app, plan, key)
         return with_advice(plan, advice) if advice is not None else None
@@ -248,6 +257,7 @@ class AdviceGate:
 def with_advice(plan: Plan, advice: Advice) -> Plan:
     """Return the plan with the advice; its most severe steps, and so the plan, have at least the advised risk."""
     explanation = f"{plan.explanation} {advice.explanation}".strip()
+    # never lower: the answer of a model may be influenced by the author of the manifests
     if advice.risk.level <= plan.risk.level:
         return replace(plan, explanation=explanation)
 
@@ -284,12 +294,14 @@ def blocking_dependency(app: Application, commit: str, find: Find) -> str:
 def _blocking_reason(app: Application, key: str, other: Manifest | None, commit: str) -> str:
     if other is None:
         return f"depends on Application {key}, which does not exist"
+    # the status of an older spec may report Ready for another commit or path
     if at(other, "status", "observedGeneration") != metadata_of(other).get("generation"):
         return f"depends on Application {key}, whose latest spec is not reconciled yet"
     ready = find_condition(other.get("status") or {}, READY)
     if ready.get("status") != "True":
         return f"depends on Application {key}, which is not ready: {ready.get('reason', 'Unknown')}"
     follows = (at(other, "spec", "source", "repoURL"), at(other, "spec", "source", "revision", default="main"))
+    # another revision has commits of its own, so that only Ready can be compared
     if follows == (app.source.repo_url, app.source.revision) and at(other, "status", "revision", "applied") != commit:
         return f"depends on Application {key}, which is not at commit {commit[:12]} yet"
     return ""

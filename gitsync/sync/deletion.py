@@ -37,6 +37,7 @@ def phases_of(manifest: Manifest) -> frozenset[HookPhase]:
 def wanted_finalizers(app: Application, phases: Collection[HookPhase]) -> frozenset[str]:
     """Return a finalizer for each thing to do when an Application with hooks of these phases is deleted."""
     if not app.sync.deletes_with_application:
+        # without them Kubernetes deletes the Application at once, and its objects stay
         return frozenset()
     return frozenset({FINALIZER, *(finalizer for finalizer, phase in _HOOKS.items() if phase in phases)})
 
@@ -74,6 +75,8 @@ class Deletion:
         remaining = _finalizers_of(report.manifest) if self._deletes_objects(report) else frozenset[str]()
         report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
         # one after the other: PreDelete hooks need the objects, PostDelete hooks need them gone
+        # read from the object, not from the spec: a step whose finalizer is gone was completed, perhaps before a
+        # restart
         for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
             if finalizer not in remaining:
                 continue
@@ -102,11 +105,14 @@ class Deletion:
         """Continue the deletion step of a finalizer; return whether it is complete."""
         phase = _HOOKS.get(finalizer)
         if phase is None:
+            # a running operation has to end first, or its record would be lost
             is_over = not len(report.state.inventory) and cache.execution.operation is None
             return is_over or self._delete_all(report, cache)
+        # an Application that never applied anything has no commit whose hooks could run
         if not report.state.applied or cache.execution.completed_hooks.get("trigger") == phase.value:
             return True
         rendered = self._desired.load_for(report, cache, Commit(report.state.applied))
+        # without the other objects, which these hooks must not apply again
         hooks = _hooks_of(report.app, rendered.objects, rendered.options, phase)
         target = Target(rendered.commit, hooks, {ref: rendered.options[ref] for ref in hooks})
         return not hooks or self._run_hooks(report, cache, target, phase)
@@ -126,6 +132,7 @@ class Deletion:
             message = self._reconciler.execute(report, cache, planned, decision)
             planned = self._evaluator.plan_for(report, cache, target)
         self._reconciler.report_outcome(report, cache, planned, message)
+        # what cannot be observed may exist, and without the finalizer it would never be deleted
         return cache.execution.operation is None and not planned.plan.writes and not planned.plan.unobserved
 
     def _run_hooks(self, report: Report, cache: ReconcileCache, target: Target, phase: HookPhase) -> bool:

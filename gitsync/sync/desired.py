@@ -115,12 +115,14 @@ class DesiredState:
             if not len(inputs.state.inventory) or inputs.state.applied_to(inputs.app) in ("", commit.id):
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
+        # only where something is encrypted: reading keys is an error where an Application names none
         keys = self._keys_of(app, self._cluster, self._live) if result.is_encrypted else ()
         is_same = result.app == app and result.decryption_keys == keys
         if result.declared is None or not result.is_complete or not is_same:
             self._prepare(app, cache, commit, result, keys)
         return Rendered(
             commit,
+            # identical objects let the later stages skip validation, policies and dry runs
             result.declared or {},
             result.options,
             len(result.build.manifests),
@@ -143,7 +145,7 @@ class DesiredState:
         try:
             rendered = self.load(inputs, cache, Commit(applied))
         except GitsyncError:
-            return NOTHING_DECLARED
+            return NOTHING_DECLARED  # lost: the last state; the docstring tells what that costs
         return Declared(rendered.objects, rendered.origin)
 
     def load_for(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
@@ -169,11 +171,13 @@ class DesiredState:
             changed = self._source.changed_paths(inputs.app.source, reported, commit.id)
             if changed is None or reads(self._result(inputs, cache, commit).build.files_read, changed):
                 return commit
+            # the commit is read once for its subject and author, which the status reports; its files are not kept
             if cache.git.last_change is None or cache.git.last_change.id != reported:
                 cache.git.last_change = self._fetcher.snapshot(inputs.app, cache.git, reported).commit
                 cache.git.snapshot = None
         except GitsyncError:  # rendering reports it
             return commit
+        # it was rendered for the newer commit, and no file that it read differs
         cache.render.commits.setdefault(reported, cache.render.commits[commit.id])
         return cache.git.last_change
 
@@ -198,6 +202,7 @@ class DesiredState:
         if not keys:
             return build.manifests
         tree = self._renderer.files(app, self._fetcher.snapshot(app, cache.git, commit.id), build).tree
+        # the files of a commit may take megabytes, and are needed for this read only
         cache.git.snapshot = None
         return decrypt_manifests(build, tree, keys)
 
@@ -212,10 +217,12 @@ class DesiredState:
         source = inputs.app.source
         render = cache.render
         key = (source.repo_url, source.path, source.renderer)
+        # the branch is not in the key: the same commit renders to the same objects
         if render.source != key:
             render.source = key
             render.commits = self._load_kept(inputs.app)
             render.error = None
+        # a user who requests a sync expects another attempt, though a commit cannot change
         if inputs.is_requested:
             render.error = None
         render.commits = {
@@ -237,6 +244,7 @@ class DesiredState:
             build = self._renderer.render(app, snapshot)
             build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
         except InvalidInput as error:
+            # only the message is kept: a traceback would hold the files of the commit in memory
             cache.render.error = (commit.id, detached(error))
             raise
         if self._kept is not None:

@@ -62,6 +62,7 @@ class SyncEvaluator:
         report.stage = FailureReason.OBSERVE
         app = report.app
         desired = target.desired
+        # stamped: the inventory has the digest of what was applied, which a write to the status may still lack
         inventory = cache.plans.applied.stamped(report.state.inventory)
         cluster = self._view.cluster
         live = self._view.live
@@ -78,6 +79,7 @@ class SyncEvaluator:
         observation = replace(observation, inventory=updated_inventory(app, observation, objects))
         observation = with_finished(app, observation, live, report.now)
         health = health_by_ref(app, observation, objects, live)
+        # hooks are not part of the health: they come and go with each sync
         for ref in target.hooks:
             del health[ref]
         observation = replace(observation, health=health)

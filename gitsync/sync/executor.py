@@ -128,6 +128,7 @@ class SyncExecutor:
 
     def _postponed(self, operation: Operation, cache: ExecutionCache) -> frozenset[ObjectRef]:
         """Return the objects that a self-heal leaves for later; every other sync applies all."""
+        # a commit or a user wants everything applied now, also what another controller sets back
         if operation.trigger != "drift":
             return frozenset()
         now = self._clock.monotonic()
@@ -210,6 +211,7 @@ class SyncExecutor:
         record = None
         # before the record is saved: if that fails, finish_ended must not run the hooks a second time
         operation.ending = None if superseded else message
+        # a retry that failed in the same way would fill the history with equal records
         adds_nothing = message and not superseded and _adds_nothing(operation, cache.retry)
         if (operation.steps or message) and not adds_nothing:
             took = round((self._clock.monotonic() - operation.began) * 1000)
@@ -218,6 +220,7 @@ class SyncExecutor:
             record = save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
         # after the record: an approval that outlives a crash here is one that its own sync may still use
         if operation.approved is not None:
+            # by the digest of the reviewed plan: the current one has fewer steps, and so another digest
             self._records.end_approval(planned.app.key, operation.approved.digest)
         # the finalizer goes later, and until then nothing else says that they have run
         if operation.trigger in _HOOKS_OF_DELETION and not message:
@@ -228,6 +231,7 @@ class SyncExecutor:
     def _begin(self, planned: Planned, trigger: str) -> Operation:
         inputs = planned.inputs
         return Operation(
+            # unique over restarts: the audit finds intents and outcomes of one sync by it
             id=uuid.uuid4().hex[:16],
             commit=planned.target.commit,
             trigger=trigger,
@@ -312,12 +316,14 @@ class SyncExecutor:
         yield ApplyProgress(run.answered)
         if phase is not None:
             yield self._hooks.run(request, hooks, phase)
+            # a refusal is not waited for, or the deletion would never end
             undeleted = [
                 done for done in self._hooks.delete_completed(request, hooks) if isinstance(done.error, TransientError)
             ]
             first = next(iter(undeleted), None)
             yield ApplyProgress(waiting=f"{first.change.ref} to be deleted ({first.message})" if first else "")
             return
+        # before the hooks: these may be rejected while what they need is absent
         yield self._create_hook_needs(run)
         yield self._hooks.run(request, hooks, HookPhase.PRE_SYNC)
         yield self._apply(run)
@@ -363,6 +369,8 @@ class SyncExecutor:
         pruned = [change.ref for change in run.planned.plan.writes if change.action is Action.PRUNE]
         if not pruned or branch is None:
             return ()
+        # a generated Application disappears because its set or its parent no longer declares it, which a commit may
+        # have caused
         if app.is_deleted and not (app.owner or app.set):
             return ()  # a user deleted it, and not a commit that may declare its objects elsewhere
         return self._declarations.applications_behind(app.key, branch, self._expected_commit(run), pruned)
@@ -389,6 +397,7 @@ class SyncExecutor:
         operation = run.operation
         app = run.planned.app
         failed = [result for result in done.results if result.outcome is Outcome.FAILED]
+        # only what self-heal corrected counts as healed; a commit that changes an object heals nothing
         healed = 0
         if operation.trigger == "drift":
             corrected = [result.change for result in done.results if result.outcome is Outcome.SUCCEEDED]
@@ -397,6 +406,7 @@ class SyncExecutor:
         if done.waiting and not failed and not self._is_late(run):
             operation.waiting = done.waiting
             is_new = now - operation.began < _RESYNC_PERIOD
+            # the deadline itself needs a reconcile, which fails the operation
             delay = min(_PEER_POLL if done.peers and is_new else _RESYNC_PERIOD, max(self._remaining(run), 0.0))
             return Applied(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
         message = _failure_message(failed, len(operation.steps)) if failed else ""
@@ -418,6 +428,7 @@ class SyncExecutor:
 
 def _failure_message(failed: Sequence[StepResult], steps: int) -> str:
     """Return why an operation failed: the reason of the first object, how many failed, and how many were not tried."""
+    # an object that was not tried has no cause of its own
     tried = [result for result in failed if not result.is_blocked] or failed
     reason = tried[0].message
     if not reason.startswith(str(tried[0].change.ref)):
@@ -498,12 +509,15 @@ def next_retry(
     """
     failures = (previous.failures if previous.input == key else 0) + 1
     backoff = policy.retry.backoff
+    # min: the factor to a large power overflows a float; the result is limited to the longest delay anyway
     delay = min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max)
+    # beyond the limit: not more often than Git is polled, and for ever, since a person may repair the cluster
     if failures > policy.retry.limit:
         delay = max(backoff.max, policy.interval)
     tried = [result for result in failed if not result.is_blocked]
     transient = [result.error for result in tried if isinstance(result.error, TransientError)]
     if tried and len(transient) == len(tried):
+        # the longest delay that a server asked for (Retry-After)
         asked = max((error.retry_after or 0.0 for error in transient), default=0.0)
         delay = max(min(delay, _TRANSIENT_LIMIT), asked)
     return RetryState(key, failures, now + delay)

@@ -39,11 +39,13 @@ def with_finished(app: Application, observation: Observation, live: LiveCache, n
         content = content_hash(desired)
         last = manifest or live.last_finished(ref)
         finished = known.finished
+        # an object of the same name with another uid is another run, whose end says nothing about this one
         finish = finish_of(last) if last is not None and known.uid in ("", uid_of(last)) else None
         if last is not None and finish is not None and _is_as_declared(app, desired, last, observation):
             finished = Finished(finish.succeeded, content, timestamp(finish.expires))
         if finished != known.finished:
             held[ref] = known._replace(finished=finished)
+        # one that is being deleted is gone for the plan: creating it waits until its name is free
         is_leaving = manifest is None or bool(metadata_of(manifest).get("deletionTimestamp"))
         if is_leaving and finished is not None and finished.content == content and _is_due(finished, now):
             gone[ref] = _health(finished)

@@ -146,12 +146,15 @@ class SyncState:
 
     def with_applied(self, commit: str, app: Application) -> SyncState:
         """Return the state with this commit applied completely."""
+        # a revision that is the commit itself is a pin: the branch from before it is kept, to compare with when it is
+        # followed again
         is_pin = commit == app.source.revision
         state = self.with_followed(app) if is_pin else replace(self, followed="", followed_spec_hash="")
         return replace(state, applied=commit, applied_spec_hash=app.target_hash)
 
     def with_followed(self, app: Application) -> SyncState:
         """Return the state with the last commit of the revision that was followed before this source."""
+        # the first pin counts: a second one must not replace the branch by the commit of the first
         if self.followed or self.applied_spec_hash in ("", app.target_hash):
             return self
         return replace(self, followed=self.applied, followed_spec_hash=self.applied_spec_hash)
@@ -180,6 +183,7 @@ class ReconcileInput:
             namespace=str(meta.get("namespace", "")),
             uid=str(meta.get("uid", "")),
             generation=int(meta.get("generation") or 0),
+            # model_construct skips the validation: an empty URL, which no valid spec has, marks the input as unparsed
             source=GitSource.model_construct(repo_url=""),
             destination=Destination(),
         )
@@ -188,6 +192,7 @@ class ReconcileInput:
     @property
     def is_requested(self) -> bool:
         """Whether a requested sync is still pending."""
+        # a request in memory ends with this process; one in an annotation survives a restart
         return bool(self.requested_by) or self.app.requested_sync not in ("", self.state.requested)
 
     def acknowledge_request(self) -> ReconcileInput:
@@ -214,6 +219,7 @@ class Target:
     replaces: str = ""
     origin: str = ""
     """Names the commit, and those of other repositories that it reads; see ``plan.applied``."""
+    # a function: the applied commit is rendered only where the state of an object is not known otherwise
     load_applied: LoadDeclared = lambda: NOTHING_DECLARED
 
     @property

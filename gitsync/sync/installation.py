@@ -51,6 +51,7 @@ def _definitions_of(manifest: Manifest) -> list[str]:
     """Return the names of the definitions whose deletion deletes an object: of its kind, and of its owner."""
     owners = [
         GroupKind(group_of(str(owner.get("apiVersion", ""))), str(owner.get("kind", "")))
+        # the owner's too: an Agent is deleted by the garbage collector after its own definition
         for owner in metadata_of(manifest).get("ownerReferences") or ()
     ]
     return [_definition_name(of) for of in (ref_of(manifest).of, *owners) if of.group in (GROUP, AGENTS_GROUP)]

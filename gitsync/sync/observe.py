@@ -81,6 +81,7 @@ def build_desired(
     It is not final while the cluster does not know a kind: the result may change without a change in Git. Objects
     of an earlier call for the same Application are reused from ``prepared``; see ``desired_objects``.
     """
+    # a kind that is not known yet counts as namespaced, as most are; the second result tells that it may change
     scopes = _scopes(manifests, _resources(manifests, cluster).values())
     objects = desired_objects(app, manifests, lambda of: scopes.get(of, True), prepared)
     return created_namespace(app) | objects, all(ref.of in scopes for ref in objects)
@@ -95,6 +96,7 @@ def created_namespace(app: Application) -> dict[ObjectRef, Manifest]:
     if not app.destination.create_namespace:
         return {}
     ref = ObjectRef("", "Namespace", "", app.destination.namespace)
+    # only created: labels that others set on the namespace later are not drift
     metadata = {"name": ref.name, "annotations": {RECONCILE: "once"}}
     return {ref: {"apiVersion": "v1", "kind": ref.kind, "metadata": metadata}}
 
@@ -110,6 +112,7 @@ class Selection:
     def versions(self) -> Mapping[ObjectRef, str]:
         """The API version to read each object at."""
         held = {ref: held.version for ref, held in self.inventory.entries.items()}
+        # what Git declares comes last: it may name a newer version than the one by which the object was applied
         return held | {ref: _version(str(manifest["apiVersion"])) for ref, manifest in self.desired.items()}
 
     @cached_property
@@ -148,10 +151,12 @@ def observe(
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
     # the health of a workload is that of its Pods, so its parts have to be there as well
     wanted = scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster)
+    # an unavailable group hides its own objects only; any other failure raises and ends the observation
     unavailable = live.follow_available(wanted, _CACHE_SYNC_TIMEOUT)
     with suppress(
         ClusterUnavailable
     ):  # parts of a platform are only shown: without the right to read them all else works
+        # a timeout of 0: a reconcile must not be delayed by what is only displayed
         live.follow(_part_scopes(selection.namespaces, PARTS, cluster), 0)
     # what is hidden may exist: it is neither created nor pruned nor reported as missing
     hidden = _unobserved(by_kind, resources, unavailable)
@@ -230,6 +235,7 @@ def health_of(
     if ref.of not in WORKLOADS:
         return assess(manifest)
     children = live.dependents(uid_of(manifest))
+    # two levels: a Deployment owns ReplicaSets, and these own the Pods that have the message
     grandchildren = [part for child in children for part in live.dependents(uid_of(child))]
     return assess(manifest, related=(*children, *grandchildren))
 
@@ -253,6 +259,7 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
                 str(at(manifest, "spec", "group", default="")), str(at(manifest, "spec", "names", "kind", default=""))
             )
             scopes[of] = at(manifest, "spec", "scope") != "Cluster"
+    # discovery comes last: what the cluster serves counts where a manifest differs from it
     return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
 
 

@@ -52,6 +52,7 @@ class ObservedObjects:
         objects = dict[ObjectRef, ObservedObject]()
         for ref, manifest in manifests.items():
             again = known.get(ref)
+            # by identity: the cache of live objects hands out the identical manifest until an event replaces it
             objects[ref] = again if again and again.live is manifest else _observed(app, ref, manifest, live)
         self._app = app
         self._known = objects

@@ -54,6 +54,7 @@ def operation_from_status(status: Mapping[str, Any], plan: Plan, now: datetime, 
         trigger=str(status["trigger"]),
         initiator=str(status["by"]),
         started=started,
+        # the deadline continues by this process' clock; a start in the future, by another clock, counts as now
         began=monotonic - max((now - started).total_seconds(), 0.0),
         plan=plan,
         begun_with=plan,
@@ -65,6 +66,7 @@ def _runs(entries: Any) -> HookRuns:
     runs: HookRuns = {}
     for entry in entries:
         ref = ObjectRef.from_path(str(entry["id"]))
+        # a failed hook is not kept: its object shows the failure again
         done = StepResult(Change(ref, Action.HOOK), Outcome.SUCCEEDED) if entry.get("done") else None
         runs[ref, HookPhase(entry["phase"])] = HookRun(uid=str(entry["uid"]), result=done, is_counted=done is not None)
     return runs
@@ -86,6 +88,7 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
             risk=result.change.risk.value,
             reason=result.change.reason,
             outcome=result.outcome,
+            # a success has the reason as its message
             message="" if result.outcome is Outcome.SUCCEEDED else result.message,
             differences=(*to_record(result.change), *_content(result.change)),
         )
@@ -117,6 +120,7 @@ def _described(difference: FieldDifference) -> str:
     owner = difference.owners[0] if difference.owners else None
     by = f"{owner.manager} ({owner.operation}) set " if owner else ""
     at = f" at {_utc(owner.time)}" if owner and owner.time else ""  # writes through /scale have no time
+    # one line: values and names come from the cluster, and are shown in tables and logs
     return one_line(f"{by}{difference.path}{' to ' if by else ' is '}{_as_json(difference.live)}{at}{declared}", 300)
 
 
@@ -160,6 +164,7 @@ def save_record(operation: Operation, app: Application, records: Records, ending
         initiator=operation.initiator,
         approver=operation.approver,
     )
+    # the record may have been stored although the connection broke before its answer
     record = _saved_before(wanted, records) if operation.was_saved else None
     if record is None:
         operation.was_saved = True
@@ -174,6 +179,7 @@ def _saved_before(wanted: SyncRecord, records: Records) -> SyncRecord | None:
 
 
 def _identity(record: SyncRecord) -> tuple[object, ...]:
+    # without duration and ids, which differ between two attempts to save one sync
     steps = [(step.ref, step.action, step.outcome) for step in record.steps]
     return record.started, record.trigger, record.outcome, record.message, steps
 

@@ -270,10 +270,12 @@ class Pipeline:
                 self._reconcile_to(report, cache, commit)
                 self._analyse(report)
             if branch := branch_of(report.app):
+                # the newest commit, not the last that changed something: prunes of other Applications wait for that one
                 self._state.declarations.record_declared(report.app.key, branch, newest.id)
             self._watch(report, cache, polled)
         except TerminalError as error:
             stage = report.stage
+            # without an older applied commit there is nothing else to converge to
             if stage not in _GIT or report.state.applied in ("", report.commit.id if report.commit else ""):
                 raise
             self._keep_applied(report, cache, error)
@@ -282,6 +284,7 @@ class Pipeline:
         except SourceUnavailable as error:
             if report.stage is not FailureReason.SOURCE or not report.state.applied:
                 raise
+            # not report.fail: the applied commit is still enforced, and only the source is reported as not ready
             report.source_error = detached(error)
             report.requeue_in(error.retry_after)
             self._keep_applied(report, cache, error)
@@ -299,6 +302,7 @@ class Pipeline:
     def _watch(self, report: Report, cache: ReconcileCache, polled: Polled) -> None:
         """Have the branch watched from the commit that the Application declared; other commits enqueue it."""
         rendered = cache.render.commits.get(report.commit.id) if report.commit else None
+        # where signatures are required, each commit has to be verified, whatever files it changes
         is_reported = bool(cache.git.trusted) or self._is_dependency(report.app)
         read = rendered.build.files_read if rendered is not None and not is_reported else None
         if self._revision.watch(cache.git, polled, report.newest, read):
@@ -351,6 +355,7 @@ class Pipeline:
         current = replace(planned, inputs=report.inputs)
         if report.state.applied != planned.target.commit.id:
             return
+        # the condition as it was before this reconcile: while a query is pending, it is kept
         result = self._analysis.evaluate(current, find_condition(report.previous_status, CONDITION))
         report.state = result.state
         report.metric_condition = result.condition
@@ -361,6 +366,7 @@ class Pipeline:
         """Publish the report and write the status if it changed."""
         key = report.app.key
         observation = report.observation
+        # without an observation the former objects stay tracked: their changes have to enqueue it meanwhile too
         objects = frozenset(observation.versions) if observation is not None else self._state.tracked.of(key)
         wanted = objects | _watched(report.app)
         is_new = not _watched(report.app) <= self._state.tracked.of(key)
@@ -370,6 +376,7 @@ class Pipeline:
         if not is_deleted:
             self._audit_refusal(report)
             self._keep_audit_head(report)
+            # after the audit: a link that cannot be appended becomes the error that this status reports
             status = build_status(report)
             views = self._state.views
             views.publish(view_of(report, status, views.application(key)), report.drift, report.record)
@@ -381,6 +388,7 @@ class Pipeline:
 
     def _record_failure(self, report: Report, error: UnexpectedError) -> None:
         """Write why the report of a reconcile could not be recorded; the rest of the status stays."""
+        # a new report: the results in the old one may be what could not be recorded
         failed = Report(report.manifest, report.inputs)
         failed.fail(error)
         self._statuses.write(report.manifest, failed_status(failed))
@@ -397,6 +405,7 @@ class Pipeline:
     def _keep_audit_head(self, report: Report) -> None:
         """Keep the newest link about the Application in its status, outside the database, when a sync has ended."""
         if report.record is not None or report.state.audit is None:
+            # lost: a newer head; the older one in the status stays valid, and a later sync replaces it
             with suppress(RecordUnavailable):
                 report.state = replace(report.state, audit=self._records.head(report.app.key, report.state.audit))
 

@@ -103,12 +103,14 @@ class Planner:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
         undeclared = self._undeclared(inputs.app)
         if cache.undeclared != undeclared:
+            # the steps of the last plan were made under other rules for the fields of others
             cache.plan, cache.undeclared = None, undeclared
         applied = cache.applied.find(inputs.app, target.declared, observation.inventory, target.load_applied)
         plan_input = self._inputs(inputs, target, observation, cache, applied)
         plan = build_plan(plan_input, target.commit.id, cache.plan)
         # most plans need no dry run, and are built once
         if self._confirm(plan_input, inputs, cache, plan):
+            # once more, with the answers: the first plan was made without them
             plan_input = self._inputs(inputs, target, observation, cache, applied)
             plan = build_plan(plan_input, target.commit.id, cache.plan)
         cache.plan = plan
@@ -128,6 +130,7 @@ class Planner:
             version = resource_version_of(plan_input.cluster.live[question.ref])
             question.answers[question.ref] = (question.declared, version, answer, inputs.now)
             if isinstance(answer, Rejected) and answer.reason == _INVALID:
+                # until this version changes, an apply of the same content would be rejected again
                 cache.refused[question.ref] = version
         return bool(unanswered)
 
@@ -138,6 +141,7 @@ class Planner:
         Each of them is declared, and does nothing as before.
         """
         app, seen = planned.app, planned.observation
+        # an object that two Applications declare needs the whole plan, which names the other one
         is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
         if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
             return None
@@ -214,6 +218,7 @@ def _questions(plan_input: PlanInput, cache: PlanCache, plan: Plan) -> Iterator[
     asked = set[ObjectRef]()
     for step in (*plan.repairs, *plan.changes):
         declared = plan_input.desired.get(step.ref)
+        # a prune sends nothing, and a step whose object is not declared has nothing to be confirmed
         if step.desired is None or declared is None:
             continue
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
@@ -238,6 +243,7 @@ def _valid_answers(
             is_fresh = isinstance(answer, TerminalError) and abs(inputs.now - asked) < _REFUSED
             if inputs.is_requested or not is_fresh:
                 return False
+        # by identity: desired objects stay the identical ones until a render or the spec changes
         is_same = declared.get(ref) is manifest
         return is_same and resource_version_of(observation.live.get(ref, {})) == version
 

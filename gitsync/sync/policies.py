@@ -58,6 +58,7 @@ class Policies:
 
     def explain(self, app: Application) -> tuple[Setting, ...]:
         """Return the effective policy of an Application, a line for each setting."""
+        # one reference: the operator may replace the set between two reads
         current = self.current
         return explain(app, self.all_of(app), current)
 
@@ -71,6 +72,7 @@ class Policies:
 
         They are not read for it either: a commit that names an object of another team would show what it holds.
         """
+        # several Applications may create a namespace, and nothing of it is shown but its name
         created = created_namespace(app)
         declared = [ref for ref in refs if ref not in created]
         namespaced = {ref.of for ref in declared if ref.namespace}
@@ -83,6 +85,7 @@ class Policies:
     def with_authors(self, app: Application, plan: Plan, applied: str) -> Plan:
         """Return the plan with the authors of its commits since the applied one, where a policy needs to know them."""
         is_needed = any(require.approvers.not_author for require in self.of(app).require)
+        # reading the authors walks through the history
         if not is_needed or not plan.writes:
             return plan
         return replace(plan, authors=self._source.authors(app.source, applied, plan.revision))
@@ -91,6 +94,7 @@ class Policies:
         """Return the keys of the Applications that manage this one, the direct owner first."""
         ancestors: dict[str, None] = {}
         key = app.owner
+        # a cycle of Applications that manage each other must end
         while key and key not in ancestors:
             ancestors[key] = None
             manifest = self.application(key)

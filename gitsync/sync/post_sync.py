@@ -42,6 +42,7 @@ def measure(limit: MetricQuery, reading: MetricResult | None, over: datetime | N
     decides.
     """
     if reading is None:
+        # neither resets nor extends the time: nothing was measured
         return Measurement(limit, over, is_pending=True)
     if reading.problem:
         return Measurement(limit, problem=f"{limit.name}: {reading.problem}")
@@ -50,6 +51,7 @@ def measure(limit: MetricQuery, reading: MetricResult | None, over: datetime | N
         return Measurement(limit)
     since = over or now
     verdict = ""
+    # a limit without ``for`` fails at its first reading: zero seconds have passed
     if (now - since).total_seconds() >= limit.for_seconds:
         labels = f" {worst.labels}" if worst.labels else ""
         lasting = f" for {duration(limit.for_seconds)}" if limit.for_seconds else ""
@@ -133,9 +135,12 @@ class PostSyncAnalysis:
         """
         inputs = planned.inputs
         commit = planned.target.commit.id
+        # dropped by default: a state that keeps an analysis continues it
         state = replace(inputs.state, analysis=None)
+        # once good, always good: what fails later has causes that are not in the commit
         if state.last_good == commit:
             return AnalysisResult(state)
+        # an analysis of another commit in the status says nothing about this one
         running = inputs.state.analysis
         run = running if running is not None and running.commit == commit else AnalysisRun(commit, inputs.now)
         if run.failure:
@@ -149,6 +154,7 @@ class PostSyncAnalysis:
             degraded_since=(run.degraded_since or inputs.now) if is_degraded else None,
         )
         failure = _unhealthy(planned, run, until) or "; ".join(f.verdict for f in findings if f.verdict)
+        # at the first reading a condition in the status is that of another commit
         condition = to_condition(findings, until, {} if run.since == inputs.now else previous) if findings else None
         if failure:
             return self._apply_policy(planned, run, failure, condition)
@@ -181,11 +187,13 @@ class PostSyncAnalysis:
         """Apply ``onDegraded``, with the reason in audit, history and status."""
         policy = planned.app.sync.on_degraded
         state = planned.inputs.state
+        # an unhealthy commit without a predecessor can only be held
         if policy == "Rollback" and not state.last_good:
             reason += ", and no commit is known to be good"
         rollback = Rollback(state.last_good if policy == "Rollback" else "", run.commit, reason)
         message = f"{reason}: left as it is" if policy == "Ignore" else rollback.message
         outcome = Outcome.FAILED if policy == "Ignore" or rollback.to_commit else Outcome.HELD
+        # the audit first: history and status must not report a rollback that it lacks
         self._records.audit([_audit_record(planned, outcome, message)])
         self._records.mark_failed(planned.app.key, run.commit, message)
         # a rollback to an older commit has a history record of its own
@@ -232,6 +240,7 @@ def _next_reading(
 ) -> float | None:
     """Return the seconds until the analysis has to continue."""
     deadlines = [until] if run.degraded_since is None else [until, run.degraded_since + _degraded_for(planned)]
+    # a deadline in the past would requeue at once and for ever
     delays = [seconds for deadline in deadlines if (seconds := (deadline - planned.inputs.now).total_seconds()) > 0]
     if findings:
         is_pending = any(finding.is_pending for finding in findings)

@@ -62,6 +62,7 @@ class Reconciler:
         message = decision.message or waiting
         if decision.trigger:
             message = self.execute(report, cache, planned, decision)
+            # without ``locate``: the objects are those that the first plan has validated
             planned = self._plan_again(report, cache, planned, replace(target, locate=None))
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
@@ -70,6 +71,7 @@ class Reconciler:
     def observe(self, report: Report, cache: ReconcileCache, target: Target) -> str:
         """Report how the cluster differs from a target, and return it as text; nothing is written to the cluster."""
         self._executor.take_answered(report.app.key, cache.execution)
+        # not validated either: a suspended Application shows what differs also where the commit is not valid
         planned = self._evaluator.plan_for(report, cache, replace(target, locate=None))
         self._report_drift(report, cache, planned)
         report.outcome = replace(report.outcome, drift_objects=len(planned.drifted))
@@ -79,6 +81,7 @@ class Reconciler:
         """Report what others changed, and count what they changed since the last reconcile."""
         report.drift = planned.drift
         drifted = {step.ref: step for step in planned.drifted}
+        # only what is new since the last reconcile: drift that lasts is counted once
         for ref in drifted.keys() - cache.execution.drifted:
             self._counts.detected(drifted[ref])
         cache.execution.drifted = frozenset(drifted)
@@ -91,6 +94,7 @@ class Reconciler:
 
         Also return why repairs wait. What a sync writes now is left to it: it need not be written twice.
         """
+        # None where no sync runs, which is not the same as a sync without writes: it lets self-heal decide
         changing = {step.ref for step in decision.plan.writes} if decision.trigger else None
         due = self._repairer.due(planned, cache.execution, changing)
         report.requeue_in(due.requeue_after)
@@ -104,6 +108,7 @@ class Reconciler:
         self._counts.failed(len(repaired.results) - len(restored))
         cache.execution.drifted -= {step.ref for step in restored}  # what is edited again counts again
         report.record = repaired.record or report.record
+        # without a sync the repairs are all that the user requested; a sync acknowledges when it has ended
         if not decision.trigger:
             _acknowledge_request(report, cache)
         report.requeue_in(_next_attempt(cache, self._clock.monotonic()))
@@ -114,6 +119,7 @@ class Reconciler:
         self, report: Report, cache: ReconcileCache, planned: Planned, steps: Sequence[Change]
     ) -> Planned:
         """Plan after repairs, without the other objects where the repairs were all there was to do."""
+        # the shortcut does not read other objects, and a running write may still change one of them
         plan = planned.plan
         if not plan.writes and len(steps) == len(plan.repairs) and not self._writes.of(report.app.key).running:
             restored = {step.ref: step for step in steps}
@@ -143,6 +149,7 @@ class Reconciler:
         """Plan after an operation: only what it updated where it has ended, nothing while it waits for answers."""
         if self._writes.of(executed.app.key).running:
             return executed  # the last answer reconciles the Application again
+        # an operation that still runs, or repairs beside it, leave more than updates to be planned
         if cache.execution.operation is None and not executed.plan.repairs:
             updated = self._evaluator.plan_updated(report, cache, executed)
             if updated is not None:
@@ -189,6 +196,7 @@ class Reconciler:
         previous_status = report.previous_status
         wider = inventory.widened(entries)
         is_wider = wider.entries.keys() != inventory.entries.keys()
+        # the digest of the permitted state too, by which the operator decides which spec of an Agent it may roll out
         has_new_permits = any(wider.entries[ref].permitted != _permitted(inventory, ref) for ref in entries)
         if is_wider or has_new_permits or operation != previous_status.get("operation", {}):
             report.manifest = self._statuses.write(
@@ -199,6 +207,8 @@ class Reconciler:
     def report_outcome(self, report: Report, cache: ReconcileCache, planned: Planned, message: str) -> None:
         """Report phase, reason and message, and what the status keeps."""
         outcome = outcome_of(planned, report.verdict, cache.execution, message)
+        # hooks of a deletion that have ended stay, so that a restart before the finalizer is removed does not run them
+        # again
         kept = operation_to_status(cache.execution.operation) or cache.execution.completed_hooks
         state = replace(report.state, operation=kept)
         report.state = state.with_applied(planned.plan.revision, report.app) if outcome.is_applied else state
@@ -209,6 +219,7 @@ class Reconciler:
         report.requeue_in(outcome.requeue_after)
         if outcome.phase is Phase.SYNCED:
             _acknowledge(report, cache)
+            # messages of a failed attempt must not appear beside a state that is in sync
             cache.execution.failed.clear()
 
 

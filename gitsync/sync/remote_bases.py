@@ -55,10 +55,13 @@ class RemoteFetcher:
     def collect(self, work: Callable[[Mapping[str, RemoteBase]], _T]) -> tuple[Mapping[str, RemoteBase], _T]:
         """Run a build; each reference that is not here yet ends it, and starts it again with its files."""
         bases: dict[str, RemoteBase] = {}
+        # again from the start: which folders a build needs is known only once it has read the ones before (decision
+        # 0032)
         while True:
             try:
                 return bases, work(bases)
             except RemoteNeeded as needed:
+                # the same reference twice: its files did not satisfy the build, so that it would never end
                 if len(bases) >= _MOST or needed.reference in bases:
                     raise InvalidInput(
                         f"the build names more than {_MOST} folders of other repositories",
@@ -71,6 +74,7 @@ class RemoteFetcher:
         """Return the folder or file that a reference names, at the commit that its revision names, or at this one."""
         wanted = self.allowed(reference, location)
         try:
+            # for the files of a finished build the commit is known, and a moved tag must not change them
             commit = commit or self.commit(wanted)
             read = wanted.path.rpartition("/")[0] if wanted.is_file else wanted.path
             source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted), path=read)
@@ -109,6 +113,7 @@ class RemoteFetcher:
         """Raise Refused unless each policy lists the URL, before anything else about a reference is an error."""
         wanted = parse_remote(reference)
         url = wanted.url if wanted else reference
+        # without a policy nothing is allowed, as the default of a Policy lists no URLs
         for policy in self._policies or (Policy(),):
             if not any(matches_url(pattern, url) for pattern in policy.remotes):
                 raise Refused(
@@ -181,6 +186,7 @@ class RemoteBases:
     @property
     def repositories(self) -> frozenset[str]:
         """The URLs of the other repositories that Applications have used."""
+        # a copy: other workers add Applications while it is read
         return frozenset().union(*list(self._urls.values()))
 
     def render(self, app: Application, snapshot: Snapshot) -> Build:
@@ -227,6 +233,7 @@ class RemoteBases:
     def _fetcher(self, app: Application) -> RemoteFetcher:
         def credentials_for(url: str) -> Credentials:
             """Return the credentials of the Application for the host that they are for, none for others."""
+            # credentials are for one host: a reference in a commit must not send them to another one
             if _authority(url) != _authority(app.source.repo_url):
                 return Credentials()
             source = app.source.model_copy(update={"repo_url": url})

@@ -81,13 +81,16 @@ class Repairer:
         is_sync = changing is not None or planned.inputs.is_requested
         hold = repair_hold(planned.app, self._policies.of(planned.app), planned.inputs.now, is_sync=is_sync)
         rollback = planned.inputs.state.rollback
+        # a rollback that holds leaves the cluster unchanged until a user acts; one to a commit may be repaired
         if rollback is not None and not rollback.to_commit and not is_sync:
             hold = rollback.message
         if hold:
             return DueRepairs(message=hold)
+        # what the sync writes is not written twice, and an object on its way out cannot be created yet
         steps = [step for step in repairs if step.ref not in (changing or ()) and not is_recreation(step)]
         violations = {step.ref: self._violation(planned, step) for step in steps}
         allowed = [step for step in steps if not violations[step.ref]]
+        # a sync that a user or a commit causes does not wait for the backoff of earlier repairs
         delays = {step.ref: 0.0 if is_sync else self._delay(step, cache) for step in allowed}
         waiting = [step for step in allowed if delays[step.ref] > 0]
         return DueRepairs(
@@ -105,11 +108,13 @@ class Repairer:
         results: list[StepResult] = []
         for batch in batches(steps):  # in order, but without waiting for health: each object is repaired alone
             results += self._applier.write(request, batch)
+        # a running write is neither: its answer reconciles the Application again
         answered = [result for result in results if not isinstance(result.error, NotAnswered)]
         is_repeated = self._note(planned.app, cache, answered)
         operation.steps.update(record_steps(answered))
         failed = [result for result in answered if result.outcome is Outcome.FAILED]
         record = None
+        # a repair that fails each time in the same way would fill the history with equal records
         if answered and not (is_repeated and len(failed) == len(answered)):
             message = f"{failed[0].change.ref}: {failed[0].message}" if failed else ""
             took = round((self._clock.monotonic() - operation.began) * 1000)
@@ -118,6 +123,7 @@ class Repairer:
 
     def _violation(self, planned: Planned, step: Change) -> str:
         """Return why the policy does not allow one object any more, empty where it does."""
+        # each object alone: a violation by one must not hold back the repair of another
         part = replace(planned.plan, changes=(step,), repairs=())
         return next(iter(self._policies.violations(planned.app, part)), "")
 
@@ -151,6 +157,7 @@ class Repairer:
         return Operation(
             id=uuid.uuid4().hex[:16],
             commit=planned.target.commit,
+            # readers emit "healed" events for the records of the trigger "drift"
             trigger="manual" if inputs.is_requested else "drift",
             initiator=(inputs.requested_by or "manual") if inputs.is_requested else "automated",
             started=inputs.now,
@@ -206,4 +213,5 @@ def _awaited_deletion(repairs: Sequence[Change]) -> str:
 
 
 def _backoff(backoff: Backoff, failures: int) -> float:
+    # min: the factor to a large power overflows a float; the result is limited to the longest delay anyway
     return float(min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max))

@@ -52,6 +52,7 @@ def policy_violations(
     namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
     desired = {change.ref: change.desired for change in plan.changes if change.desired is not None}
     created = created_namespace(app)
+    # the namespace of the destination is allowed by itself, unless Git declares something else for it
     desired = {ref: manifest for ref, manifest in desired.items() if created.get(ref) != manifest}
     return (
         *(

@@ -27,6 +27,7 @@ class PathIndex:
     def set(self, key: str, read: frozenset[str]) -> None:
         """Store what an Application read, instead of what it read before."""
         previous = self._read.get(key, frozenset())
+        # a render from the cache hands out the identical set
         if previous is read:
             return
         for path in previous - read:
@@ -59,6 +60,7 @@ def reads(read: frozenset[str], changed: Iterable[str]) -> bool:
 def _places(path: str) -> Iterator[str]:
     """Yield a path and the folders above it, as they are stored."""
     yield path
+    # a folder matches whatever changed below it, also files that did not exist when it was read
     yield "/"
     for end, character in enumerate(path):
         if character == "/":
@@ -104,6 +106,7 @@ class WatchedBranch:
             self.unindexed.add(follower.key)
         else:
             self.index.set(follower.key, read)
+        # no follower moves with the group yet, so that it may start at this commit
         if not self.current and follower.commit == self.newest:
             self.declared.commit = follower.commit
         self.sort(follower)
@@ -123,6 +126,7 @@ class WatchedBranch:
 
     def detach(self, key: str) -> Follower | None:
         """Give a follower its own commit, since it does not move with the others any more."""
+        # before the follower leaves the group: afterwards the commit of the group is not its own any more
         self.catch_up(key)
         follower = self.current.pop(key, None)
         if follower is not None:
@@ -134,6 +138,7 @@ class WatchedBranch:
         follower = self.current.get(key)
         if follower is None:
             return
+        # a cache that has another commit polled by itself meanwhile, and is newer
         if follower.cache.commit == follower.commit:
             follower.cache.commit = self.declared.commit
         follower.commit = self.declared.commit
@@ -155,6 +160,7 @@ class WatchedBranch:
     def affected(self, commit: str, changed: Collection[str]) -> list[str]:
         """Return the followers at a commit that read one of some changed paths, or a folder above it."""
         keys = self.index.affected(changed) | self.unindexed
+        # the index has the followers at all commits, and the change is one from this commit
         return [key for key in keys if self.commit_of(key) == commit]
 
     def followers(self) -> list[str]:
@@ -181,11 +187,13 @@ class Branches:
     def add(self, branch: WatchedBranch, follower: Follower, read: frozenset[str] | None) -> WatchedBranch:
         """Add a follower to its branch, to ``branch`` where it is the first, and return the branch."""
         url = branch.key[0]
+        # from the branch before, which may have another URL, before the new one is counted
         previous_branch = self._discard(follower.key)
         branch = self._branches.setdefault(url, {}).setdefault(branch.key, branch)
         branch.add(follower, read)
         self._branch_of[follower.key] = branch
         self._intervals[url][follower.app.sync.interval] += 1
+        # last: the follower may have returned to the same branch, which must not be dropped
         self._forget_unused(previous_branch)
         return branch
 
@@ -213,6 +221,7 @@ class Branches:
         branch = self._branch_of.pop(key, None)
         follower = branch.remove(key) if branch is not None else None
         if branch is not None and follower is not None:
+            # Counter subtraction drops intervals without followers, so that they no longer count for the minimum
             self._intervals[branch.key[0]] -= Counter([follower.app.sync.interval])
         return branch
 

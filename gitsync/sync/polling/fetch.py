@@ -88,9 +88,11 @@ class Fetcher:
         """
         source = inputs.app.source
         requested = inputs.app.requested_sync
+        # before anything is asked: a URL that is not allowed must never reach a server
         self._source.check(source)
         if cache.source != source:
             cache.source = source
+            # the commit of another repository or branch must not be used, not even while the new one does not answer
             cache.commit = ""
             cache.fetched = None
             cache.next_poll = _NOW
@@ -100,6 +102,7 @@ class Fetcher:
             cache.notified_at = now
             cache.polled_request = requested
         credentials = self._credentials(inputs.app)
+        # rotated credentials may repair a poll that failed; the interval would hide that for minutes
         if credentials != cache.credentials:
             cache.credentials = credentials
             cache.next_poll = _NOW
@@ -112,6 +115,7 @@ class Fetcher:
             wait = cache.next_poll - now
         since = now - _max_age(inputs, cache, now)
         query = Query(inputs.app, credentials, since, cache)
+        # never 0: a requeue without delay would spin while the clock does not advance
         return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT), query, is_due)
 
     def checkout(self, inputs: ReconcileInput, cache: GitCache) -> Commit:
@@ -125,15 +129,18 @@ class Fetcher:
         poll, InvalidInput says that the revision does not exist.
         """
         error = cache.poll_error
+        # an unfetched commit has no files; a revision that does not exist makes the old commit the wrong one
         if error is not None and (not cache.commit or cache.is_unfetched or isinstance(error, InvalidInput)):
             raise self._until_next_poll(detached(error), cache)
         trusted = self._trusted(inputs.app)
+        # also when the signers changed: a commit is not trusted any more once its key is removed
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self._fetch(inputs.app, cache)
             if trusted:
                 self._verify(self._revision(inputs, cache, snapshot.git_dir, trusted), trusted)
             cache.fetched = snapshot.commit
             cache.trusted = trusted
+        # only here: a poll whose fetch fails is a failure too
         if error is None:
             cache.retry_delay = 0.0
         if not inputs.is_requested and inputs.state.operation.get("commit") != cache.commit:
@@ -145,6 +152,7 @@ class Fetcher:
         source = inputs.app.source
         last_applied = inputs.state.last_of(inputs.app)
         after = cache.commit
+        # another commit than the polled one is an older one that is applied again
         if not last_applied or not commit or commit != after or last_applied == after:
             return ""
         if cache.fast_forward[:2] != (last_applied, after):
@@ -188,9 +196,11 @@ class Fetcher:
         interval = inputs.app.sync.interval
         # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
         cache.max_age = _max_age(inputs, cache, now)
+        # before the query: a notification that arrives meanwhile must cause another poll
         cache.notified_at = None
         cache.last_poll = now
         cache.is_unfetched = False
+        # up to a tenth earlier than the interval, so that Applications that started together do not poll together
         cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         try:
             cache.commit = self._answer(source, cache)
@@ -202,6 +212,7 @@ class Fetcher:
             cache.poll_error = detached(error)
         except SourceUnavailable as error:
             self._back_off(error, cache, inputs.app)
+            # after a restart the cache is empty: the commit in the status is kept up while the server is away
             cache.commit = cache.commit or inputs.state.fetched_for(inputs.app)
         except Exception:
             cache.next_poll = _NOW  # a defect says nothing about the source: the next reconcile polls again
@@ -220,6 +231,7 @@ class Fetcher:
 
     def _back_off(self, error: SourceUnavailable, cache: GitCache, app: Application) -> None:
         self._poll_sooner(cache, app)
+        # the source does not know the name of the Secret
         if app.source.credentials_secret:
             error.hint = error.hint.replace(
                 CREDENTIALS_SECRET, f"Secret {app.namespace}/{app.source.credentials_secret}"

@@ -57,8 +57,11 @@ class GitWatcher:
         self._random = random
         self._enqueue_application: Callable[[str], None] = lambda key: None
         self._routes: list[Callable[[str], bool]] = []
+        # one key for each URL: Applications of a repository share the query, and the queue never runs a key twice at a
+        # time
         self._queue: WorkQueue[str] = WorkQueue(monotonic=clock.monotonic)
         self._controller = Controller("git", self._queue, self._work, workers=_THREADS)
+        # reentrant: ``attempt`` and ``catch_up`` call other methods that take it
         self._lock = threading.RLock()
         self._queries: defaultdict[str, dict[str, Query]] = defaultdict(dict)
         self._branches = Branches()
@@ -111,6 +114,7 @@ class GitWatcher:
         """Watch the branch of an Application that tries a commit: until it declares one, any other enqueues it."""
         with self._lock:
             branch = self._branches.branch_of(key)
+            # it is watched already from this commit, with the paths that it read
             if branch is None or branch.commit_of(key) != commit:
                 self.follow(key, query, commit, None)
 
@@ -125,6 +129,7 @@ class GitWatcher:
         branch = self._branches.branch_of(key)
         if branch is None:
             return None
+        # a copy for the follower alone: the shared one continues to move with the others
         self._declarations.advance_declared(key, branch.declared, replace(branch.declared))
         return branch.detach(key)
 
@@ -136,6 +141,7 @@ class GitWatcher:
             self._notified |= urls
         now = self._clock.monotonic()
         for url in urls:
+            # one poll answers all pushes within this time
             self._queue.add_after(url, self._polled_at.get(url, float("-inf")) + PUSH_DEBOUNCE - now)
         return frozenset(key for key, branch in branches.items() if branch is None)
 
@@ -165,12 +171,14 @@ class GitWatcher:
 
     def _work(self, url: str) -> float | None:
         """Query one URL; return the seconds until its next poll, or until its host has room for another query."""
+        # not a failure: the host is busy, and the key returns to the queue instead of holding a thread
         if not self._hosts.claim(url):
             return _HOST_BUSY
         try:
             self._answer_queries(url)
             self._poll(url)
         finally:
+            # also after a defect, or the host would lose a thread for ever
             self._hosts.release(url)
         with self._lock:
             interval = self._branches.interval(url)
@@ -180,6 +188,7 @@ class GitWatcher:
 
     def _answer_queries(self, url: str) -> None:
         with self._lock:
+            # a copy: answers are written without the lock, while other Applications ask
             queries = dict(self._queries.get(url, {}))
         known: dict[BranchKey, str] = {}
         # the newest demand first: its answer is new enough for the others
@@ -217,12 +226,14 @@ class GitWatcher:
         began = self._clock.monotonic()
         with self._lock:
             interval = self._branches.interval(url)
+            # the schedule is up to a tenth earlier than the interval, see ``_work``
             is_due = interval is not None and began - self._polled_at[url] >= 0.9 * interval
             if url not in self._notified and not is_due:
                 return
             self._notified.discard(url)
             self._polled_at[url] = began
             branches = self._branches.of(url)
+        # without the lock, for which reconciles wait: these queries wait for a server
         for branch in branches:
             self._poll_branch(branch, began)
 
@@ -251,6 +262,7 @@ class GitWatcher:
             if branch is None:
                 return
             branch.newest = commit
+            # a list, since moving the followers changes the commits of the branch
             old_commits = [old_commit for old_commit in branch.commits() if old_commit != commit]
         for old_commit in old_commits:
             self._move(branch, old_commit, commit)
@@ -261,10 +273,12 @@ class GitWatcher:
             source = branch.source
         if source is None:
             return
+        # without the lock: it reads the mirror
         changed = self._source.changed_paths(source, old_commit, commit)
         is_known = changed is not None and self._source.is_forward(source, old_commit, commit)
         with self._lock:
             affected = (
+                # a rewritten branch affects all: each of them decides whether its commit is held
                 branch.affected(old_commit, changed) if is_known and changed is not None else branch.at(old_commit)
             )
             for key in affected:
@@ -272,6 +286,7 @@ class GitWatcher:
                     self._wake(follower, commit)
             if branch.declared.commit == old_commit:
                 branch.declared.commit = commit
+            # after the current ones have moved, so that a follower joins them where the commits are equal now
             for key in set(branch.at(old_commit)).difference(affected):
                 self._skip(branch, branch.behind[key], commit)
 
@@ -299,6 +314,7 @@ class GitWatcher:
         """Return the commit of a source by an answer after a time, fetched; raise at once for a host that backs off."""
         with self._hosts.query(source.repo_url):
             now = self._clock.monotonic()
+            # the same age for both: a fetch that failed after this demand was made is not repeated for it
             commit = self._source.resolve(source, credentials, max_age=max(now - since, 0.0))
             self._source.fetch(source, credentials, commit, max_age=max(now - since, 0.0))
         return commit

@@ -63,6 +63,7 @@ class GitHosts:
                 for limit in _Standing
                 if limit >= standing
             )
+            # a host with one URL that answers is proven, and its other URLs do not count among the unproven
             if is_full or (not self._proven[host] and self._unproven_queries() >= self._unproven):
                 return False
             self._busy.setdefault(host, Counter())[standing] += 1
@@ -85,6 +86,7 @@ class GitHosts:
     def query(self, url: str) -> Iterator[None]:
         """Query a URL in the body; raise SourceUnavailable at once for one that backs off."""
         began = self._clock.monotonic()
+        # without the lock: a value that is replaced meanwhile costs one query, or one refusal
         rest = self._silent_until.get(url, began) - began
         if rest > 0:
             host = _host_of(url)
@@ -95,6 +97,7 @@ class GitHosts:
         try:
             yield
         except SourceUnavailable:
+            # a refusal that comes at once is an answer: it holds no thread
             is_silent = self._clock.monotonic() - began >= _SILENCE
             raise
         finally:
@@ -104,6 +107,7 @@ class GitHosts:
         with self._lock:
             was_proven = self._standings.get(url) is _Standing.PROVEN
             self._standings[url] = _Standing.SILENT if is_silent else _Standing.PROVEN
+            # bool as a number: a URL counts once, however often it answers
             self._proven[_host_of(url)] += (not is_silent) - was_proven
             if is_silent:
                 self._silent_until[url] = self._clock.monotonic() + _BACK_OFF
@@ -112,4 +116,5 @@ class GitHosts:
 
 
 def _host_of(url: str) -> str:
+    # an scp-like address (git@host:path) has no netloc, so that each is a host of its own
     return urlsplit(url).netloc or url

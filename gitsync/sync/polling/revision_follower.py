@@ -36,8 +36,10 @@ class RevisionFollower:
         polled = self._fetcher.poll(inputs, cache)
         if polled.is_due:
             self._watcher.ask(key, polled.query)
+            # with a known commit the reconcile continues with it, and the answer enqueues the Application
             if inputs.is_requested or not polled.commit:
                 raise QueryDue
+        # a push or a failure that is not processed yet needs a poll of its own, which the watch would replace
         elif polled.error is None and cache.notified_at is None:
             self._watcher.attempt(key, polled.query, polled.commit)
         return polled

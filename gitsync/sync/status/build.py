@@ -18,7 +18,7 @@ from gitsync.sync.additions import UNDECLARED, undeclared_condition
 from gitsync.sync.post_sync import CONDITION
 from gitsync.sync.status.report import FailureReason, Report
 
-_PROBLEMS = 10
+_PROBLEMS = 10  # the status is stored in etcd and read by each watch: long lists belong to the pages
 _SUBJECT = 200
 _REASON = 500
 _RECONCILING = (Phase.EXECUTING, Phase.DELETING, Phase.AWAITING_APPROVAL, Phase.OBSERVING, Phase.PLANNING)
@@ -55,6 +55,7 @@ def build_status(report: Report) -> dict[str, Any]:
             "conditions": set_conditions(_kept(report), _conditions(report), report.app.generation, now),
             **state.inventory.to_status(),
         }.items()
+        # absent rather than empty, so that equal reports give equal statuses
         if value not in (None, "", [], {})
     }
 
@@ -72,6 +73,7 @@ def executing_status(
     previous: Mapping[str, Any], inventory: Inventory, operation: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     """Return the status that stores the inventory and the running operation before objects are written."""
+    # both forms of the inventory are dropped first: a larger one is packed, and the other form would remain
     status = {**previous, **phase_since(previous, Phase.EXECUTING, now), "inventory": (), "packedInventory": ""}
     status |= {"operation": operation, **inventory.to_status()}
     return {key: value for key, value in status.items() if value}
@@ -112,6 +114,7 @@ def _counts(report: Report) -> dict[str, int]:
         return {}
     changes = report.plan.changes
     writes = report.plan.outstanding
+    # what is repaired differs from Git although the plan of the commit does nothing to it
     as_declared = report.observation.desired.keys() - {change.ref for change in report.plan.repairs}
     bad = (Health.DEGRADED, Health.MISSING)
     return {
@@ -144,6 +147,7 @@ def _drift(report: Report, now: str) -> dict[str, Any]:
     previous = report.previous_status.get("drift") or {}
     total = int(previous.get("correctedTotal", 0)) + report.healed
     if report.outcome.drift_objects:
+        # a repair was made and drift was found again: that is another drift
         since = previous.get("detectedAt") if previous.get("objects") and not report.healed else now
         return {"detectedAt": since, "objects": report.outcome.drift_objects, "correctedTotal": total}
     if not total and not previous:
@@ -201,6 +205,7 @@ def _conditions(report: Report) -> list[Condition]:
 def _source_condition(report: Report) -> list[Condition]:
     error = report.source_error or (report.error if report.stage is FailureReason.SOURCE else None)
     if error is not None:
+        # a server that fails may recover by itself; what was refused needs a person
         reason = "RevisionRefused" if isinstance(error, Refused) else "FetchFailed"
         return [Condition(SOURCE_READY, "False", reason, str(error))]
     if report.commit is None:
@@ -265,6 +270,7 @@ def _why(report: Report) -> str:
     if report.outcome.problems:
         ref, text = next(iter(report.outcome.problems.items()))
         more = f" (and {len(report.outcome.problems) - 1} more)" if len(report.outcome.problems) > 1 else ""
+        # messages of objects usually begin with their ref
         is_named = str(ref) in text or one_line(str(ref)) in text
         return f"{text}{more}" if is_named else f"{ref}: {text}{more}"
     return ""
@@ -280,8 +286,10 @@ def refusal_record(report: Report) -> AuditRecord | None:
         return None
     ready = ready_condition(report)
     message = ready.message if ready.status == "False" else ""
+    # once for each message: a retry that is refused again must not add a link to the audit
     if not message or message == not_ready_message(report.previous_status):
         return None
+    # without an error the gate has refused the plan
     is_refused = isinstance(report.error, Refused) or report.error is None
     outcome = Outcome.REFUSED if is_refused else Outcome.FAILED
     record = AuditRecord.of_application(report.app, _REFUSED_ACTION, outcome, report.now, report.outcome.reason)

@@ -49,11 +49,13 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
     writes = planned.plan.writes
     operation = execution.operation
     is_refused = verdict is not None and verdict.decision is Decision.REFUSED
+    # while it is deleted, everything differs from Git on purpose
     drifted = () if planned.app.is_deleted else planned.drifted
     if not writes and operation is None and not is_refused:
         if drifted:
             return _drifted(planned, execution, message)
         return _unobserved(planned.plan) or _synced(planned, execution, message)
+    # an object without a step is as declared, and its old failure is over
     current = {change.ref for change in writes}
     problems = _messages({ref: result for ref, result in execution.failed.items() if ref in current})
     problems |= _repair_problems(planned, execution)
@@ -63,6 +65,7 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
         shown = {**problems, **planned.plan.unobserved}
         return PhaseOutcome(phase, reason, message, shown, drift, requeue_after=requeue_after)
 
+    # a plan that is held or refused is reported as such, although an operation waits
     if operation is not None and (verdict is None or verdict.decision is Decision.ALLOWED):
         return outcome(Phase.EXECUTING, "Waiting", f"waits for {operation.waiting}")
     if verdict is not None and verdict.decision is Decision.HELD:
@@ -72,6 +75,7 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
         return outcome(Phase.FAILED, "Refused", "; ".join(verdict.reasons))
     if problems:
         return outcome(Phase.FAILED, "ApplyFailed", message)
+    # without the key a failure of the last commit would be shown for this one
     if execution.retry.message and execution.retry.input == planned.retry_key:
         return outcome(Phase.FAILED, "SyncFailed", execution.retry.message)
     if all(is_terminating(change) for change in writes):

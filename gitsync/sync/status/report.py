@@ -139,6 +139,7 @@ class Report:
         condition = find_condition(self.previous_status, SOURCE_READY)
         if not isinstance(self.source_error, SourceUnavailable) or condition.get("status") != "False":
             return False
+        # the condition survives a restart, the time of the last poll does not
         since = datetime.fromisoformat(str(condition["lastTransitionTime"]))
         return self.now - since >= timedelta(seconds=_OUTDATED_INTERVALS * self.app.sync.interval)
 
@@ -157,8 +158,10 @@ class Report:
 
     def fail(self, error: GitsyncError) -> None:
         """Record the error that ended this reconcile."""
+        # without its traceback, which refers to all that the reconcile had in memory
         self.error = detached(error)
         is_unexpected = isinstance(error, UnexpectedError)
+        # the cluster does not answer: nothing is known, which is not a failure of the Application
         is_transient = isinstance(error, TransientError) and not is_unexpected and self.stage is FailureReason.OBSERVE
         phase = Phase.OBSERVING if is_transient else Phase.FAILED
         reason = "UnexpectedError" if is_unexpected else self.stage.value
@@ -171,6 +174,7 @@ class Report:
 
         It is Unknown without a plan, and while all that differs may be an object that is unobserved.
         """
+        # it was not compared with Git this time, and the last result is better than none
         if self.outcome.phase is Phase.SUSPENDED and self.plan is None:
             return SyncStatus(self.previous_status.get("sync", SyncStatus.UNKNOWN))
         if self.plan is None:
@@ -196,6 +200,7 @@ _log = logging.getLogger(__name__)
 
 def unexpected_error(fault: Exception, key: str) -> UnexpectedError:
     """Return the error to report for a defect in a reconcile of an Application, and log its traceback with its id."""
+    # without line numbers: a defect keeps its id when other code of the file changes
     frames = [(frame.filename.rpartition("/")[2], frame.name) for frame in traceback.extract_tb(fault.__traceback__)]
     kind = type(fault).__name__
     error = UnexpectedError(kind, hashlib.sha256(repr((kind, frames)).encode()).hexdigest()[:8])

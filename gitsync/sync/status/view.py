@@ -89,6 +89,7 @@ def _resource(
     problems = report.outcome.problems
     health = observation.health.get(ref, _NO_HEALTH)
     problem = problems.get(ref, "") if problems else ""
+    # by identity: ``mask_change`` returns the identical step for anything but a Secret, whose view is rebuilt
     if previous is not None and previous.change is shown and previous.health is health and previous.problem == problem:
         return previous
     return ResourceView(
@@ -113,10 +114,12 @@ def _foreign(change: Change, previous: ResourceView | None, observation: Observa
     if desired is None or live is None:
         return ()
     if previous is not None and previous.change.live is not None and previous.change.desired is not None:
+        # an object that was never written has no resourceVersion, and two empty ones say nothing
         is_same = resource_version_of(previous.change.live) == resource_version_of(live) != ""
         is_same = is_same and previous.change.removed == change.removed and previous.change.rule == change.rule
         if is_same and (previous.change.desired is desired or previous.change.desired == mask(desired)):
             return tuple(replace(item, kind=Difference.FOREIGN) for item in previous.foreign)
+    # most objects have no other manager, and a comparison with their schema is expensive
     if all(owner.manager == FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
         return ()
     found = undeclared(desired, live, observation.schema_of(desired))

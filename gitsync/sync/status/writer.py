@@ -43,6 +43,7 @@ class StatusWriter:
                 return self._replace({**current, "status": status}, "status")
             except Conflict as error:
                 current = self._read(manifest)
+                # the caller's status was built from another one, so that writing it would undo what is new in this one
                 if (current.get("status") or {}) != previous_status:
                     raise Conflict(
                         "another controller wrote the status", object=str(ref_of(manifest)), hint="it is read again"
@@ -60,6 +61,7 @@ class StatusWriter:
                 wanted = wanted.intersection(finalizers)
             if set(_OURS).intersection(finalizers) == wanted:
                 return manifest
+            # ours last, in the order of removal; those of others keep their place
             kept = [item for item in finalizers if item not in _OURS] + [item for item in _OURS if item in wanted]
             try:
                 return self._replace({**manifest, "metadata": {**metadata_of(manifest), "finalizers": kept}}, "")
@@ -83,6 +85,7 @@ class StatusWriter:
                 retry_after=_REJECTED_RETRY,
             ) from error
         resource = self._cluster.resource(ref_of(manifest).group, _VERSION, ref_of(manifest).kind)
+        # removing the last finalizer of a terminating object deletes it: stored as a copy, it would seem to exist
         if resource is not None and not (
             metadata_of(written).get("deletionTimestamp") and not metadata_of(written).get("finalizers")
         ):
@@ -91,6 +94,7 @@ class StatusWriter:
 
     def _read(self, manifest: Manifest) -> Manifest:
         current = self._cluster.read(ref_of(manifest), _VERSION)
+        # a new Application of the same name has a status of its own
         if current is None or metadata_of(current).get("uid") != metadata_of(manifest).get("uid"):
             raise Conflict("the Application is gone", object=str(ref_of(manifest)))
         return current
