@@ -77,7 +77,7 @@ class ApplyProgress:
     peers: tuple[str, ...] = ()
 
 
-_TRIES = 5
+_TRIES = 5  # attempts of one write; after that many conflicts the object is planned again
 
 
 def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: LiveCache) -> StepResult:
@@ -160,17 +160,21 @@ def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
     for _ in range(_TRIES - 1):
         try:
             return write()
+        # not a race: it would exist in each further attempt too
         except AlreadyExists:
             raise
         except Conflict:
             continue
         except ClusterUnavailable as error:
+            # without a delay of the server the connection was lost: one more attempt tells whether it was the first
+            # that arrived
             if error.retry_after is not None:
                 raise  # the API server asked to retry later
             lost = detached(error)
             break
     try:
         return write()
+    # what conflicts now may be our own first write, so that the outcome is unknown and not a conflict
     except Conflict as error:
         if lost is not None:
             raise detached(lost) from error

@@ -101,7 +101,9 @@ def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Chan
 
 def _depends(change: Change, other: Change) -> bool:
     if change.action is Action.PRUNE:
+        # what replaces the pruned object may be what failed
         return other.action is not Action.PRUNE
+    # before the object itself: its namespace or definition must exist
     if other.ref.of == NAMESPACE:
         return change.ref.namespace == other.ref.name
     if other.ref.of == CRD and other.desired is not None:

@@ -124,6 +124,7 @@ class OwnerWrites:
             return
         waiting = self.running | unobserved
         intents = [
+            # not those of running writes: an outcome from the cluster would contradict the answer that is still to come
             intent
             for intent in self._records.unresolved(self._owner)
             if ObjectRef.from_path(intent.resource) not in waiting
@@ -146,6 +147,7 @@ class OwnerWrites:
         refs = {ObjectRef.from_path(intent.resource) for intent in self._records.unresolved(self._owner)} - running
         manifests = {ref: self._read(ref) for ref in refs}
         live = {ref: manifest for ref, manifest in manifests.items() if manifest is not None}
+        # an empty plan: no step repeats a write, so that existence alone decides
         self.resolve(Plan(self._owner, "", (), "", Risk.SAFE), live)
         return not running
 
@@ -285,6 +287,7 @@ class WritesByOwner:
         if writes is None:
             return
         writes.distrust()
+        # kept while writes run: their answers must be taken from it, and not from a new one that lacks them
         if not writes.running:
             del self._owners[owner]
 
@@ -304,6 +307,7 @@ def _not_answered(change: Change) -> StepResult:
 def _inventory_entry(request: ApplyRequest, change: Change) -> InventoryEntry:
     """Return what the inventory is to know of an object before it is written; a hook is another one each time."""
     is_same = change.live is not None and change.action is not Action.HOOK
+    # a hook is created again for each sync, so that the uid of the last one is not that of the object to be written
     return InventoryEntry(request.versions[change.ref], uid_of(change.live or {}) if is_same else "")
 
 

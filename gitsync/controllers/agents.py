@@ -13,6 +13,7 @@ from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.operator.reporting import OwnerReconciler
 from gitsync.runtime.workqueue import WorkQueue
 
+# kinds that a spec names without owning them, such as the Secret with the key of a model
 _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
 _KINDS = (AGENT, SYSTEM)
 _UNRESOLVED = ObjectRef(AGENT.group, "", "", "")
@@ -39,6 +40,8 @@ class AgentController(BaseController[ObjectRef]):
         owner = OwnerKey.of_ref(key)
         with self._share.claim(str(owner)) as is_ours:
             if not is_ours:
+                # the other replica starts from the cluster and the audit; a cache that comes back later would be out of
+                # date
                 self._caches.pop(key, None)
                 self._writes.forget(str(owner))
                 return None
@@ -59,6 +62,7 @@ class AgentController(BaseController[ObjectRef]):
         if ref.of in _KINDS:
             self._on_own_change(ref, old, new)
             return
+        # both controllers ignore renewals: the operator leaves the spec of the Lease to the Pods (decision 0037)
         if is_renewal(old, new):
             return
         for owner in self._live.owners(manifest):
@@ -67,6 +71,7 @@ class AgentController(BaseController[ObjectRef]):
         if ref.kind in _BACKUPS and BACKUP_LABEL in labels_of(manifest):  # outlives its Agent, so it has no owner
             agent = ObjectRef(AGENT.group, AGENT.kind, ref.namespace, labels_of(manifest).get(AGENT_LABEL, ""))
             self._queue.add_after(agent, DEBOUNCE)
+        # a child of an Agent has its label, and was enqueued through its owner
         if (ref.group, ref.kind) in _REFERENCED and AGENT_LABEL not in labels_of(manifest):
             self._enqueue_users(ref)
 
@@ -98,6 +103,7 @@ class AgentController(BaseController[ObjectRef]):
             other = ref_of(manifest)
             if other == ref or other.namespace != ref.namespace:
                 continue
+            # the spec of a system has the short names of its members
             if other.name in names or self._names(manifest) & {ref.name, *_parts(ref.name)}:
                 self._queue.add_after(other, DEBOUNCE)
 
@@ -105,6 +111,7 @@ class AgentController(BaseController[ObjectRef]):
         """Enqueue the Agents that name an object, and for a Service all that may call it."""
         for manifest in self._all(AGENT):
             is_near = metadata_of(manifest).get("namespace") == ref.namespace and ref.name in self._names(manifest)
+            # a Service may be used from any namespace, by an address instead of its name
             if ref.kind == "Service" or is_near:
                 self._queue.add_after(ref_of(manifest), DEBOUNCE)
 
@@ -112,6 +119,7 @@ class AgentController(BaseController[ObjectRef]):
         """Return the names in a spec, cached by its generation."""
         uid = uid_of(manifest)
         generation = metadata_of(manifest).get("generation")
+        # by generation: the names in a spec cannot change without it
         known = self._named.get(uid)
         if known is None or known[0] != generation:
             known = self._named[uid] = (generation, named_objects(manifest))
@@ -120,6 +128,7 @@ class AgentController(BaseController[ObjectRef]):
 
 def _parts(name: str) -> tuple[str, ...]:
     """Return the names of the members that may be called so: ``desk-triage`` is the member ``triage`` of ``desk``."""
+    # a name may have hyphens anywhere, so that each of its ends may be the member's name
     words = name.split("-")
     return tuple("-".join(words[index:]) for index in range(1, len(words)))
 

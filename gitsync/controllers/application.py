@@ -69,8 +69,10 @@ class ApplicationController(BaseController[str]):
     def _on_first_list(self) -> None:
         applications = self._all(APPLICATION)
         for manifest in applications:
+            # before the first reconcile: prunes of one Application wait for what the others declare
             self._state.declarations.register(_key(manifest), Reach.of(manifest))
             self._repositories.set(_key(manifest), _repository(manifest))
+        # urgent: a user waits for what was pushed
         self._watcher.start(partial(self._queue.add, urgent=True))
 
     def stop(self) -> None:
@@ -83,6 +85,7 @@ class ApplicationController(BaseController[str]):
         self._controller.stop()
 
     def _reconcile(self, key: str) -> float | None:
+        # first: what changes from now on is a new entry, and is not lost when this reconcile fails
         changed = self._changed.take(key)
         manifest = self._application(key)
         if manifest is None:
@@ -94,6 +97,8 @@ class ApplicationController(BaseController[str]):
             if is_ours:
                 if self._pending_notifications.pop(key, ""):  # it became ours meanwhile
                     self._pipeline.poll_now(uid_of(manifest))
+                # the queue knows whether anything beside objects changed since; then the changed objects are only a
+                # part of the work
                 return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
         self._pipeline.relay(manifest)
         annotation = self._pending_notifications.pop(key, "")
@@ -109,6 +114,7 @@ class ApplicationController(BaseController[str]):
         self._is_ours.pop(key, None)
         self._notified_at.pop(key, None)
         with self._share.claim(key) as is_ours:
+            # only one replica concludes: two would each append outcomes to the audit
             return self._conclude_writes(key) if is_ours else None
 
     def _key_of(self, owner: OwnerKey) -> str | None:
@@ -119,6 +125,7 @@ class ApplicationController(BaseController[str]):
         previous = self._outcome(key)
         pipeline = self._pipeline
         try:
+            # the count belongs to the thread: requests of this reconcile are attributed to its Application
             with counted_for(self._state.costs.requests_of(key)):
                 result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
         finally:
@@ -157,6 +164,7 @@ class ApplicationController(BaseController[str]):
         if ref.of == CRD:
             self._cluster.definitions_changed()
             if new is None:
+                # a watch of a kind without a definition would fail and be retried for ever
                 self._live.forget(defined_kind(manifest))
         owners = self._live.owners(manifest)
         # leaders renew their Leases every few seconds, which concerns no Application that owns the workload
@@ -185,6 +193,7 @@ class ApplicationController(BaseController[str]):
             return False
         if self._share.owns(key):
             self._pipeline.request(uid_of(manifest), by)
+            # urgent: a person waits for it
             self._queue.add(key, urgent=True)
         else:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
@@ -198,6 +207,7 @@ class ApplicationController(BaseController[str]):
         the number of its Applications.
         """
         keys = self._repositories.find(is_it)
+        # only those that no branch watches: the watcher polls for the others, one request for each repository
         unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._application(key))]
         ours = [key for key, _ in unwatched if self._share.owns(key)]
         others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
@@ -218,6 +228,7 @@ class ApplicationController(BaseController[str]):
 
     def _notify(self, key: str, annotation: str) -> None:
         """Notify the replica of an Application of a push; ``GIT_CHANGED`` also has the newest commit reported."""
+        # the stronger notification stays: it includes what the other one does
         if self._pending_notifications.get(key) != GIT_CHANGED:
             self._pending_notifications[key] = annotation
         last = self._notified_at.get(key, float("-inf"))
@@ -228,6 +239,7 @@ class ApplicationController(BaseController[str]):
         manifest = self._application(key)
         if manifest is None:
             return False
+        # of its own field manager, so that Git may declare spec.suspend without a conflict
         self._cluster.apply(_only(manifest, spec={"suspend": suspended}), manager=SUSPEND_MANAGER)
         return True
 
@@ -246,6 +258,7 @@ class ApplicationController(BaseController[str]):
 
     def _annotate(self, manifest: Manifest, manager: str, annotation: str) -> None:
         """Notify the replica that reconciles an Application, by an annotation with a new value."""
+        # any new value is a change of the object, which its replica observes; the time is only informative
         text = self._clock.now().isoformat()
         self._cluster.apply(_only(manifest, metadata={"annotations": {annotation: text}}), manager=manager)
 
@@ -257,6 +270,7 @@ class ApplicationController(BaseController[str]):
         key = _key(new or old or {})
         self._repositories.set(key, _repository(new))
         if old is not None and new is not None:
+            # of another replica, the status is what is displayed, so that each change of it counts
             if _input(old) == _input(new) and self._share.owns(key):
                 return
             if _differ(old, new, GIT_CHANGED):
@@ -266,6 +280,7 @@ class ApplicationController(BaseController[str]):
         if new is not None:
             # at once: an object that another Application gives up in the same commit waits for this one
             self._state.declarations.register(key, Reach.of(new))
+        # the cache is by uid: a new Application of the same name starts with an empty one
         if new is None and old is not None:
             self._pipeline.forget(uid_of(old))
         self._queue.add(key)
@@ -283,6 +298,7 @@ def _only(manifest: Manifest, metadata: Manifest | None = None, **members: Manif
 
 def _input(manifest: Manifest) -> tuple[object, ...]:
     meta = metadata_of(manifest)
+    # generation for the spec, which a write to the status leaves; annotations have the requests
     return (uid_of(manifest), meta.get("generation"), annotations_of(manifest), meta.get("deletionTimestamp"))
 
 
@@ -325,6 +341,7 @@ class RepositoryIndex:
         """Store the repository of an Application; an empty URL removes it."""
         with self._lock:
             previous_url = self._urls.pop(key, "")
+            # the empty URL of a new Application creates an entry, which this removes again
             self._keys[previous_url].discard(key)
             if not self._keys[previous_url]:
                 del self._keys[previous_url]

@@ -44,9 +44,11 @@ class ApplicationSetController(BaseController[ObjectRef]):
                 if self._pushes.take(key):  # it became ours meanwhile
                     self._reconciler.poll_now(owner, cache)
                 return self._reconcile_ours(key, cache)
+        # not ours: the branches that it watched are the other replica's now
         self._reconciler.leave(owner, self._caches.pop(key))
         self._writes.forget(owner)
         if self._pushes.take(key) and self._get(OwnerKey.of_ref(key)) is not None:
+            # forwarded: the push arrived here, and its replica has to poll
             self._pushes.send(key)
         return None
 
@@ -58,6 +60,7 @@ class ApplicationSetController(BaseController[ObjectRef]):
         self._reconciler.leave(str(owner), cache)
         self._caches.pop(key)
         self._pushes.forget(key)
+        # writes to its Applications may be unanswered, and each needs an outcome in the audit
         return self._conclude_writes(str(owner))
 
     def _key_of(self, owner: OwnerKey) -> ObjectRef | None:
@@ -69,16 +72,20 @@ class ApplicationSetController(BaseController[ObjectRef]):
         ref = ref_of(manifest)
         if ref.of == APPLICATION_SET:
             self._on_set_change(ref, old, new)
+        # not for a status of an Application, which changes often and which no generator reads
         elif ref.of == APPLICATION and _input(old) != _input(new):
             self._enqueue_related(manifest)
         elif ref.of == _SECRET:
             for set_ in self.sets():
+                # in the namespace of the set only: generators name Secrets beside it
                 if metadata_of(set_).get("namespace") == ref.namespace and ref.name in _secrets(set_):
+                    # later: a rotation usually changes several Secrets at once
                     self._queue.add_after(ref_of(set_), DEBOUNCE)
 
     def _on_set_change(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> None:
         if _input(old) != _input(new):
             self._queue.add(ref)
+        # the annotation of a push is not an input, or each push would reconcile every set
         elif old and new and annotations_of(old).get(GIT_PUSHED) != annotations_of(new).get(GIT_PUSHED):
             self._poll_now(ref)
 

@@ -70,6 +70,7 @@ class BaseController(ABC, Generic[Key]):
             scopes.append((resource, ""))
         self._live.follow(scopes, _FIRST_LIST)
         self._on_first_list()
+        # before any other key: owners that were deleted meanwhile have no object whose event would enqueue them
         self._queue.add(self._unresolved)
         self._controller.start()
 
@@ -107,6 +108,7 @@ class BaseController(ABC, Generic[Key]):
 
     def _conclude_writes(self, owner: str) -> float | None:
         """Audit an outcome for each write of an owner that is gone; return the seconds until that is tried again."""
+        # running writes are answered within the time limit of a request; polling is enough for an owner that is gone
         if not self._writes.of(owner).conclude():
             return _ANSWER_POLL
         self._writes.forget(owner)
@@ -127,6 +129,7 @@ class BaseController(ABC, Generic[Key]):
     def _get(self, owner: OwnerKey) -> Manifest | None:
         """Return an object of one of the own kinds, None when it is absent."""
         resource = self._resource(owner.of)
+        # an error instead of None: absence would be taken for a deletion
         if resource is None:
             raise ClusterUnavailable(
                 f"{owner.of.kind} is not watched yet", hint="wait until the controller has started"
@@ -140,6 +143,7 @@ _EACH_TIME = ("resourceVersion", "managedFields")
 
 def is_renewal(old: Manifest | None, new: Manifest | None) -> bool:
     """Whether a Lease was only renewed by the one that holds it, as each leader does every few seconds."""
+    # only a Lease with the same holder: a change of the leader is of interest
     if old is None or new is None or ref_of(new).of != _LEASE:
         return False
     return _kept(old) == _kept(new)

@@ -25,7 +25,7 @@ INSTALL_HINT = (
     "an administrator installs it with `gitsync install --crds | kubectl apply --server-side -f -`; or let the"
     " controller create, get and patch customresourcedefinitions"
 )
-_SERVED_TIMEOUT = 30.0
+_SERVED_TIMEOUT = 30.0  # seconds; a definition is served some moments after it is established
 _log = logging.getLogger(__name__)
 
 
@@ -43,12 +43,15 @@ class CrdInstaller:
 
         Without permission to write them, existing ones are used; raise Rejected when there are none.
         """
+        # without the configuration nothing is written, and the definitions have to be there
         for definition in definitions() if self._install else ():
             self._apply(definition)
         give_up = time.monotonic() + _SERVED_TIMEOUT
+        # one deadline for all of them, since the API server works on them together
         for of in map(defined_kind, definitions()):
             self._wait(of, give_up)
 
+    # deleting a definition deletes all of its objects
     def stop(self) -> None:
         """Leave the definitions in place."""
 
@@ -58,6 +61,7 @@ class CrdInstaller:
         if standing is Standing.CURRENT:
             return  # a write would only take the ownership of its fields from the tool that installed it
         if live is not None and standing is Standing.NEWER:
+            # an older controller must not overwrite the schema of a newer one: fields would be dropped
             self._keep(live, definition)
             return
         try:
@@ -79,6 +83,7 @@ class CrdInstaller:
             if time.monotonic() > give_up:
                 raise ClusterUnavailable(f"the cluster does not serve {of.kind}", hint=INSTALL_HINT)
             self._sleep(0.05)
+            # discovery is cached, and the cached answer would never change
             self._cluster.definitions_changed()
 
     def _is_served(self, of: GroupKind) -> bool:
@@ -93,6 +98,7 @@ class CrdInstaller:
         """Return the installed definition, None where there is none or it may not be read."""
         try:
             return self._cluster.read(ref_of(definition), "v1")
+        # lost: the version of the definition; without the right to read it, it counts as absent
         except Rejected:
             return None
 

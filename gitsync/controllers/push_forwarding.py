@@ -31,10 +31,12 @@ def one_of_each(
         view = view_of(key)
         source = at(manifest, "spec", "source", default={})
         namespace = metadata_of(manifest).get("namespace")
+        # both may be of the same branch, but only the valid and active ones make their replica poll
         is_polled = not (
             at(manifest, "spec", "suspend", default=False) or metadata_of(manifest).get("deletionTimestamp")
         )
         is_valid = view is not None and view.application is not None
+        # setdefault: the first one of each group carries the notification for all
         keys.setdefault((owner_of(key), *_branch_of(source, namespace), is_polled, is_valid), key)
     return tuple(keys.values())
 
@@ -55,6 +57,7 @@ def one_set_of_each(sets: Iterable[Manifest], owner_of: Callable[[ObjectRef], st
 def _branch_of(git: Mapping[str, Any], namespace: object) -> tuple[object, ...]:
     """Return what readers that share a poll have in common: credentials are of a namespace."""
     credentials = str(git.get("credentials") or "")
+    # a Secret is of one namespace: the same name elsewhere is another credential
     return (git.get("repoURL"), git.get("revision"), credentials, namespace if credentials else "")
 
 
@@ -70,6 +73,7 @@ class SetPushes:
     def add(self, ref: ObjectRef) -> float:
         """Keep a notification until it is taken; return the seconds until it may be sent."""
         self._pending.add(ref)
+        # a push within the delay is kept and sent by the delayed reconcile
         return self._sent_at.get(ref, float("-inf")) + _FORWARD_DELAY - self._clock.monotonic()
 
     def take(self, ref: ObjectRef) -> bool:
