@@ -39,10 +39,12 @@ def is_privileged(app: Application, change: Change, policy: Policy) -> bool:
     person or a policy that lists the kind has to allow them. The namespace that a user who applied the Application
     had created is no such object.
     """
+    # Before the grants: a policy that lists the kind does not approve such a step.
     if change.always_asks:
         return True
     if policy.grants(change.ref) or _changes_nothing(change):
         return False
+    # Of a managed Application, authors of commits wrote the spec, so that ``createNamespace`` is not a user's decision.
     if not app.is_managed and _is_created_namespace(app, change):
         return False
     is_elsewhere = change.ref.of == APPLICATION and change.ref.namespace != app.namespace
@@ -69,6 +71,7 @@ def may_review(app: Application, person: User, policy: Policy = _OPEN) -> bool:
 
 def is_author(person: User, plan: Plan) -> bool:
     """Whether a user is one of the plan's authors: by name, e-mail address, or the part of it before the ``@``."""
+    # A sign-in often names the part before the @. A false match only asks for another approver.
     names = {name for author in plan.authors for name in (author, author.partition("@")[0])}
     return person.name.casefold() in {name.casefold() for name in names}
 
@@ -104,6 +107,7 @@ def _count(policy: Policy) -> int:
 def missing_approvals(app: Application, plan: Plan, review: Review | None, policy: Policy = _OPEN) -> int:
     """Return how many more approvals a plan needs, by users who are approvers of the Application now."""
     users = (review.by, *review.also) if review is not None and review.approves else ()
+    # A set: a user counts once. Asked again now, since approvers may have changed after the approval.
     valid = {user.name for user in users if may_approve(app, plan, user, policy)}
     return max(_count(policy) - len(valid), 0)
 
@@ -115,6 +119,7 @@ def expires(app: Application, approved_at: datetime) -> datetime:
 
 def approval_messages(app: Application, plan: Plan, policy: Policy = _OPEN) -> tuple[str, ...]:
     """Return why a plan needs approval, one line each; empty when it needs none."""
+    # One approval covers the whole plan, privileged steps included: they need no lines of their own.
     if needs_approval(app, plan.risk, policy):
         return (approval_message(app, plan, policy),)
     privileged = [change for change in plan.writes if is_privileged(app, change, policy)]

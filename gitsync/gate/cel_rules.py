@@ -43,6 +43,7 @@ def parse_rules(document: Mapping[str, Any], location: str) -> tuple[ManifestRul
         if not isinstance(rule, dict) or not isinstance(rule.get("expression"), str):
             raise InvalidInput(f"spec.rules[{index}].expression must be a string", location=location)
         title = f"{name}/{rule.get('name') or index}"
+        # Compiled here for the location in the message: at evaluation it would reject every object.
         _check(rule["expression"], f"{location}: spec.rules[{index}]")
         rules.append(ManifestRule(title, rule["expression"], str(rule.get("message") or rule["expression"]), kinds))
     return tuple(rules)
@@ -61,6 +62,7 @@ def check_rules(rules: Iterable[ManifestRule], manifests: Iterable[Manifest]) ->
 
 def _matches(rule: ManifestRule, manifest: Manifest) -> bool:
     of = ref_of(manifest).of
+    # ``Kind`` alone matches the kind in every group: a rule is rather applied too often than evaded by another group.
     return any(matches(of.kind, kind) or matches(str(of), kind) for kind in rule.kinds)
 
 

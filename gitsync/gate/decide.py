@@ -42,12 +42,14 @@ def decide(
     refusals = tuple(reason for reason in (*violations, *plan.refusals, too_many(plan, policy)) if reason)
     if refusals:
         return Verdict(Decision.REFUSED, refusals)
+    # Before read-only and windows: an Application in sync is not held by them.
     if not plan.writes:
         return Verdict(Decision.ALLOWED)
     if policy.read_only:
         return Verdict(Decision.REFUSED, (_read_only(policy),))
     try:
         closed = _closed_window(app, policy, now, manual=manual)
+    # It could be a Deny window: nothing runs until it can be read.
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
     asked = approval_messages(app, plan, policy)
@@ -94,6 +96,7 @@ def _verdict(app: Application, plan: Plan, policy: Policy, review: Review | None
     """Return the verdict; a rejection holds any plan until an approver approves it."""
     approval_reasons, window_reason = waits
     held = []
+    # First, and without a need for approval: a rejection holds also a plan that would run by itself.
     if review is not None and not review.approves:
         held.append((HoldReason.REJECTION, rejection_message(review)))
     elif approval_reasons and (missing := missing_approvals(app, plan, review, policy)):
@@ -106,7 +109,9 @@ def _verdict(app: Application, plan: Plan, policy: Policy, review: Review | None
             Decision.HELD, tuple(reason for _, reason in held), holds=tuple(dict.fromkeys(hold for hold, _ in held))
         )
     users = (review.by, *review.also) if approval_reasons and review is not None else ()
+    # A dict keeps the order of the approvals for the record.
     counted = dict.fromkeys(user.name for user in users if may_approve(app, plan, user, policy))
+    # A limit to steps counts only with an approval that counts: without need of one, the whole plan runs.
     steps = review.steps if counted and review is not None else ()
     return Verdict(Decision.ALLOWED, approval_reasons, ", ".join(counted), steps=steps)
 
@@ -129,6 +134,7 @@ def rejection_message(review: Review) -> str:
     return f"rejected by {review.by.name}" + (f": {review.reason}" if review.reason else "")
 
 
+# a replace deletes the object before it creates it
 _DELETES = (Action.PRUNE, Action.REPLACE)
 
 
@@ -144,11 +150,14 @@ def mass_deletion(plan: Plan, app: Application, policy: Policy) -> str:
     deletes = sum(change.action in _DELETES for change in plan.changes)
     held = sum(change.live is not None for change in plan.changes)
     counted = f"would delete {deletes} of {held} objects"
+    # Nearly always a wrong path or a broken overlay, also where only one object would be deleted.
     if prunes and not any(change.desired is not None for change in plan.changes):
         return f"{counted}, because the render is empty; approve this plan if this is intended"
     if deletes > app.risk.max_deletes:
         return f"{counted}, more than maxDeletes ({app.risk.max_deletes}); approve this plan if this is intended"
+    # Per kind: a created ConfigMap does not make up for a deleted Deployment. Counter subtraction drops negatives.
     lost = (prunes - creates).total()
+    # One deleted object of an application with few is over any share, and is an everyday change.
     if lost > 1 and lost > policy.max_prune_share * held:
         return f"{counted}, more than {policy.max_prune_share:.0%}; approve this plan if this is intended"
     return ""

@@ -13,6 +13,7 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.signers import Trust
 from gitsync.objects.urls import matches_url
 
+# It becomes a part of ``system:serviceaccount:NAMESPACE:NAME``: a colon in it would name another user.
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
@@ -63,6 +64,7 @@ class Policy:
 
     def grants(self, ref: ObjectRef) -> bool:
         """Whether the operator lists the kind of an object, so that it was allowed on purpose."""
+        # An absent list allows kinds without naming them: that is not a grant.
         return _names(self.kinds if ref.namespace else self.cluster_kinds or (), ref.of)
 
 
@@ -121,6 +123,7 @@ def _object_violation(
     policy: Policy, app: Application, key: tuple[GroupKind, str], namespaces: tuple[str, ...], is_namespaced: bool
 ) -> str:
     of, namespace = key
+    # ``kinds`` lists namespaced kinds; those of the cluster have a list of their own below.
     if _names(policy.denied_kinds, of) or (is_namespaced and policy.kinds and not _names(policy.kinds, of)):
         return f"kind {of} is not allowed by policy {policy.name}"
     if is_namespaced:
@@ -134,6 +137,7 @@ def _object_violation(
 def _allows_cluster_kind(policy: Policy, app: Application, of: GroupKind) -> bool:
     if policy.cluster_kinds is None:
         return app.destination.allow_cluster_scoped
+    # both: the list of a policy is for many Applications, each of which still has to opt in
     return app.destination.allow_cluster_scoped and _names(policy.cluster_kinds, of)
 
 
@@ -167,4 +171,5 @@ def allows_server(policy: Policy, url: str) -> bool:
     """Whether a policy allows a server; a pattern allows every path below it."""
     if policy.servers is None:
         return True
+    # With the slash: ``https://prom`` as a prefix would match ``https://prom.evil.example`` too.
     return any(matches_url(pattern, url) or matches_url(f"{pattern.rstrip('/')}/*", url) for pattern in policy.servers)

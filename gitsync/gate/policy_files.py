@@ -94,6 +94,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
         raise InvalidInput("kind must be Policy, with metadata.name and spec", location=location)
     spec = parse_spec(PolicySpec, members, f"{location}: spec")
+    # A document with rules alone must not become a policy: by default it would name, and so release, all Applications.
     if not spec.model_fields_set & {"applications", "allow", "require", "expect", "limits"}:
         return None
     for window in spec.require.windows:
@@ -133,6 +134,7 @@ def policies_for(policies: Sequence[Policy], app: Application, ancestors: Iterab
     """
     if not policies:
         return (Policy(),)
+    # Each once, its own first: ``combine`` takes lists from the first and limits from all.
     keys = dict.fromkeys((app.key, *((app.owner,) if app.is_managed else ()), *ancestors))
     return tuple(policy_named(policies, key) for key in keys)
 
@@ -158,7 +160,9 @@ def policy_named(policies: Sequence[Policy], key: str) -> Policy:
     if not policies:
         return Policy()
     named = (policy for policy in policies if any(matches(key, name) for name in policy.applications))
+    # Closed by default: an Application that no pattern names was not thought of.
     policy_of_key = next(named, _DENY_ALL)
+    # ``{app}`` is the namespace of the Application that the policy names, also where it limits one that this manages.
     namespace = key.partition("/")[0]
     return replace(
         policy_of_key, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in policy_of_key.namespaces)

@@ -21,8 +21,10 @@ def repair_hold(app: Application, policy: Policy, now: datetime, *, is_sync: boo
         return "the Application is being deleted"
     if app.suspend:
         return "spec.suspend is true"
+    # Before ``is_sync``: also a sync that a user requests writes nothing then.
     if policy.read_only:
         return f"policy {policy.name} is read-only (require.readOnly), so nothing is written"
+    # Self-heal and windows are about repairs that no one requested.
     if is_sync:
         return ""
     if not app.sync.self_heal.enabled:

@@ -28,6 +28,7 @@ class RequiredApprovers(Approvers):
     @property
     def needs_proof(self) -> bool:
         """Whether only users count whose sign-in proved their name."""
+        # A name that was only typed could be another one each time: one person would be two, or not the author.
         return self.count > 1 or self.not_author
 
 

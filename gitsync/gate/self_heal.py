@@ -33,6 +33,7 @@ class _Contest:
     def delay(self) -> float:
         """The seconds between the last correction and the next one."""
         further = self.corrections - _AT_ONCE
+        # 64: long past the longest delay, and far from the exponent at which a float overflows
         return min(_FIRST * _FACTOR ** min(further, 64), _LONGEST) if further >= 0 else 0.0
 
     def is_over(self, now: float) -> bool:
@@ -48,6 +49,7 @@ class SelfHeals:
 
     def record(self, changes: Iterable[Change], now: float) -> None:
         """Count corrections that were carried out."""
+        # Bounds the memory to fields that were corrected lately: objects come and go for months.
         self._contests = {key: contest for key, contest in self._contests.items() if not contest.is_over(now)}
         for change in changes:
             for field in _fields(change):

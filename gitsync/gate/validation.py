@@ -41,6 +41,7 @@ def validate(manifest: Manifest, schema: Schema) -> list[Problem]:
 def _parse_problem(text: str, manifest: Manifest) -> Problem:
     match = _PROBLEM.fullmatch(text)
     path, what = (match["path"], match["what"]) if match else ("", text)
+    # The message quotes the value after this word. By kind in any group: masking too much does no harm.
     if manifest.get("kind") == "Secret":
         what = what.partition(", got")[0]
     return Problem(path, readable(what))
@@ -97,11 +98,13 @@ def _secret(secret: Manifest) -> Iterator[str]:
 
 
 def _is_base64(value: Any) -> bool:
+    # null is decoded as an empty value
     if value is None:
         return True
     if not isinstance(value, str):
         return False
     try:
+        # Go's decoder skips line breaks, which block texts of YAML have; Python's does not with ``validate``.
         base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
         return False

@@ -36,6 +36,7 @@ def is_open(window: Window, now: datetime) -> bool:
 
 def check(window: Window) -> None:
     """Raise InvalidInput when the schedule or the time zone of a window is not valid."""
+    # croniter also accepts six fields, with seconds, and names such as @daily.
     if len(window.schedule.split()) != 5 or not croniter.is_valid(window.schedule):
         raise InvalidInput(
             f"{window.schedule!r} is not a valid cron expression",
@@ -44,6 +45,7 @@ def check(window: Window) -> None:
         )
     try:
         ZoneInfo(window.time_zone)
+    # ValueError: an absolute path or one with "..". OSError: a folder of zones, such as "Europe".
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidInput(
             f"{window.time_zone!r} is not a known time zone",
@@ -60,6 +62,7 @@ def state(windows: Iterable[Window], now: datetime, *, manual: bool = False) -> 
     requested sync ignores windows with ``manualSync``.
     """
     passing = [window for window in windows if not (manual and window.manual_sync)]
+    # Deny first: it wins over an Allow window that is open at the same time.
     for window in passing:
         if window.kind == "Deny" and is_open(window, now):
             return WindowState(False, f"a Deny window is open ({window.schedule} {window.time_zone})")

@@ -201,6 +201,7 @@ class PostSync(Section):
 
     @field_validator("queries")
     @classmethod
+    # The list type in the CRD refuses duplicates too, but not every spec has passed an API server: see ``preview``.
     def _unique_names(cls, queries: tuple[MetricQuery, ...]) -> tuple[MetricQuery, ...]:
         if len({query.name for query in queries}) < len(queries):
             raise PydanticCustomError("duplicate", "query names must be unique")
@@ -298,6 +299,7 @@ class RiskRule(Section):
     """A user's rule: a change that matches is at least of this class."""
 
     match: RiskMatch = Field(description="The changes that the rule is for.")
+    # strict mode would accept a member of the enum alone, not its value
     risk: Annotated[Risk, Field(strict=False)] = Field(
         alias="class", description="The class that a matching change has at least."
     )
@@ -336,6 +338,7 @@ class RiskPolicy(Section):
 class OpenAI(Section):
     """A chat endpoint that comments on plans and may raise their class, never lower it."""
 
+    # No user and password in the URL: the spec is readable for all viewers, a key belongs into the Secret.
     endpoint: Annotated[str, Field(pattern=r"^https?://[^@]+$", max_length=1024)] = Field(
         description="Base URL of an OpenAI-compatible endpoint, to which `/chat/completions` is added; the operator"
         " allows its host."
@@ -493,8 +496,10 @@ def parse_application(manifest: Manifest) -> Application:
         name=name,
         namespace=namespace,
         uid=str(meta.get("uid", "")),
+        # a manifest from Git has neither a uid nor a generation
         generation=int(meta.get("generation", 0)),
         source=spec.source,
+        # filled in once, so that no reader of the destination has to know the default
         destination=spec.destination.model_copy(update={"namespace": spec.destination.namespace or namespace}),
         sync=spec.sync,
         risk=spec.risk,
@@ -516,5 +521,6 @@ def owner_of_marks(manifest: Manifest, ref: ObjectRef) -> str:
 
     One of an ApplicationSet belongs to the Application that applied the set.
     """
+    # A copy under another name carries the annotation too; the path in it still names the original.
     owner, _, path = annotations_of(manifest).get(TRACKING_ID, "").partition(":")
     return owner if path == ref.path else annotations_of(manifest).get(MANAGED_BY, "")

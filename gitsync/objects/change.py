@@ -92,6 +92,7 @@ class FieldDifference:
     path: str
     pointer: str
     kind: Difference
+    # A factory, since dataclasses refuse a dict as default; it returns the one object, which is compared by identity.
     desired: Any = field(default_factory=lambda: ABSENT)
     live: Any = field(default_factory=lambda: ABSENT)
     owners: tuple[FieldOwner, ...] = ()
@@ -213,6 +214,7 @@ class Plan:
         return {step.ref: step.unobserved for step in self.changes if step.unobserved}
 
     def __post_init__(self) -> None:
+        # A frozen dataclass has no other way to set a field that is computed from the others.
         object.__setattr__(self, "writes", tuple(step for step in self.changes if step.is_write))
 
 

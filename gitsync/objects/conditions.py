@@ -38,6 +38,7 @@ def not_ready_message(status: Mapping[str, Any]) -> str:
 
 def failed_input(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first of SourceReady and Rendered that is ``False``, empty where neither is."""
+    # In the order of the pipeline: without a source, nothing could be rendered.
     inputs = (find_condition(status, type) for type in (SOURCE_READY, RENDERED))
     return next((item for item in inputs if item.get("status") == "False"), {})
 
@@ -62,6 +63,7 @@ def set_conditions(
 
     Source: Kubernetes API conventions, "Typical status properties".
     """
+    # Copies: what was read from the cluster is read-only.
     result = {str(condition["type"]): dict(condition) for condition in existing}
     for condition in conditions:
         previous = result.get(condition.type)

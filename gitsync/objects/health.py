@@ -24,6 +24,7 @@ class Health(Enum):
         return _ORDER[self]
 
 
+# Once, not per comparison: an application has the health of thousands of objects to compare.
 _ORDER = {health: index for index, health in enumerate(Health)}
 
 

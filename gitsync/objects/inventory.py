@@ -14,6 +14,7 @@ from gitsync.objects.ref import ObjectRef
 
 _LISTED = 2000
 """Largest number of inventory entries that the status lists; a longer inventory is packed."""
+# Bytes of an unpacked inventory. zlib expands up to a thousand times; text that is cut off here fails as JSON.
 _LONGEST = 64 << 20
 _UNPACKED = 8
 """Number of long inventories that are kept unpacked."""
@@ -77,6 +78,7 @@ class Inventory:
         added = {}
         for ref, held in entries.items():
             known = self.entries.get(ref, InventoryEntry(""))
+            # without ``finished``: what is written now runs again
             entry = InventoryEntry(
                 held.version,
                 held.uid or known.uid,
@@ -102,6 +104,7 @@ class Inventory:
 
         An object may have 1.5 MiB; 10,000 entries have 1.3 MB as a list, and less than 0.5 MB packed.
         """
+        # Filled on first use: the entries never change, and each write of the status needs the members.
         if not self._status:
             self._status.update(_packed(self.entries))
         return self._status
@@ -123,6 +126,7 @@ def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
             **({"applied": entry.applied} if entry.applied else {}),
             **({"permitted": entry.permitted} if entry.permitted else {}),
         }
+        # Sorted: an inventory that did not change gives the same text, so that the status need not be written.
         for ref, entry in sorted(held.items())
     ]
     if len(entries) <= _LISTED:
@@ -140,6 +144,7 @@ def _entry(stored: Mapping[str, Any]) -> InventoryEntry:
     end = stored.get("finished")
     finished = Finished(bool(end["succeeded"]), str(end["content"]), str(end["expires"])) if end else None
     return InventoryEntry(
+        # A status of an earlier version lacks later members; empty means unknown for each of them.
         str(stored.get("version", "")),
         str(stored.get("uid", "")),
         finished,
@@ -158,5 +163,6 @@ def _unpacked(text: str) -> Inventory:
     """Return a long inventory; the last ones are kept, since each reconcile reads the same text."""
     content = zlib.decompressobj().decompress(base64.b64decode(text), _LONGEST)
     inventory = Inventory(_parsed(json.loads(content)))
+    # The text is known already: an inventory that does not change is never packed again.
     inventory._status["packedInventory"] = text
     return inventory

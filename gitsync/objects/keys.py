@@ -21,6 +21,7 @@ AGENTS_MANAGER: Final = "gitsync-agents"
 """The field manager of the children of Agents and MultiAgentSystems."""
 SETS_MANAGER: Final = "gitsync-applicationset"
 """The field manager of the Applications of ApplicationSets."""
+# One manager for each purpose: an apply removes the fields that its manager applied before and leaves out now.
 STATUS_MANAGER: Final = "gitsync-status"
 """The field manager of Application status."""
 SUSPEND_MANAGER: Final = "gitsync-suspend"
@@ -34,6 +35,7 @@ PUSH_MANAGER: Final = "gitsync-push"
 PIN_MANAGER: Final = "gitsync-pin"
 """The field manager of ``spec.source.revision`` while a user pins an Application to a commit."""
 
+# The value of a label may not contain a slash: the namespace is in the annotation alone.
 APPLICATION_LABEL: Final = "gitsync.dev/application"
 """Label on each applied object: the name of the Application that owns it."""
 TRACKING_ID: Final = "gitsync.dev/tracking-id"
@@ -46,6 +48,7 @@ TEMPLATE_HASH: Final = "gitsync.dev/template-hash"
 """Annotation on the Applications of an ApplicationSet: a hash of what was applied, to find fields that are gone."""
 APPROVE_DELETIONS: Final = "gitsync.dev/approve-deletions"
 """Annotation on an ApplicationSet: the id of the deletions that a user approves."""
+# With a domain: the API server refuses the name of a finalizer without one.
 FINALIZER: Final = "gitsync.dev/finalizer"
 """Finalizer of an Application whose objects are deleted with it."""
 PRE_DELETE: Final = "gitsync.dev/pre-delete"
@@ -76,4 +79,5 @@ GIT_PUSHED: Final = "gitsync.dev/git-pushed"
 PINNED_FROM: Final = "gitsync.dev/pinned-from"
 """Annotation on an Application that a person pinned to a commit: the revision it followed before."""
 
+# Repeats the whole object, so that of a Secret it has to be masked like its data.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -15,6 +15,7 @@ def metadata_of(manifest: Manifest) -> dict[str, Any]:
 
 def labels_of(manifest: Manifest) -> dict[str, str]:
     """Return the labels, empty where absent."""
+    # ``labels:`` without a value is null in YAML
     return metadata_of(manifest).get("labels") or {}
 
 
@@ -47,6 +48,7 @@ def at(value: Any, *path: str | int, default: Any = None) -> Any:
     """Return the member at a path of keys and indices, or ``default`` where any part is absent."""
     for part in path:
         if isinstance(part, int):
+            # a wrong type is absent too: manifests are read before their schema is checked
             if not isinstance(value, list) or not -len(value) <= part < len(value):
                 return default
             value = value[part]

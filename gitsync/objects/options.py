@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
+# The values are the texts of the annotation.
 class Deletion(Enum):
     """Whether an object may be deleted once Git no longer declares it."""
 
@@ -62,4 +63,5 @@ class Options:
     ignore: tuple[str, ...] = ()
 
 
+# One object for all manifests without such annotations, which are nearly all.
 DEFAULT = Options()

@@ -31,6 +31,7 @@ class OwnerKey(NamedTuple):
         """Return the key of a text."""
         namespace, _, name = text.partition("/")
         word, colon, rest = name.partition(":")
+        # a word that is not known is part of a name that was never valid; it finds no Application
         if colon and word in _KINDS:
             return cls(_KINDS[word], namespace, rest)
         return cls(APPLICATION, namespace, name)

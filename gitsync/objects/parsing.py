@@ -24,10 +24,13 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gitsync.errors import InvalidInput
 
+# ASCII: \d would match the digits of all scripts, the pattern in the CRD only these. Counts of digits keep int() cheap.
 _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
 _DURATION_SCHEMA = {
     "type": "string",
+    # Otherwise the API server would replace null by the default; the controller rejects it with a hint.
     "nullable": True,
+    # the pattern alone matches the empty text
     "minLength": 1,
     "pattern": "^([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$",
 }
@@ -42,9 +45,12 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(
         frozen=True,
+        # The string "false" is not converted to true.
         strict=True,
+        # A misspelt limit or permission must not be the same as its default.
         extra="forbid",
         alias_generator=to_camel,
+        # the controller builds specs by their Python names, users write the camelCase ones
         validate_by_name=True,
         validate_by_alias=True,
     )
@@ -69,6 +75,7 @@ def check_spec(
         model.model_validate(members)
     except ValidationError as error:
         for field_error in error.errors(include_url=False):
+            # An unknown field is wrong with any value, also with one that is known later.
             if field_error["type"] == "extra_forbidden" or not is_open(field_error["input"]):
                 raise _invalid_field(field_error, model, location, object) from error
 
@@ -88,6 +95,7 @@ class Seconds:
 
     def parse(self, text: object) -> float:
         """Return the seconds of a duration within the range; the error names the range."""
+        # each part is optional, so that the expression matches the empty text too
         match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
         hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
         total = float(hours * 3600 + minutes * 60 + seconds)
@@ -117,6 +125,7 @@ class Section(Spec):
             name
             for key, field in cls.model_fields.items()
             if any(isinstance(item, Seconds) for item in field.metadata)
+            # specs are accepted by both names
             for name in (key, field.alias)
         }
         return {name: value for name, value in members.items() if value is not None or name in durations}
@@ -146,6 +155,7 @@ DecimalText = Annotated[float, BeforeValidator(parse_number), WithJsonSchema(_NU
 Text = Annotated[str, Field(min_length=1)]
 """A string that is not empty."""
 
+# strict mode refuses a list, which YAML and JSON give, where a tuple is declared
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
 """A list of strings."""
 
@@ -177,6 +187,7 @@ def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
     if kind == "extra_forbidden":
         return "is not a known field", f"write one of {', '.join(_fields_at(model, error['loc'][:-1]))}"
     if kind in ("literal_error", "enum"):
+        # pydantic writes: 'a', 'b' or 'c'
         return f"{value} is not one of {context['expected'].replace(chr(39), '').replace(' or ', ', ')}", ""
     if kind in ("less_than_equal", "greater_than_equal"):
         bound = f"at most {context['le']:g}" if "le" in context else f"at least {context['ge']:g}"
@@ -205,5 +216,6 @@ def _display(value: object) -> str:
     """Return a value as users write it; only the type of one that has members."""
     if isinstance(value, dict | list | tuple | BaseModel):
         return "a list" if isinstance(value, list | tuple) else "a mapping"
+    # repr escapes line breaks and control characters: the message is one line of a condition
     text = repr(value) if isinstance(value, str) else orjson.dumps(value, default=str).decode()
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -54,8 +54,10 @@ def parse_remote_file(text: str) -> RemoteReference | None:
     """Return the file of a Git repository that a URL names as its host serves it raw, None for any other URL."""
     for pattern in _RAW if len(text) <= _LONGEST else ():
         if url := re.match(pattern, text, re.IGNORECASE):
+            # Trees are read by clean paths: such a part would name another file, or one outside.
             if {"", ".", ".."}.intersection(url["path"].split("/")):
                 return None
+            # raw.githubusercontent.com serves single files; the repository itself is at github.com.
             host = "https://github.com/" if url["host"].lower() == "https://" else url["host"].lower()
             return RemoteReference(host + url["repository"], url["revision"], url["path"], is_file=True)
     return None
@@ -66,6 +68,7 @@ def parse_remote(text: str) -> RemoteReference | None:
     if file := parse_remote_file(text):
         return file
     address, _, query = text.partition("?")
+    # The prefix of go-getter, which Kustomize used before and still accepts.
     address = re.sub(r"^git::", "", address, flags=re.IGNORECASE)
     scheme, rest = _split(_SCHEME, address)
     user, rest = _split(_USER, rest)
@@ -74,6 +77,7 @@ def parse_remote(text: str) -> RemoteReference | None:
     if is_short and not user and not is_github:
         return None
     if scheme.lower() == "file://":
+        # A file URL has no host, and what precedes an @ in it is part of a folder's name.
         host = scheme
         rest = user + rest
     else:
@@ -82,6 +86,7 @@ def parse_remote(text: str) -> RemoteReference | None:
             return None
         host = f"{scheme.lower()}{user}{host_match.group()}"
         rest = rest[host_match.end() :]
+    # All spellings of github.com become one, as Kustomize does: one mirror for one repository.
     if is_github:
         host = f"{user}github.com:" if user or scheme.lower() == "ssh://" else "https://github.com/"
     repository, path = _divide(rest, is_whole=host == "file://")
@@ -112,6 +117,7 @@ def _divide(text: str, *, is_whole: bool) -> tuple[str, str]:
             repository, _, path = text.partition(end)
             return repository + kept, path
     segments = text.split("/")
+    # Folders on a disk are nested as deep as they like: only ``//`` or ``.git`` can end the repository.
     if is_whole:
         return text, ""
     return ("/".join(segments[:2]), "/".join(segments[2:])) if len(segments) >= 2 else ("", "")

@@ -58,6 +58,7 @@ class MountedTree:
 
     def mount_of(self, path: str) -> str:
         """Return the path of the other repository that a path is in, empty for this one."""
+        # with the slash: one mount may be the beginning of another one's name
         return next((mount for mount in self._mounts if path == mount or path.startswith(f"{mount}/")), "")
 
     def entry(self, path: str) -> Entry | None:

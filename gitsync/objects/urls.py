@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from gitsync.objects.patterns import matches
 
+# Neither user nor host begins with a dash, which ssh would read as an option.
 SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*):(?!//)(?P<path>.+)")
 """The short form of an ssh URL: ``user@host:path``."""
 _PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
@@ -28,6 +29,7 @@ def normalized_url(url: str) -> str:
     if scp:
         return _joined("ssh", scp["host"], None, "/" + _clean(scp["path"].removeprefix("/")))
     parts = urlsplit(url)
+    # By text: ``urlsplit`` does not distinguish an empty query from none.
     if "?" in url or "#" in url:
         raise ValueError("a query or fragment")
     return _joined(
@@ -45,11 +47,13 @@ def repository_key(url: str) -> str:
     if parts is None or parts.scheme.lower() not in _PORTS:
         return url
     user, at, _ = parts.netloc.rpartition("@")
+    # "github.com." is the same host as an absolute name
     host = (parts.hostname or "").rstrip(".")
     scheme = parts.scheme.lower()
     path = parts.path.rstrip("/")
     if host in _IGNORE_SUFFIX:
         path = path.removesuffix(".git")
+    # The user stays: a server may give another user another repository.
     return _joined(scheme, host, parts.port, path).replace("://", f"://{user}{at}", 1)
 
 
@@ -71,12 +75,14 @@ def matches_url(pattern: str, url: str) -> bool:
     host = full["host"].lower()
     port = full["port"] or ""
     path = full["path"]
+    # ``https://*`` is meant to match every repository, not only a URL without a path.
     if path is None and host.endswith("*"):
         path = "*"
     authority = f"{scheme}://{host}" + (f":{port}" if port and port != str(_PORTS.get(scheme)) else "")
     start, _, rest = normalized.partition("://")
     server, _, name = rest.partition("/")
     tail = (path or "").removeprefix("/").rstrip("/").removesuffix(".git")
+    # Apart: ``https://*.example.com/x`` must not match ``https://evil/.example.com/x``.
     return matches(f"{start}://{server}", authority) and matches(name, tail)
 
 
@@ -89,6 +95,7 @@ def _joined(scheme: str, host: str, port: int | None, path: str) -> str:
 def _clean(path: str) -> str:
     """Return a path without what does not change its meaning; raise ValueError where normalizing changes it."""
     decoded = unquote(path, errors="strict")
+    # A "%" that is left was encoded twice: the server may decode it to a separator that is not visible here.
     if "%" in decoded or decoded.count("/") != path.count("/") or "\\" in decoded:
         raise ValueError("a path with percent-encoded separators or backslashes")
     stem = decoded.removesuffix("/").removesuffix(".git")

@@ -17,4 +17,5 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     is_authenticated: bool = False
+    # not compared: the same person with another token is the same approver
     token: str = field(default="", compare=False)
