@@ -30,9 +30,11 @@ class Costs:
         """Add a reconcile, and pass it on."""
         stages: dict[str, Spent] = {}
         for stage, began, ended, cpu in done.intervals:
+            # the same stage may run several times in a reconcile
             stages[stage] = stages.get(stage, Spent()).plus(Spent(ended - began, cpu))
         with self._lock:
             self._add(done, stages)
+        # without the lock: the sink is not ours, and other workers wait for the lock
         if self._sink is not None:
             self._sink.add(done)
 
@@ -59,6 +61,7 @@ class Costs:
     def requests_of(self, key: str) -> RequestCount:
         """Return what counts the API requests for an Application."""
         with self._lock:
+            # setdefault under the lock: two threads would count into two objects, and one would be lost
             return self._requests.setdefault(key, RequestCount(self.requests))
 
     def of(self, key: str) -> Cost:
@@ -79,5 +82,6 @@ class Costs:
     def _observe(self, stage: str, seconds: float) -> None:
         distribution = self._stages.get(stage, Distribution())
         bucket = bisect_left(BOUNDS, seconds)
+        # a new tuple: readers hold the old one without a lock
         counts = (*distribution.counts[:bucket], distribution.counts[bucket] + 1, *distribution.counts[bucket + 1 :])
         self._stages[stage] = replace(distribution, counts=counts, seconds=distribution.seconds + seconds)

@@ -75,6 +75,7 @@ class Declarations:
         """
         with self._lock:
             self._reaches[key] = reach
+            # setdefault: an Application that has declared something before must not appear as behind again
             self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
 
     def record_newest(self, branch: Branch, commit: str) -> None:
@@ -103,6 +104,7 @@ class Declarations:
             # ten thousand own objects that no other declares are one set lookup each
             doubtful = [ref for ref in refs if ref not in own or ref in self._shared]
             others = {ref: self._declared.keys(ref) - {key} for ref in doubtful}
+        # the smallest key, so that each reconcile reports the same one
         return {ref: min(keys) for ref, keys in others.items() if keys}
 
     def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
@@ -113,6 +115,7 @@ class Declarations:
         """
         with self._lock:
             previous = self._declared.refs(key)
+            # an unchanged declaration must not enqueue the rivals, which would enqueue this one in turn
             if self._declared.has(key) and previous == refs:
                 return
             self._declared.set(key, refs)
@@ -132,6 +135,7 @@ class Declarations:
     def advance_declared(self, key: str, old: DeclaredAt, new: DeclaredAt) -> None:
         """Store that an Application which has declared its objects at ``old`` declares the same at ``new``."""
         with self._lock:
+            # only if nothing changed since: a reconcile may have declared another commit meanwhile
             if self._declared_at.get(key) == old:
                 self._declared_at[key] = new
 
@@ -142,6 +146,7 @@ class Declarations:
         It delays no prune. Its last declaration counts, or ``declared`` where none is known.
         """
         with self._lock:
+            # None delays no prune, which an absent entry would, as of an Application that was not reconciled yet
             self._declared_at[key] = None
             is_known = self._declared.has(key)
         if not is_known:
@@ -160,6 +165,7 @@ class Declarations:
             behind = [
                 other
                 for other, declared in self._declared_at.items()
+                # an empty commit is of an Application that has declared nothing yet, and so is behind
                 if other != key and declared is not None and declared.branch == branch and declared.commit != commit
             ]
             return tuple(sorted(other for other in behind if self._may_declare(other, refs)))

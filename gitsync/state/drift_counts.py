@@ -31,6 +31,7 @@ class DriftCounts:
         manager = next(iter(managers_of(step)), "")
         with self._lock:
             known = {name for _, name in self._detected}
+            # names that are counted already keep their series; only new ones are collected
             label = manager if manager in known or len(known) < _MANAGERS else _OTHER
             self._detected[step.ref.kind, label] += 1
 
@@ -40,6 +41,7 @@ class DriftCounts:
             for step in steps:
                 edited = edited_at(step)
                 if edited is not None:
+                    # the clock of the API server may be ahead of ours
                     self._observe(max((now - edited).total_seconds(), 0.0))
 
     def failed(self, count: int) -> None:
@@ -66,5 +68,6 @@ def managers_of(step: Change) -> tuple[str, ...]:
 
 def edited_at(step: Change) -> datetime | None:
     """Return when an object was changed last, as its managed fields tell; None where they do not."""
+    # in UTC and of one format (RFC 3339), so that the text order is the order of time
     times = [owner.time for item in step.differences if item.kind in DRIFT for owner in item.owners if owner.time]
     return datetime.fromisoformat(max(times)) if times else None

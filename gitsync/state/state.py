@@ -33,6 +33,7 @@ class LiveObjects:
 
     def live(self, key: str, ref: ObjectRef) -> Manifest | None:
         """Return a live object of an Application, or a part of one, masked; None for any other."""
+        # only objects of the Application: the viewer was authorized for it, and not for the rest of the cluster
         view = self._views.application(key)
         if view is None:
             return None
@@ -41,6 +42,7 @@ class LiveObjects:
             if resource.ref == ref:
                 return mask(manifest) if manifest is not None else None
             if manifest is not None and ref.of in PART_KINDS:
+                # an object without a view of its own is only shown where it is a part of one that is listed
                 for part in self._parts(manifest):
                     if part["kind"] == ref.kind and part["metadata"]["name"] == ref.name:
                         return mask(part)

@@ -31,10 +31,12 @@ class KeysByRef:
         """Store the objects of a key instead of its previous ones."""
         previous = self.refs(key)
         for ref in previous - refs:
+            # frozensets, replaced as a whole: readers iterate over them without the lock
             remaining = self._keys[ref] - {key}
             if remaining:
                 self._keys[ref] = remaining
             else:
+                # objects that no key has any more would accumulate
                 del self._keys[ref]
         for ref in refs - previous:
             self._keys[ref] = self.keys(ref) | {key}
@@ -62,6 +64,7 @@ class TrackedObjects:
         """Track these objects too."""
         with self._lock:
             tracked = self._tracked.refs(key)
+            # the common case is that all are tracked, and then no set is built
             if not refs <= tracked:
                 self._tracked.set(key, tracked | refs)
 

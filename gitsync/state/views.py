@@ -64,6 +64,7 @@ class Views:
             known = app if app.source.repo_url else None
             plan = previous.plan if previous is not None else None
             view = ApplicationView(key, known, status, (), plan, None, now)
+            # a relay follows each write of the status; equal views must not redraw open pages
             if previous is None or not _is_equal_view(previous, view):
                 self._store(view, previous)
 
@@ -86,6 +87,7 @@ class Views:
     def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
         """Return the kept events with ids above ``after``, oldest first."""
         with self._changed:
+            # the oldest first: a reader that is behind continues from the last id it got
             return tuple(event for event in self._events if event.id > after)[:limit]
 
     def wait(self, after: int, timeout: float) -> bool:
@@ -117,6 +119,7 @@ class Views:
     def _emit(self, time: datetime, application: str, event: _Happened) -> None:
         self._last += 1
         self._events.append(StateEvent(self._last, time, application, *event))
+        # under the condition's lock, which every caller holds
         self._changed.notify_all()
 
 
@@ -150,6 +153,7 @@ def _differences(previous: ApplicationView | None, view: ApplicationView) -> Ite
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
         states = (status.get(name) for name in ("phase", "sync", "health"))
         yield _Happened("application", "", states=tuple(str(state) for state in states if state))
+    # by identity first: resources that were not rebuilt need no comparison of their fields
     shown, now_shown = (
         {id(resource) for resource in shown_view.resources} if shown_view else set() for shown_view in (previous, view)
     )
