@@ -26,6 +26,7 @@ class Reasoner(Protocol):
     Called by a reconcile before the gate decides, again at each pass until there is an answer.
     """
 
+    # a model may take a minute to answer, and a worker reconciles other Applications meanwhile
     def advise(self, app: Application, plan: Plan, key: str) -> Advice | None:
         """Return the advice on a plan, requested once; None while the request is pending. Never blocks."""
         ...
@@ -53,6 +54,7 @@ class Sample:
 
     value: float
     labels: str = ""
+    # ``labels`` has them too, so that they need not be compared again
     series: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -72,6 +74,7 @@ class MetricsProvider(Protocol):
     the tokens that the dashboard shows.
     """
 
+    # a reading from before a commit was applied says nothing about it
     def read(self, query: str, max_age: float) -> MetricResult | None:
         """Return the result of a query, at most ``max_age`` seconds old; None while the request is pending."""
         ...

@@ -22,7 +22,7 @@ class Resource:
     kind: str
     plural: str
     namespaced: bool
-    verbs: frozenset[str] = frozenset()
+    verbs: frozenset[str] = frozenset()  # kinds without list and watch, such as TokenReview, cannot be followed
 
     @property
     def api_version(self) -> str:
@@ -52,6 +52,8 @@ class Cluster(Protocol):
         """Return the resource of a kind, None when it is not served; discovery is repeated for an unknown kind."""
         ...
 
+    # apart from ``resource``: where an aggregated API does not answer, discovery lacks its kinds, but their objects
+    # exist
     def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
         """Return what ``resource`` does, or why it is unknown whether the kind is served: it may have objects."""
         ...
@@ -64,6 +66,7 @@ class Cluster(Protocol):
         """Return the types of these groups and versions."""
         ...
 
+    # discovery and schemas are many requests, so that they are kept until a definition changes
     def definitions_changed(self) -> None:
         """Drop the cached kinds and schemas: a definition changed."""
         ...
@@ -72,22 +75,26 @@ class Cluster(Protocol):
         """Return the object as it is now, None when it is absent."""
         ...
 
+    # server-side apply has no such condition: it would take over an object of that name
     def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
         """Create an object; raise AlreadyExists, and change nothing, where one of its name exists."""
         ...
 
+    # forced by default: the plan has decided about the fields of other managers before
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:
         """Apply server-side as this field manager, impersonating ``user`` if given; return the object then."""
         ...
 
+    # an apply can give up its own fields only, and not those of another manager
     def set_managed_fields(
         self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
     ) -> None:
         """Transfer field ownership without changing a value; raise Conflict when the object is no longer ``live``."""
         ...
 
+    # in one patch: between several ones the object would be as neither Git nor a user has written it
     def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
         """Remove fields by JSON Pointer in one patch; raise Conflict when the object is no longer ``live``."""
         ...
@@ -96,6 +103,7 @@ class Cluster(Protocol):
         """Remove our marks and our ownership of fields in one patch; raise Conflict when the object changed."""
         ...
 
+    # by uid: an object that another client has created under the name since is not the one that was planned
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """
         Request the object's deletion if it still has this uid; an absent object is ignored.
@@ -104,6 +112,7 @@ class Cluster(Protocol):
         """
         ...
 
+    # with the resourceVersion: the status of an older reconcile never overwrites a newer one
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Write the object, or a subresource; raise Conflict unless its resourceVersion is the newest."""
         ...
@@ -127,6 +136,7 @@ class LiveCache(Protocol):
         """
         ...
 
+    # an API group that is down must not stop the Applications whose objects are of other kinds
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
     ) -> Mapping[Resource, GroupUnavailable]:
@@ -137,6 +147,7 @@ class LiveCache(Protocol):
         """
         ...
 
+    # its watch would be refused with 404 until the process ends
     def forget(self, of: GroupKind) -> None:
         """Stop watching a kind that the cluster no longer serves."""
         ...
@@ -166,10 +177,12 @@ class LiveCache(Protocol):
         """Return the object and its owners, the nearest first, as far as they are followed."""
         ...
 
+    # a TTL may delete a Job before a reconcile has observed how it ended
     def last_finished(self, ref: ObjectRef) -> Manifest | None:
         """Return the last state of a deleted object that had finished, see ``finish_of``; the newest are kept."""
         ...
 
+    # without it the next reconcile may act on the object from before the write
     def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Store the response of our own write before its watch event arrives."""
         ...
@@ -203,6 +216,7 @@ class ObjectDetails(Protocol):
         """Return the latest Events about an object, newest first."""
         ...
 
+    # limited in lines: a whole log may be larger than the memory of the controller
     def logs(self, namespace: str, pod: str, container: str, *, previous: bool = False, lines: int = 200) -> str:
         """Return the last lines of the log of a container, of the one before its restart if ``previous``."""
         ...

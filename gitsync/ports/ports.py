@@ -21,6 +21,7 @@ class Clock(Protocol):
         """Return the time, aware, in UTC."""
         ...
 
+    # intervals are measured by it: the time of day may be set back
     def monotonic(self) -> float:
         """Return seconds that never go back."""
         ...

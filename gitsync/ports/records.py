@@ -13,6 +13,7 @@ from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, SyncReco
 class Reviews(Protocol):
     """Reviews of plans. Called by the gate before each sync."""
 
+    # ``sync`` lets a sync that already wrote continue by its approval; for every other one that approval is used up
     def review(
         self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
     ) -> Review | None:
@@ -34,6 +35,7 @@ class Records(Reviews, Protocol):
     dashboard and the commands for reading.
     """
 
+    # durable first: a write whose intent is lost with the machine would have no record at all
     def audit(self, records: Iterable[AuditRecord]) -> None:
         """Append links to the audit chain, durably, before returning."""
         ...
@@ -46,6 +48,7 @@ class Records(Reviews, Protocol):
         """
         ...
 
+    # a commit counts as good in the history until its analysis fails, which is after its sync was saved
     def mark_failed(self, application: str, commit: str, message: str) -> None:
         """Turn the newest successful sync of a commit into a failed one: the commit did not become good."""
         ...
@@ -80,6 +83,7 @@ class Records(Reviews, Protocol):
         """Append the link of a review (``objects.review``) to the audit, and store that it is one."""
         ...
 
+    # a later plan may have the same digest, and must not be allowed by an approval of the past
     def end_approval(self, application: str, digest: str) -> None:
         """Drop the approvals of a plan: its sync is over."""
         ...
@@ -92,6 +96,7 @@ class Records(Reviews, Protocol):
         """
         ...
 
+    # heads from elsewhere, since a writer of the database can replace a whole chain by another valid one
     def verify(self, heads: Iterable[AuditHead] = ()) -> tuple[str, ...]:
         """
         Return the errors of the audit chain, one line each; empty when it is intact.
@@ -100,6 +105,7 @@ class Records(Reviews, Protocol):
         """
         ...
 
+    # only from its start: a link that is missing anywhere else breaks the chain
     def trim(self, now: datetime, *, before: datetime | None = None, keep: int = 0) -> int:
         """
         Drop the audit records older than a time, and those before the newest ``keep`` (0: all); return how many.

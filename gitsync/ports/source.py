@@ -38,6 +38,7 @@ class Credentials:
     app_installation: str = ""
     app_key: str = ""
 
+    # the members are secrets, and a repr ends in logs and tracebacks
     def __repr__(self) -> str:
         return "Credentials(…)"
 
@@ -70,11 +71,13 @@ class Snapshot:
     git_dir: str
     warnings: tuple[str, ...] = ()
     remotes: tuple[RemoteBase, ...] = ()
+    # files above 1 MiB may be missing in a mirror until they are read (decision 0026)
     fetch_file: FetchFile | None = None
 
     def fetch(self, missing: FileNotFetched) -> bool:
         """Fetch a file into the mirror that lacks it; return False where that one belongs to no part of this."""
         parts: tuple[Snapshot | RemoteBase, ...] = (self, *self.remotes)
+        # by folder: the error names the mirror that lacks the file, and each repository has one
         for part in parts:
             if part.git_dir == missing.git_dir and part.fetch_file is not None:
                 part.fetch_file(missing.id)
@@ -175,6 +178,7 @@ class Source(Protocol):
         """
         ...
 
+    # bounded in time: a page waits for it, and the history of a line may be long
     def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
         """
         Return the commits that wrote lines, by ``file:line`` as of a commit of the mirror; nothing is fetched.

@@ -15,6 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.objects.sync_status import SyncStatus
 from gitsync.runtime.work_costs import Interval
 
+# from one request to the API server, about a millisecond, to a slow render or Git server
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds in seconds of the buckets of a distribution; one more bucket has what took longer."""
 
@@ -55,6 +56,7 @@ class Cost:
     def total(self) -> Spent:
         """The sum of all stages."""
         sums = map(sum, zip(*self.stages.values(), strict=True)) if self.stages else ()
+        # zip of no stages is empty, and Spent() needs two numbers or none
         return Spent(*sums)
 
 
@@ -62,6 +64,7 @@ class Cost:
 class Distribution:
     """How long something took: the number of times in each bucket of ``BOUNDS``, and the sum of their seconds."""
 
+    # one more than the bounds: the last bucket has no upper bound
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     seconds: float = 0.0
 
@@ -245,6 +248,7 @@ class SyncRequests(Protocol):
         ...
 
     def poll_now(self, keys: Iterable[str]) -> None:
+        # one field, so that a user who may suspend cannot change anything else by it
         """Request a reconcile of these Applications now, with a poll of Git."""
         ...
 
