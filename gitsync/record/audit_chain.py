@@ -22,6 +22,8 @@ COPIES = (AUDIT.c.application, AUDIT.c.sync, AUDIT.c.action, AUDIT.c.resource, A
 # statements of each sync are built once
 _INSERT = insert(AUDIT)
 _ADVANCE = update(CHAIN)
+# an UPDATE that changes nothing: it locks the row in PostgreSQL and SQLite alike, where SELECT FOR UPDATE is unknown to
+# SQLite
 _LOCK = update(CHAIN).values(length=CHAIN.c.length).returning(CHAIN.c.length, CHAIN.c.head)
 _HASH = select(AUDIT.c.hash).where(AUDIT.c.id == bindparam("id"))
 _DONE = AUDIT.alias()
@@ -29,6 +31,7 @@ _IS_FOLLOWED = exists().where(
     _DONE.c.sync == AUDIT.c.sync,
     _DONE.c.resource == AUDIT.c.resource,
     _DONE.c.action == AUDIT.c.action,
+    # the number grows with time: an earlier outcome belongs to an earlier intent of the same step
     _DONE.c.id > AUDIT.c.id,
     _DONE.c.outcome != Outcome.INTENDED.value,
 )
@@ -48,6 +51,7 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> AuditRecor
     bodies = [(record, audit_body(record)) for record in records]
     if not bodies:
         return None
+    # before the bodies are hashed: another writer may move the head until the row is locked
     length, head = _locked(connection)
     rows = []
     for record, body in bodies:
@@ -94,6 +98,7 @@ def trim(connection: Connection, now: datetime, oldest: datetime | None, keep: i
     first = connection.execute(select(func.min(AUDIT.c.id))).scalar()
     if first is None:
         return 0, None
+    # before anything is deleted: an intent without an outcome is needed to resolve its write
     intents = unresolved(connection)
     end = _first_since(connection, int(first), length, oldest) if oldest else int(first)
     if keep and length - int(first) > keep:  # one more is kept, the link that says what was cut off
@@ -101,12 +106,14 @@ def trim(connection: Connection, now: datetime, oldest: datetime | None, keep: i
     end = min(end, intents[0].id if intents else length + 1)
     if end <= first:
         return 0, None
+    # read before the delete: its hash is what the rest of the chain continues from
     last = record_of(connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == end - 1)).one())
     connection.execute(delete(AUDIT).where(AUDIT.c.id < end))
     limits = [f"older than {oldest:%Y-%m-%d}" if oldest else "", f"more than {keep}" if keep else ""]
     message = f"records up to {last.id} were dropped: {' or '.join(filter(None, limits))}"
     details = {"through": last.id, "hash": last.hash}
     link = AuditRecord("", TRIM, "", Outcome.SUCCEEDED, now, "", message=message, details=details)
+    # appended in the same transaction, so that no reader finds a chain that lost its start without a record
     return int(end - first), append(connection, [link])
 
 
@@ -127,18 +134,22 @@ def broken(connection: Connection, first: int = 0) -> Iterator[str]:
     """Yield what is wrong with the chain from a link on, one line each; 0 for all of it."""
     length, head = connection.execute(select(CHAIN.c.length, CHAIN.c.head)).one()
     start, start_hash = _start(connection)
+    # from a link in the middle, the hash before it is not known and cannot be compared
     expected, previous_hash = (first, "") if first > start else (start, start_hash)
     query = select(*AUDIT_COLUMNS, *COPIES).where(AUDIT.c.id >= first).order_by(AUDIT.c.id)
+    # in parts: the chain may be larger than memory
     for id, body, previous, hash, *copies in connection.execution_options(yield_per=1000).execute(query):
         if id != expected:
             yield f"audit record {expected} is missing" + (f" (up to {id - 1})" if id - expected > 1 else "")
         elif previous_hash not in ("", previous):
             yield f"audit record {id} does not follow the one before it"
+        # the columns are searched and not hashed: a change of them would hide a link from a query
         if link_hash(previous, id, body) != hash or copies != _copied(body):
             yield f"audit record {id} was changed"
         expected = id + 1
         previous_hash = hash
     if expected - 1 != length:
+        # the length is stored apart, since a chain that was cut at its end is consistent in itself
         yield f"the audit ends at record {expected - 1}, {length} were written"
     elif previous_hash not in ("", head):
         yield "the last audit record is not the one that was written last"
@@ -152,6 +163,7 @@ def lost(connection: Connection, heads: Iterable[AuditHead]) -> Iterator[str]:
     start, _ = _start(connection)
     accepted = _newest(connection, ACCEPT)
     for head in missing:
+        # links that age dropped, and those before an acceptance, are missing on purpose
         if head.id >= start and (accepted is None or head.time > accepted.timestamp):
             yield f"audit record {head.id} is not the one of {head.time:%Y-%m-%d %H:%M:%S} in {head.place}"
 

@@ -34,6 +34,7 @@ class ConfigurationAudit:
         try:
             last = self._records.audit_records(action=self._action, limit=1)
             recorded = last[0].details.get("entries", {}) if last else {}
+            # compared with the last record, not with memory: a restart must not record it again
             if recorded != entries:
                 self._records.audit([self._change(recorded, entries, by)])
         except RecordUnavailable as error:
@@ -65,6 +66,7 @@ def owner_of(path: Path) -> str:
     try:
         id = path.stat().st_uid
     except OSError:
+        # lost: only the name; a change is recorded in any case
         return "unknown"
     try:
         return f"{pwd.getpwuid(id).pw_name} (owner of {path.name})"

@@ -43,6 +43,8 @@ class Database:
         self._write_lock = threading.Lock()
         self._lock_file = _lock_file(self.url.database) if self._is_sqlite else None
         self._readers = self._engine("BEGIN", pool_size=4)
+        # BEGIN IMMEDIATE takes the write lock at once: a transaction that reads first and then writes may fail with
+        # SQLITE_BUSY
         self._writer = (
             self._engine("BEGIN IMMEDIATE", pool_size=1, max_overflow=0) if self._is_sqlite else self._readers
         )
@@ -59,6 +61,7 @@ class Database:
 
     def _postgresql_engine(self, **options: Any) -> Engine:
         try:
+            # pre-ping: a connection that the server closed while it was idle is replaced instead of failing a write
             return create_engine(self.url, pool_pre_ping=True, **options)
         except ModuleNotFoundError as error:
             raise InvalidInput(
@@ -91,6 +94,7 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
+            # the driver's message: SQLAlchemy's own has the statement and its values, which are records
             cause = getattr(error, "orig", None) or error
             raise RecordUnavailable(
                 f"the history database cannot be used: {cause}",
@@ -112,7 +116,9 @@ def _lock_file(database: str | None) -> Path | None:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # or the driver begins transactions where it likes
     cursor = connection.cursor()
+    # readers are not blocked by the writer
     cursor.execute("PRAGMA journal_mode=WAL")
+    # NORMAL, which WAL is often used with, may lose the last commits at a power failure, and they were acknowledged
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
 
@@ -178,9 +184,11 @@ class GroupCommit:
     def run(self, act: Callable[[Connection], T]) -> T:
         """Return the result of a write; raise its error."""
         mine = _Write(act)
+        # appended before the lock: the thread that commits next takes it too
         self._waiting.append(mine)
         with self._turn:
             if not mine.result.done():
+                # only the writes that wait now: later ones would prolong this transaction without end
                 self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
         result: T = mine.result.result()
         return result
@@ -189,6 +197,7 @@ class GroupCommit:
         try:
             with self._writing() as connection:
                 results = [write.act(connection) for write in writes]
+        # any exception, also a defect: the threads wait for a result
         except Exception as error:
             if len(writes) == 1:
                 writes[0].result.set_exception(error)

@@ -34,6 +34,7 @@ class AuditHeads:
         """Keep the head of a chain that ends with this link; raise RecordUnavailable when the file is not writable."""
         head = AuditHead.of(link, "what this process wrote")
         with self._lock:
+            # threads may arrive in another order than their links were appended
             if self._written is None or self._written.id < head.id:
                 self._written = head
             if self._file is not None:
@@ -51,6 +52,7 @@ class AuditHeads:
             return
         with self._file.open("rb") as file:
             if tail:
+                # the first line of the tail may be cut, which _parsed leaves out
                 file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
             for line in file:
                 head = AuditHead.from_json(_parsed(line), str(self._file))

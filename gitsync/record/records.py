@@ -32,6 +32,7 @@ _NEWEST_DROPPED = (
     .order_by(HISTORY.c.id.desc())
     .limit(1)
     .offset(bindparam("keep", type_=Integer))
+    # the scalar subquery is NULL where fewer are kept, and a comparison with NULL deletes nothing
     .scalar_subquery()
 )
 _TRIM = delete(HISTORY).where(_OF_HISTORY, HISTORY.c.id <= _NEWEST_DROPPED)
@@ -63,15 +64,18 @@ class SqlRecords:
         def write(connection: Connection) -> int:
             id: int = connection.execute(_SAVE, members).scalar_one()
             if keep > 0:
+                # in the same transaction: a crash leaves neither too many nor too few
                 connection.execute(_TRIM, {"application": application, "keep": keep})
             return id
 
         id = self._commits.run(write)
+        # after the commit: a write that failed is not a sync that ended
         count(record)
         return replace(record, id=int(id))
 
     def mark_failed(self, application: str, commit: str, message: str) -> None:
         """Turn the newest successful sync of a commit into a failed one; see the port."""
+        # the newest one only: older syncs of the commit were good at their time
         for record in self.history(application):
             if record.commit.id == commit and record.outcome is Outcome.SUCCEEDED:
                 failed = replace(record, outcome=Outcome.FAILED, message=message)
@@ -121,6 +125,7 @@ class SqlRecords:
 
     def export(self, application: str = "", batch: int = 1000) -> Iterator[AuditRecord]:
         """Yield the chain of one application or of all, oldest first, a batch in memory at a time."""
+        # by id, not OFFSET: each batch starts at the index, and links that are appended meanwhile move nothing
         last = 0
         while True:
             query = select(*AUDIT_COLUMNS).where(AUDIT.c.id > last).order_by(AUDIT.c.id).limit(batch)
@@ -128,6 +133,7 @@ class SqlRecords:
                 query = query.where(AUDIT.c.application == application)
             with self._database.reading() as connection:
                 records = [record_of(row) for row in connection.execute(query)]
+            # outside the connection: a slow consumer must not hold it
             yield from records
             if len(records) < batch:
                 return
@@ -163,6 +169,7 @@ class SqlRecords:
     def head(self, application: str, kept: AuditHead | None = None) -> AuditHead | None:
         """Return the newest link about an application; see the port."""
         with self._database.reading() as connection:
+            # a head that is missing proves a loss; the newest one would replace the proof
             if kept is not None and [*lost(connection, [kept])]:
                 return kept
             newest = connection.execute(_NEWEST, {"application": application}).first()
@@ -182,6 +189,7 @@ class SqlRecords:
         """Keep an answer; the oldest beyond the limit are dropped."""
         body = orjson.dumps([advice.explanation, advice.risk.value, advice.reason]).decode()
         with self._database.writing() as connection:
+            # delete and insert: an upsert is written differently in SQLite and PostgreSQL
             connection.execute(delete(ADVICE).where(ADVICE.c.digest == digest, ADVICE.c.asked == asked))
             connection.execute(insert(ADVICE).values(digest=digest, asked=asked, body=body))
             newest = connection.execute(select(func.max(ADVICE.c.id))).scalar_one()
@@ -196,6 +204,7 @@ class SqlRecords:
         """Drop the oldest audit records, and return how many; see the port."""
         with self._database.writing() as connection:
             dropped, last = trim(connection, now, before, keep)
+            # after the links: a review without its link cannot be verified
             reviews.drop_dangling(connection)
         self._keep_head(last)
         return dropped

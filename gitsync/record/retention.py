@@ -31,6 +31,7 @@ class Retention(Periodic):
         try:
             now = self._clock.now()
             dropped = self._records.trim(now, before=now - self._age if self._age else None, keep=self._keep)
+        # lost: nothing; the next check tries again
         except RecordUnavailable as error:
             _log.warning("the audit was not trimmed: %s", error)
         else:

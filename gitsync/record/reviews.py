@@ -26,6 +26,7 @@ def keep(connection: Connection, link: AuditRecord) -> None:
     """Store the review of a link: a rejection replaces the approvals of its plan, an approval the rejection."""
     approves = int(link.action == APPROVE)
     until = review_of(link).until
+    # an approval and a rejection of one plan exclude each other; the last decision counts
     connection.execute(delete(REVIEWS).where(_of_plan(link.application, link.digest), REVIEWS.c.approves != approves))
     # expired approvals of all plans, so that the table stays as small as what waits
     connection.execute(delete(REVIEWS).where(REVIEWS.c.approves == 1, REVIEWS.c.until <= _stamp(link.timestamp)))
@@ -69,7 +70,9 @@ def last_review(connection: Connection, links: list[AuditRecord], now: datetime,
     Return the last of these reviews, with the users who approved the same or more before it; None where none is valid.
     """
     if not links or links[-1].action == REJECT:
+        # a rejection stays until it is replaced: it neither expires nor is used up
         return review_of(links[-1]) if links else None
+    # an approval is for one sync, and one that wrote something has used it
     if _written_by(connection, links[0]) - {sync}:
         return None
     valid = [review for review in map(review_of, links) if review.until is not None and review.until > now]
@@ -90,6 +93,7 @@ def _includes(review: Review, last: Review) -> bool:
 def _link(connection: Connection, id: int, application: str, digest: str) -> AuditRecord:
     row = connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == id)).first()
     link = record_of(row) if row is not None else None
+    # the row finds the link, and the link must confirm it: a row that was written by hand must not approve anything
     if link is None or (link.application, link.digest) != (application, digest) or link.action not in (APPROVE, REJECT):
         raise _mismatch(f"record {id} is not a review of it")
     return link
@@ -100,6 +104,7 @@ def _written_by(connection: Connection, review: AuditRecord) -> set[str]:
     query = select(*AUDIT_COLUMNS).where(AUDIT.c.application == review.application, AUDIT.c.id > review.id)
     links = [link for link in map(record_of, connection.execute(query)) if link.digest == review.digest]
     used = {link.sync for link in links if link.outcome is Outcome.INTENDED and link.approver}
+    # a sync that was interrupted before its first write has not used the approval
     return used & {link.sync for link in links if link.outcome is Outcome.SUCCEEDED}
 
 

@@ -31,6 +31,7 @@ HISTORY = Table(
 AUDIT = Table(
     "audit",
     METADATA,
+    # not by the database: the number is part of the hash, and the chain has no gaps
     Column("id", _ID, primary_key=True, autoincrement=False),
     Column("application", String(512), nullable=False),
     Column("sync", String(64), nullable=False),
@@ -61,6 +62,7 @@ REVIEWS = Table(
     Column("application", String(512), nullable=False),
     Column("digest", String(64), nullable=False),
     Column("approves", Integer, nullable=False),
+    # ISO 8601 in UTC: text compares as time does, in both databases
     Column("until", String(40), nullable=False),
     Index("plan_reviews_of", "application", "digest"),
 )
@@ -88,6 +90,7 @@ _KEPT = tuple(member.name for member in fields(SyncRecord) if member.name != "id
 
 def dump(members: dict[str, Any]) -> str:
     """Return canonical JSON: sorted keys, times in UTC."""
+    # canonical, since a hash is over the text: the same members must give the same bytes
     return orjson.dumps(members, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS).decode()
 
 
@@ -115,6 +118,7 @@ def audit_record(id: int, body: str, previous: str, hash: str) -> AuditRecord:
 
 def link_hash(previous: str, id: int, body: str) -> str:
     """Return the hash of one link: SHA-256 over the hash before it, its number and its body."""
+    # the number is hashed too, so that links cannot change places
     return hashlib.sha256(f"{previous}\n{id}\n{body}".encode()).hexdigest()
 
 
