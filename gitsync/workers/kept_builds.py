@@ -45,6 +45,7 @@ class KeptBuilds:
             # Reading renews it: ``clean`` deletes what nothing has used for long.
             os.utime(file)
             return str(message["commit"]), protocol.to_build(message["build"])
+        # what an older version or a crash left counts as absent: rendering again is always right
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
@@ -56,6 +57,7 @@ class KeptBuilds:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_file(self._file(app), orjson.dumps(message), PRIVATE)
+        # lost: the time of one render after a restart
         except OSError as error:
             _log.warning("a build was not kept, and will be rendered again after a restart: %s", error)
 
@@ -63,6 +65,7 @@ class KeptBuilds:
         """Delete the builds that no Application has used for long."""
         limit = time.time() - _KEPT_SECONDS
         for file in self._folder.glob("*"):
+            # lost: nothing; another process may have deleted it, or the next start does
             with contextlib.suppress(OSError):
                 if file.stat().st_mtime < limit:
                     file.unlink()

@@ -19,7 +19,7 @@ from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMe
 _log = logging.getLogger(__name__)
 
 _CURE: Final = "divide the application, or raise the limit"
-_IDLE_SECONDS: Final = 300.0
+_IDLE_SECONDS: Final = 300.0  # a process without work still holds about 22 MiB (decision 0042)
 # Large files that one render may have fetched beside manifests, which come together with the first of them. The next
 # attempt continues from there.
 _FETCHES: Final = 50
@@ -83,6 +83,7 @@ class RenderPool:
             ],
             **more,
         }
+        # the last attempt raises what it lacks
         for is_last in (*(False,) * _FETCHES, True):
             answer = self._ask(request)
             if answer.get("trace"):
@@ -132,6 +133,7 @@ class RenderPool:
     def _retry(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             return self._try(request)
+        # twice: what it renders crashes it, and a third attempt would too
         except WorkerCrashed as death:
             limits = f"its limits are {self._seconds:g} s and {self._memory_mib} MiB of memory"
             raise InvalidInput(f"the render process {death}; {limits}", hint=_CURE) from None
@@ -152,6 +154,7 @@ class RenderPool:
             raise InvalidInput(f"rendering takes longer than the limit of {self._seconds:g} s", hint=_CURE) from None
         except WorkerMemory:
             raise self._too_large() from None
+        # after a timeout or a death the default applies: the process cannot be used again
         finally:
             self._give_back(process, not answer.get("is_last", True))
         if "limit" not in answer:
@@ -189,6 +192,7 @@ class RenderPool:
                 self._end_idle_later()
             else:
                 self._processes.discard(process)
+            # one waiter: a single process became free
             self._changed.notify()
         if not is_kept:
             process.end()

@@ -21,7 +21,7 @@ from gitsync.workers.protocol import BuildHistory
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _CHUNK: Final = 1 << 20
 _GRACE: Final = 1.0
-_PASSED_ON: Final = ("PATH",)
+_PASSED_ON: Final = ("PATH",)  # git is found by it; everything else in the environment may be a secret
 """All that a render process sees of our environment."""
 
 
@@ -131,6 +131,7 @@ class Process:
 
     def _cause(self) -> Exception:
         """Return what the process died of, as the exception to raise."""
+        # a closed pipe arrives before the exit code
         try:
             code = self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:
@@ -148,6 +149,7 @@ class Process:
     def interrupt(self) -> None:
         """Kill the process and its children; a pending request raises WorkerDied."""
         if self._process.poll() is None:
+            # it may end between the two lines
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -21,6 +21,7 @@ from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.scalars import Date
 
 LENGTH_BYTES: Final = 4
+# a length prefix from a process that renders untrusted files must not make the controller allocate without limit
 MAX_FRAME: Final = 64 << 20
 OUT_OF_MEMORY: Final = 77
 """The exit code of a process that reached its limit of memory outside a render."""
@@ -151,6 +152,7 @@ def of_error(error: GitsyncError) -> dict[str, str]:
     if isinstance(error, FileNotFetched):
         parts |= {"git_dir": error.git_dir, "id": error.id}
     return {
+        # an unknown kind is an error of the input: retrying what was rendered gives the same
         "kind": kind if kind in _ERRORS else InvalidInput.__name__,
         **{name: part.encode("utf-8", "backslashreplace").decode() for name, part in parts.items()},
     }
