@@ -12,7 +12,7 @@ from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
 
-_ANSWER_BYTES = 4 * 1024 * 1024
+_ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
 _HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
 _COMPLETED = "TASK_STATE_COMPLETED"
 """The only state of a task with an answer (A2A 1.0, TaskState)."""
@@ -30,6 +30,7 @@ def send(url: str, text: str, seconds: float) -> Answer:
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
             reply = json.loads(answer.read(_ANSWER_BYTES))
+    # also an answer that is not JSON: an agent that is not ready yet often answers through its proxy
     except (OSError, ValueError) as error:
         raise ClusterUnavailable(f"{url} did not answer: {error}") from error
     return _answer(reply, url)
@@ -53,6 +54,7 @@ def _answer(reply: Any, url: str) -> Answer:
     tokens = metadata.get(TOKENS)
     return Answer(
         "\n".join(parts),
+        # None where the agent does not list its calls: an assertion about them cannot be judged then
         tuple(map(_tool_call, calls)) if isinstance(calls, list) else None,
         int(tokens) if isinstance(tokens, int | float) else 0,
     )
@@ -70,7 +72,7 @@ def _parts(holder: Mapping[str, Any]) -> Iterator[str]:
 
 
 _VERDICT_BYTES = 256 << 10
-_VERDICT_TOKENS = 200
+_VERDICT_TOKENS = 200  # an answer has a verdict and one sentence
 
 
 def ask_judge(judge: Judge, key: str, question: str, seconds: float) -> tuple[str, int]:

@@ -22,6 +22,7 @@ def host_of(url: str) -> str:
     """Return host and port of a URL as ``host:port``; empty when it is not an http(s) URL, or names a user."""
     try:
         parts = urlsplit(url)
+        # a user in a URL would be sent to the server and quoted in errors; ports that are not numbers raise here
         is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
@@ -33,6 +34,7 @@ def request(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, timeout: float, max_bytes: int
 ) -> tuple[int, bytes]:
     """Return status and body of an answer, whatever the status; raise RequestFailed, whose text quotes neither side."""
+    # http.client follows no redirects and reads no proxy variables: a request goes to this host only
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout)
@@ -40,12 +42,14 @@ def request(
     try:
         connection.connect()
         cut.start(connection.sock)
+        # the path only: a full URL is the form for a proxy
         connection.request(method, parts._replace(scheme="", netloc="").geturl() or "/", body, dict(headers))
         response = connection.getresponse()
         answer = response.read(max_bytes + 1)  # one more, to tell an answer of exactly the limit from a longer one
         if cut.is_done:  # what was read is a part only
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:
+        # what was late once may be late again, and a worker thread waits for it
         is_late = cut.is_done or isinstance(error, TimeoutError)
         what = f"did not answer within {timeout:g} s" if is_late else "cannot be reached"
         raise RequestFailed(what, retryable=not is_late) from error
@@ -75,6 +79,8 @@ class _Deadline:
 
     def _end(self) -> None:
         self.is_done = True
+        # the reading thread may have closed it in this moment
         with contextlib.suppress(OSError):
             if self._socket is not None:
+                # shutdown, not close: it ends a read that another thread waits in
                 self._socket.shutdown(socket.SHUT_RDWR)

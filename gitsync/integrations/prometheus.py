@@ -18,7 +18,7 @@ from gitsync.ports import Clock, MetricResult, Sample
 
 _SECONDS = 10.0
 _MOST = 1 << 20
-_REMEMBERED = 1024
+_REMEMBERED = 1024  # queries of all Applications; the one that was asked longest ago is forgotten, and asked again
 
 
 class Prometheus:
@@ -40,6 +40,7 @@ class Prometheus:
         self._clock = clock
         self._token = token
         self._seconds = seconds
+        # a few threads: a server that hangs must not take a thread for each Application
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="prometheus")
         self._lock = threading.Lock()
         self._asked: OrderedDict[str, tuple[float, Future[MetricResult]]] = OrderedDict()
@@ -67,6 +68,7 @@ class Prometheus:
         try:
             if self._token is not None:
                 headers["Authorization"] = f"Bearer {self._token.read_text(encoding='ascii').strip()}"
+            # the server's own limit too, so that it does not continue with a query that is not waited for
             url = f"{self._url}?{urlencode({'query': query, 'timeout': f'{self._seconds:g}s'})}"
             status, body = request("GET", url, headers, timeout=self._seconds, max_bytes=_MOST)
         except RequestFailed as error:
@@ -91,6 +93,7 @@ def read_answer(status: int, body: bytes) -> MetricResult:
         return MetricResult(
             problem=f"Prometheus answered {status}" + (", not with a response of its API" if status == 200 else "")
         )
+    # 400 and 422 come with a JSON body of their own, which says what is wrong with the query
     if answer["status"] == "error" or status != 200:
         return MetricResult(problem=one_line(f"Prometheus answered {status}: {answer.get('error', '')}", _TEXT))
     data = answer.get("data")
@@ -103,9 +106,11 @@ def read_answer(status: int, body: bytes) -> MetricResult:
 
 
 def _readings(series: list[tuple[Any, Any]]) -> MetricResult:
+    # of a query without aggregation: labels may be unbounded, and the status shows a few lines
     if len(series) > _MOST_SERIES:
         return MetricResult(problem=f"the query gives {len(series)} series, more than {_MOST_SERIES}; aggregate them")
     samples = [Sample(_number(value), _labels(metric), _series(metric)) for metric, value in series]
+    # NaN is what a division by zero gives; it is neither within a limit nor over it
     numbers = tuple(sample for sample in samples if not math.isnan(sample.value))
     if not numbers:
         return MetricResult(problem="the query gives NaN" if samples else "the query gives no data")

@@ -19,7 +19,7 @@ from gitsync.objects.application import Application, OpenAI
 from gitsync.objects.change import Plan
 from gitsync.ports import Advice, AdviceCache, Clock
 
-_TRIES = 2
+_TRIES = 2  # one retry, for answers without the requested form: models give them now and then
 _HOUR = 3600.0
 _REMEMBERED = 1024
 
@@ -47,9 +47,11 @@ class Advisor:
         if endpoint is None:
             return Advice()
         host = host_of(endpoint.endpoint)
+        # checked for each request: the operator's list limits to which hosts plans are sent
         if host not in self._hosts:
             return Advice(_fallback_note(f"host {host or 'of the endpoint'} is not in GITSYNC_REASONER_HOSTS"))
         with self._lock:
+            # by digest and endpoint: another model may give other advice on the same plan
             future = self._asked.get((plan.digest, endpoint))
             if future is None:
                 kept = self._kept(plan, endpoint)
@@ -57,6 +59,7 @@ class Advisor:
                     return kept
                 if self._is_over_budget(app.key, endpoint):
                     return Advice(_fallback_note("its budget for this hour is spent"))
+                # before the request: a plan that fails each time must use up the budget too
                 self._spend(app.key, 0)
                 future = self._pool.submit(self._ask, app.key, endpoint, plan, key)
                 self._asked[plan.digest, endpoint] = future
@@ -71,6 +74,7 @@ class Advisor:
     def _kept(self, plan: Plan, endpoint: OpenAI) -> Advice | None:
         try:
             return self._answers.advice(plan.digest, _endpoint_hash(endpoint))
+        # lost: the saved request; it is sent again
         except RecordUnavailable:
             return None
 
@@ -135,6 +139,7 @@ def complete(target: OpenAI, key: str, system: str, user: str) -> bytes:
     sent = _body(target.model, system, user)
     status, body = request("POST", url, _headers(key), sent, timeout=target.timeout, max_bytes=_MOST)
     if status != 200:
+        # 429 and 5xx are the server's state; anything else would be answered in the same way again
         raise RequestFailed(f"answered {status}", retryable=status == 429 or status >= 500)
     return body
 

@@ -20,6 +20,7 @@ _STEPS = 60
 _DIFFERENCES = 12
 _VALUE = 160
 _MOST = 24_000
+# names, not values: a secret in a plain field is known by the name of the field only
 _SECRETIVE = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api[-_]?key|private|auth|dsn|cookie", re.I)
 _IN_URL = re.compile(r"//[^/@\s]+@")
 
@@ -33,6 +34,7 @@ INSTRUCTIONS = (
 
 def question(plan: Plan) -> str:
     """Return the plan as JSON of at most 24,000 characters, with secret values hidden."""
+    # all live and desired objects: a value of one Secret may be repeated in a field of another object
     manifests = [manifest for change in plan.writes for manifest in (change.desired, change.live)]
     # fewer steps rather than cut JSON: half a document would be read as another plan
     for most in (_STEPS, _STEPS // 4, 4, 0):
@@ -123,4 +125,5 @@ def _tokens(completion: dict[str, Any], body: bytes) -> int:
     """Return what the endpoint says it used; by size where it does not."""
     usage = completion.get("usage")
     used = usage.get("total_tokens") if isinstance(usage, dict) else None
+    # about four bytes a token, so that an endpoint cannot evade the budget by leaving the number out
     return used if isinstance(used, int) and used > 0 else len(body) // 4

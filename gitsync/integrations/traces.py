@@ -64,6 +64,7 @@ class TraceExporter:
     def flush(self) -> None:
         """Send what waits now; what cannot be sent is dropped."""
         while self._waiting:
+            # a bounded number each, so that one request does not grow with an outage
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
             self._report(self._send(batch))
 
@@ -78,6 +79,7 @@ class TraceExporter:
         return "" if status < 300 else f"answered with status {status}"
 
     def _report(self, problem: str) -> None:
+        # once for each change: an outage of the collector is one line and not one per request
         if problem != self._problem:
             level = logging.WARNING if problem else logging.INFO
             _log.log(level, "the collector of traces %s", problem or "takes traces again")
@@ -94,6 +96,7 @@ def document(reconciles: Iterable[EndedReconcile]) -> dict[str, Any]:
 
 def _spans(done: EndedReconcile) -> Iterator[dict[str, Any]]:
     """Yield the span of a reconcile, and those of its stages."""
+    # 16 and 8 bytes, as OTLP requires of trace and span ids
     trace = secrets.token_hex(16)
     root = secrets.token_hex(8)
     facts: dict[str, str | float] = {
