@@ -76,10 +76,12 @@ class Settings(BaseSettings):
         15.0, ge=1, description="seconds after which the Applications of a silent replica are taken over"
     )
     install_crds: bool = Field(True, description="install the CustomResourceDefinitions at start")
+    # anywhere else the dashboard requires users or a token
     web_host: str = Field("127.0.0.1", description="address of the dashboard")
     web_port: int = Field(8080, ge=0, le=65535, description="port of the dashboard")
 
     users: AbsolutePath | None = Field(None, description="file of the users who sign in with a token of their own")
+    # SecretStr: its repr is masked, so that settings may be logged
     web_token: SecretStr = Field(
         SecretStr(""), description="shared token for the dashboard; required off loopback without users"
     )

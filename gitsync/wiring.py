@@ -182,6 +182,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
 
     It is a further process of ``group`` where one is given, and otherwise the first process of its machine.
     """
+    # before anything is opened: replicas on SQLite would write to one file each
     _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
@@ -191,12 +192,14 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     client = _client(settings)
     members, exclusive = _leases(settings, LeaseMemberStore(client, settings.namespace), group)
     share: Shard = members or SingleReplica()
+    # fenced: each write checks the Lease right before it is sent (decision 0011)
     cluster = FencedCluster(client, share)
     live = InformerCache(client, _listed(settings.namespaces))
     pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
     builds = KeptBuilds((group or settings).data / "builds")
+    # at the start only: it deletes what nothing has used for 30 days
     builds.clean()
     traces = TraceExporter(settings.traces) if settings.traces else None
     adapters = Adapters(
@@ -232,6 +235,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         _each(one.enqueue_all for one in controllers)
 
     if members is not None:
+        # the watches have no event for it: objects of the new share did not change
         members.on_change = lambda: _each((applications.enqueue_moved, agents.enqueue_all))
     live.subscribe(
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
@@ -239,6 +243,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     details = ApiObjectDetails(client)
     audit = partial(ConfigurationAudit, records, clock)
     channels = _channels(settings, details)
+    # in the order of their start, and stopped in reverse: what others use is closed last
     parts: list[Runnable] = [
         GarbageCollection(),
         _CloseOnStop(records.close),
@@ -253,10 +258,12 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         _CloseOnStop(live.stop),
         # not fenced: a replica may install them before it has a Lease
         CrdInstaller(KubernetesCluster(client), install=settings.install_crds),
+        # before the controllers: without a Lease nothing may be reconciled
         *(part for part in (exclusive, members) if part is not None),
         applications,
         agents,
         sets,
+        # after them: a mirror is unused only once all Applications have been listed
         MirrorCleanup(source, lambda: applications.repositories() | sets.repositories() | bases.repositories),
         *_policy_reloader(settings, policies, audit(POLICY), enqueue_all),
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
@@ -296,6 +303,7 @@ def _leases(
     name = group.name if group is not None else group_name(settings)
     if group is None and settings.processes == 1:
         return None, ExclusiveLease(store, name, duration=settings.lease_seconds)
+    # two views of the same Leases: those of the group's processes, and those of every other controller
     inside, outside = (GroupLeases(store, name, is_inside=is_inside) for is_inside in (True, False))
     members = Membership(inside, holder_in(name, uuid.uuid4().hex[:8]), duration=settings.lease_seconds)
     return members, ExclusiveLease(outside, name, duration=settings.lease_seconds) if group is None else None
@@ -332,6 +340,7 @@ def _mirrors(settings: Settings) -> Repositories:
 
 
 def _client(settings: Settings) -> Client:
+    # each watch holds a connection for as long as it runs
     connections = settings.writes + _OTHER_CONNECTIONS
     return Client(Connection(settings.kubeconfig, settings.context, connections, settings.cluster_seconds))
 
@@ -360,19 +369,23 @@ def build_engine(
     share = share or SingleReplica()
     statuses = StatusWriter(cluster, live)
     costs = Costs(adapters.traces)
+    # waiting is measured where a key leaves the queue
     queue: WorkQueue[str] = WorkQueue(on_hand_out=costs.waited)
     state = State.empty(queue.add, costs)
+    # an answer enqueues the owner whose write it was
     writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))
     applier = Applier(ports, writes)
     executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state.declarations)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     policies = policies or Policies(cluster, live, adapters.source)
     gate = SyncGate(records, clock, advice, policies)
+    # with the policies as they are at each plan: they may be replaced at any time
     planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of)
     view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)
     reconciler = Reconciler(writes, evaluator, gate, executor, repairer, statuses, state.drift, clock)
+    # waits=False: reconciles hold no worker for a Git server; the watcher asks it
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
@@ -400,9 +413,11 @@ def build_operator(
     live = adapters.live
     ports = Ports(cluster, live, adapters.records, adapters.clock)
     share = share or SingleReplica()
+    # a lambda: the controller is created below, and needs these writes itself
     pool = WritePool(adapters.pool, lambda key: controller.enqueue_owner(key), lambda: share.may_write)
     writes = WritesByOwner(ports, pool)
     applier = Applier(ports, writes)
+    # no appliers: Agents are applied by the operator alone, and nothing is taken over from kubectl
     planner = Planner(cluster, declarations, adapters.pool, frozenset())
     child_reconciler = ChildrenReconciler(
         ports, planner, applier, writes, (policies or Policies(cluster, live, adapters.source)).of
@@ -441,6 +456,7 @@ def build_sets(
         StatusWriter(cluster, live),
     )
     controller = ApplicationSetController(reconciler, Workers(ports, writes, share, _SET_WORKERS))
+    # sets share the queries of Applications, so that their keys come from the same watcher
     watcher.route(lambda key: controller.enqueue(key))
     return controller
 
@@ -483,6 +499,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 def _check_replicas(settings: Settings) -> None:
     """Raise InvalidInput for replicas with SQLite, which they cannot share."""
+    # each replica would have an audit chain of its own
     if settings.replicas and settings.database_url.startswith("sqlite"):
         raise InvalidInput(
             "replicas need a shared database, and SQLite is a file on one machine",
