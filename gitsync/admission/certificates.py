@@ -48,6 +48,7 @@ class KeyPair:
     @property
     def bundle(self) -> str:
         """What clients trust: during a rotation some replicas serve the previous one."""
+        # a PEM bundle may hold several certificates: each is a trust anchor
         return self.certificate + self.previous
 
     def context(self) -> ssl.SSLContext:
@@ -55,6 +56,7 @@ class KeyPair:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only
             file = Path(folder) / "server.pem"
+            # before the content is written: the key is never readable for others
             file.touch(mode=0o600)
             file.write_text(self.certificate + self.key, encoding="ascii")
             context.load_cert_chain(file)
@@ -63,6 +65,7 @@ class KeyPair:
 
 def make_pair(names: Sequence[str], now: datetime, previous: str = "") -> KeyPair:
     """Return a new self-signed certificate of a server with these DNS names and addresses."""
+    # a new key for each certificate: none is in use for longer than LIFETIME
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gitsync-webhook")])
     certificate = (
@@ -73,12 +76,15 @@ def make_pair(names: Sequence[str], now: datetime, previous: str = "") -> KeyPai
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLY)
         .not_valid_after(now + LIFETIME)
+        # its key can sign no other certificate, although clients have it as a trust anchor
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        # Go's TLS client, which the API server is, ignores the common name
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
+    # not encrypted: its password would have to be stored beside it, in the same Secret
     text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return KeyPair(certificate.public_bytes(pem).decode(), text.decode(), previous)
 
@@ -88,6 +94,7 @@ def is_due(pair: KeyPair, names: Sequence[str], now: datetime) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate.encode())
         covered = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    # an unreadable certificate is replaced
     except (ValueError, x509.ExtensionNotFound):
         return True
     is_other = set(covered) != {_general_name(name) for name in names}
@@ -97,6 +104,7 @@ def is_due(pair: KeyPair, names: Sequence[str], now: datetime) -> bool:
 def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
+    # Go compares addresses with the IP entries only, names with the DNS entries only
     except ValueError:
         return x509.DNSName(name)
 
@@ -143,11 +151,13 @@ class CertificateRotation:
         if self._served is None:
             raise ValueError("no certificate is stored")
         first = self._served.context()
+        # the SSLContext of a listening socket cannot be replaced: SNI chooses another one for each connection
         first.sni_callback = self._choose
         return first
 
     def start(self) -> None:
         """Check at once, raising what goes wrong, and then from time to time."""
+        # the first check raises: without any certificate there is nothing to serve
         self.check()
         self._thread.start()
 
@@ -160,6 +170,7 @@ class CertificateRotation:
         """Renew the certificate where that is due, and serve what the API server trusts."""
         pair = self._current()
         is_new_to_server = self._store.trust(pair.bundle)
+        # the first check has none that could be served in the meantime
         if pair != self._served and (self._served is None or not is_new_to_server):
             self._context = pair.context()
             self._served = pair
@@ -172,10 +183,13 @@ class CertificateRotation:
         if pair is not None and not is_due(pair, self._names, now):
             return pair
         try:
+            # the served one remains trusted until every replica serves the new one
             made = make_pair(self._names, now, pair.certificate if pair else "")
             self._store.write(made.to_secret(), version)
+        # the other replica's is as good: it is read below
         except Conflict:
             _LOG.info("another replica renewed the certificate")
+        # read again: which of two replicas was first is known to the API server only
         stored = KeyPair.of_secret(self._store.read()[0])
         if stored is None:
             raise Conflict("the Secret of the certificate was deleted", hint="it is created again")
@@ -185,10 +199,12 @@ class CertificateRotation:
         while not self._stopped.wait(_PERIOD):
             try:
                 self.check()
+            # the served certificate is valid for weeks: the next check tries again
             except GitsyncError as error:
                 _LOG.warning("the certificate was not checked", extra={"reason": str(error)})
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         """Serve a new connection with the newest certificate."""
+        # without SNI the callback is called too, with no name
         if self._context is not None:
             connection.context = self._context

@@ -22,11 +22,14 @@ def answer(review: Mapping[str, Any]) -> Answer:
     An object whose spec does not change, or that is deleted, is allowed: a rule that is newer than the object must not
     stop the removal of a finalizer. Source: Kubernetes documentation, "Dynamic Admission Control".
     """
+    # a KeyError makes the answer 400, see the webhook
     request = review["request"]
+    # null for a DELETE
     manifest = request.get("object") or {}
     old = request.get("oldObject") or {}
     is_same = bool(old) and old.get("spec") == manifest.get("spec")
     refusal = {} if is_same or metadata_of(manifest).get("deletionTimestamp") else _refusal(manifest)
+    # the uid has to be that of the request, or the API server refuses the answer
     response = {"uid": request["uid"], "allowed": not refusal, **({"status": refusal} if refusal else {})}
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
@@ -38,6 +41,7 @@ def _refusal(manifest: Manifest) -> Answer:
     except InvalidInput as error:
         cause = {"reason": "FieldValueInvalid", "field": error.location, "message": error.message}
         details = {"kind": str(manifest.get("kind")), "causes": [cause]}
+        # the form of the API server's own errors, so that kubectl prints each field
         return {"code": 422, "reason": "Invalid", "message": str(error), "details": details}
     return {}
 
@@ -46,5 +50,6 @@ def check_own(manifest: Manifest) -> None:
     """Raise InvalidInput that names the field of an invalid object of our kinds; others are not checked."""
     if manifest.get("apiVersion") == API_VERSION and manifest.get("kind") == "Application":
         parse_application(manifest)
+    # these two ignore objects of other kinds
     check_set(manifest)
     check_object(manifest)

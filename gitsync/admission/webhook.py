@@ -24,11 +24,14 @@ async def _validate(request: Request) -> Response:
     body = bytearray()
     async for part in request.stream():
         body += part
+        # counted while it is received: a chunked body has no length
         if len(body) > _LARGEST:
             return PlainTextResponse("the review is too large\n", 413)
+    # Starlette keeps the body here for json(), which would read the consumed stream otherwise
     request._body = bytes(body)
     try:
         return JSONResponse(answer(await request.json()))
+    # any JSON may be sent here: what lacks the members of a review is a mistake of the caller
     except (JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
         return PlainTextResponse("not an AdmissionReview\n", 400)
 

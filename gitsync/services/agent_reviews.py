@@ -24,6 +24,8 @@ def held_plan(manifest: Manifest) -> tuple[Application, Plan]:
         raise WrongState("no plan waits for approval", object=f"{ref}", hint="see its status.conditions")
     generation = int(metadata_of(manifest).get("generation", 0))
     owner = Owner(ref, uid_of(manifest), generation)
+    # without a class it is treated as the worst
     risk = Risk(str(plan.get("class", Risk.DANGEROUS.value)))
     app = owner.application
+    # the spec of an Agent has no commit here: its generation is the revision
     return app, Plan(application=app.key, revision=f"generation-{generation}", changes=(), digest=digest, risk=risk)

@@ -55,6 +55,7 @@ def _files(folder: Path) -> Files:
         raise InvalidInput(f"folder {folder} does not exist", location="policies")
     try:
         version = folder / _VERSION
+        # the link is resolved once: the kubelet replaces it, and files of two versions must not be mixed
         current = version.resolve() if version.is_dir() else folder
         return {file.name: file.read_bytes() for file in sorted(current.glob("*.yaml"))}
     except OSError as error:
@@ -106,6 +107,7 @@ class PolicyReloader(Periodic):
     def reload(self) -> None:
         """Use the files where they differ from those read before, and record that they changed."""
         self._load()
+        # recorded again at the next check while the database fails
         if self._unrecorded is not None and self._audit.record(entries_of(self._unrecorded), owner_of(self._folder)):
             self._unrecorded = None
 
@@ -113,10 +115,12 @@ class PolicyReloader(Periodic):
         try:
             content: Files | str = _files(self._folder)
         except InvalidInput as error:
+            # an error is content too: it is logged once, not at every check
             content = str(error)
         if content == self._read:
             return
         is_first = self._read is None
+        # also for invalid files: they are parsed once
         self._read = content
         try:
             prometheus = self._policies.current.prometheus
@@ -130,6 +134,7 @@ class PolicyReloader(Periodic):
             self._unrecorded = content
         if problem:
             _log.error("the policies are not used, the earlier ones stay in use: %s", problem)
+        # another comment or order of members reconciles nothing
         elif current is not None and current != self._policies.current:
             self._policies.current = current
             _log.info("%d policies and %d rules are in use", len(current.policies), len(current.rules))

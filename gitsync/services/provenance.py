@@ -50,6 +50,7 @@ class FieldProvenance:
         self._source = source
         self._renderer = renderer
         self._credentials_of = credentials_of
+        # for one trace at a time, which takes a process and CPU time; _lock is held for moments only
         self._busy = threading.Lock()
         self._lock = threading.Lock()
         self._known: OrderedDict[_Revision, FieldTraces] = OrderedDict()
@@ -60,8 +61,10 @@ class FieldProvenance:
         """Return the steps that set these fields, as far as they are known in time: a request does not wait long."""
         asked = {ref: tuple(fields) for ref, fields in wanted.items()}
         known = self._cached(self._known, (app.source, commit))
+        # a page is shown without origins rather than late
         if _missing(asked, known) and self._busy.acquire(timeout=_WAIT):
             try:
+                # missing again: the thread that held the lock may have traced the same fields
                 known |= self._trace(app, commit, _missing(asked, known))
             finally:
                 self._busy.release()
@@ -77,7 +80,9 @@ class FieldProvenance:
             try:
                 missing = set(places) - known.keys()
                 commits = self._source.blame(app.source, commit, missing) if missing else {}
+                # also lines without an author: they are not read again
                 known |= {place: commits.get(place) for place in missing}
+            # not cached: the next request tries again
             except GitsyncError as error:
                 _log.warning("the authors of %s at %s cannot be read: %s", app.key, commit[:12], error)
             finally:
@@ -108,6 +113,7 @@ class FieldProvenance:
             if missing:
                 snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
                 traces = self._renderer.trace(app, snapshot, missing)
+        # cached as no trace: a commit that cannot be rendered is not rendered for every page
         except GitsyncError as error:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)
         return {(ref, field): traces.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}
@@ -117,6 +123,7 @@ class FieldProvenance:
         with self._lock:
             known = cache.setdefault(key, {})
             cache.move_to_end(key)
+            # a thread may still add to a dict that is dropped here: only its work is lost
             while len(cache) > _KEPT:
                 cache.popitem(last=False)
             return known
@@ -127,6 +134,7 @@ def _missing(asked: FieldSelection, known: FieldTraces) -> FieldSelection:
     return {ref: fields for ref, fields in unknown.items() if fields}
 
 
+# a file is parsed once for each of its versions, so that one version may cost less
 _LIMITS = LIMITS._replace(bytes=64 << 10, aliases=64 << 10)
 _Path = tuple[str | int, ...]
 _Reader = Callable[[bytes], str | None]
@@ -152,6 +160,7 @@ def text_versions(files: Sequence[FileVersion], text: str) -> tuple[TextVersion,
         TextVersion(version.commit, known) for version in files if read is not None and (known := read(version.content))
     ]
     older = [version.text for version in versions[1:]]
+    # compared with the version before: a commit that changed other parts of the file has the same text
     return tuple(version for version, older_text in zip_longest(versions, older) if version.text != older_text)
 
 
@@ -179,6 +188,7 @@ def _texts(content: bytes) -> Iterator[tuple[tuple[str, str], _Path, str]]:
     """Yield the texts of a YAML file: the kind and name of their document, their path in it, and their value."""
     try:
         documents = read_all(content, limits=_LIMITS)
+    # a version that was not valid YAML does not hide the others
     except InvalidInput:
         return
     for document in documents:

@@ -121,6 +121,7 @@ class UserRequests:
         check_named(by, reason, f"to {kind.value}", _subject(view))
         is_sync = kind in (RequestKind.SYNC, RequestKind.REVERT_DRIFT)
         action = RequestKind.SYNC if is_sync else kind
+        # before the request: without its record it is not made (decision 0009)
         self._records.audit([AuditRecord.by_user(view.key, action.value, by, self._clock.now(), reason)])
         if is_sync:
             is_known = self._writer.request_sync(view.key, by.name)
@@ -161,6 +162,7 @@ class UserRequests:
         """
         self.check_operator(view, by)
         app = readable(view)
+        # what the user saw is what is reverted: a commit that came since would be reverted unseen
         if not revert.commits or (revert.shown and revert.commits[0].id != revert.shown):
             raise WrongState(
                 "the branch moved since the page was shown", object=_subject(view), hint="open the revert page again"
@@ -168,13 +170,16 @@ class UserRequests:
         record = AuditRecord.by_user(view.key, "revert", by, self._clock.now(), reason or "Revert in Git")
         details = {**record.details, "commits": [commit.id for commit in revert.commits]}
         self._records.audit([replace(record, commit=revert.commits[0].id, details=details)])
+        # the record first: a push that fails leaves an intent without an effect, not the reverse
         pushed = reverts.push(app, revert.commits, author=revert.author, branch=revert.branch)
         if not revert.branch:
+            # another branch changes nothing before it is merged
             self._writer.poll_now(revert.followers or [view.key])
         return pushed
 
     def check_operator(self, view: ApplicationView, by: User) -> None:
         """Raise Refused where the policies of an Application name other operators than the user."""
+        # without a readable spec no policy can be chosen: the default one restricts no operator
         policy = self._policy_of(view.application) if view.application is not None else Policy()
         if not may_operate(by, policy):
             who = by.name if by.is_authenticated else "a user without a proven name"
@@ -218,6 +223,7 @@ class DeclarationRequests:
 
     def pin(self, writer: PinWriter, key: str, pin: Pin, by: User, reason: str) -> None:
         """Make an Application follow one commit until it is unpinned, whatever its branch does."""
+        # recorded before the write, as every request
         self._record(key, "pin", by, reason or f"Follow {pin.commit.id[:12]}", pin.commit.id)
         writer.pin(key, pin)
 
@@ -235,6 +241,7 @@ class DeclarationRequests:
         if not held:
             raise WrongState("no deletions wait for approval", object=f"ApplicationSet {key}")
         namespace, _, name = key.partition("/")
+        # the key of a set in the audit, as policies name it, so that only those who see the set see the record
         audited = f"{namespace}/applicationset:{name}"
         self._record(audited, "appset approve", by, reason or f"Delete {', '.join(held['names'])}")
         writer.approve_deletions(key, held["id"])
@@ -270,12 +277,14 @@ def _is_suspended(view: ApplicationView) -> bool:
 
 def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:
     subject = _subject(view)
+    # only the owner of an Application has its plan; the status is shared by all replicas
     if view.plan is None and Phase.of(view.status).is_held:
         raise WrongState(
             "another replica works on this application", object=subject, hint="review the plan on its dashboard"
         )
     if view.plan is None or view.application is None or not is_held(view):
         raise WrongState("no plan waits for approval", object=subject)
+    # an approval is bound to one digest: consent to what was shown does not extend to another plan
     if view.plan.digest != digest:
         raise WrongState(
             "the plan changed since it was shown, so nothing was decided", object=subject, hint="review the new one"
@@ -285,5 +294,6 @@ def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:
 
 def _syncs_by_itself(app: Application, plan: Plan, view: ApplicationView) -> bool:
     """Whether the controller syncs an approved plan without a request: automation is on, and the plan is not drift."""
+    # a plan of the revision that is applied already restores what others changed
     is_drift = plan.revision == at(view.status, "revision", "applied", default="")
     return app.sync.automated and (app.sync.self_heal.enabled or not is_drift)

@@ -20,6 +20,7 @@ from gitsync.sync.remote_bases import RemoteBases
 
 SHORTEST_ID: Final = 7
 """Characters that a prefix has at least."""
+# bounds the walk through the history of a large repository
 _SEARCHED = 200
 """Commits that are searched, newest first."""
 
@@ -27,12 +28,14 @@ _SEARCHED = 200
 def latest_commits(source: Source, revision: GitSource, credentials: Credentials) -> Sequence[Commit]:
     """Return the latest commits of a revision, newest first, fetched if need be."""
     head = source.resolve(revision, credentials)
+    # a snapshot fetches: the commits are in the mirror afterwards
     source.snapshot(revision, credentials, head)
     return source.commits(revision, head, limit=_SEARCHED)
 
 
 def position_of(commits: Sequence[Commit], prefix: str) -> int | None:
     """Return the position of the newest commit whose id has a prefix of at least ``SHORTEST_ID`` characters."""
+    # a short prefix may be that of several commits
     if len(prefix) < SHORTEST_ID:
         return None
     return next((position for position, commit in enumerate(commits) if commit.id.startswith(prefix)), None)
@@ -94,6 +97,7 @@ class RevertService:
 
         Raise Refused when the controller would reject the unsigned revert commit on the tracked branch.
         """
+        # before the push: afterwards the tracked branch would have a commit that the controller rejects
         self._reject_unsigned(app, branch)
         credentials = credentials_of(app, self._cluster, self._live)
         return self._source.revert(
@@ -101,6 +105,7 @@ class RevertService:
         )
 
     def _reject_unsigned(self, app: Application, branch: str) -> None:
+        # the revision of an Application may name the branch in full
         tracked = app.source.revision.removeprefix(_HEADS)
         by_source = app.source.verify.mode == "SignedCommits"
         by_policy = bool(self._signers_of(app))
@@ -153,15 +158,18 @@ class RevertPreview:
     def _effect(self, app: Application, head: str, reverted: str) -> RevertEffect:
         try:
             current, after = (self._rendered(app, commit) for commit in (head, reverted))
+        # one Application that cannot be rendered does not hide the effect on the others
         except GitsyncError as error:
             return RevertEffect(app.key, problem=str(error))
         return RevertEffect(app.key, commit_effect(current, after, _schema_of))
 
     def _rendered(self, app: Application, commit: str) -> tuple[Manifest, ...]:
+        # credentials of each follower: its repository is the same, its Secret need not be
         snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
         return self._renderer.render(app, snapshot).manifests
 
 
+# the shipped schemas only: a preview asks no API server, which alone knows custom resources
 def _schema_of(manifest: Manifest) -> Schema | None:
     api_version = str(manifest.get("apiVersion") or "")
     return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(manifest.get("kind") or ""))

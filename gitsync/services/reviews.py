@@ -20,6 +20,7 @@ from gitsync.objects.user import User
 from gitsync.plan.parts import closure, needs_by_step
 from gitsync.ports import ApplicationView, Clock
 
+# a record is read by people, and a plan may have thousands of steps
 _NAMED = 20
 """Steps that the message of an audit record names."""
 
@@ -76,6 +77,7 @@ class ReviewService:
         """
         by = approval.by
         policy = self._policy_of(app)
+        # rights before the state of the plan: a user without them learns nothing of it
         _check(app, by, policy)
         if not may_approve(app, plan, by, policy):
             raise Refused(
@@ -83,6 +85,7 @@ class ReviewService:
                 object=f"Application {app.key}",
                 hint=f"another user approves it: {approvers(app, policy)}",
             )
+        # checked against the plan, not the request alone: a part has to include what it needs
         chosen = _chosen(app, plan, frozenset(approval.steps))
         now = self._clock.now()
         last = self._records.review(app.key, plan.digest, now)
@@ -95,12 +98,14 @@ class ReviewService:
             )
         until = expires(app, now)
         overruled = f"overrules: {rejection_message(last)}" if last is not None and is_overruled else ""
+        # the audit names what was overruled
         message = "; ".join(filter(None, (overruled, _part_message(plan, chosen))))
         self._store(app, plan, Review(by, True, approval.reason, until, steps=chosen), message)
         return until
 
     def reject(self, app: Application, plan: Plan, by: User, reason: str) -> None:
         """Hold the plan until it changes. Raise Refused where the user may not review it."""
+        # a rejection by an author of the commits is accepted: it only holds back
         _check(app, by, self._policy_of(app))
         if not reason:
             raise InvalidInput("a rejection needs a reason", object=f"Application {app.key}", hint="give a reason")
@@ -124,6 +129,7 @@ def _chosen(app: Application, plan: Plan, steps: frozenset[str]) -> tuple[str, .
         raise InvalidInput(
             f"the selected steps depend on {names}", object=f"Application {app.key}", hint="select these steps too"
         )
+    # all steps selected one by one are an approval of the whole plan
     return () if wanted >= needs.keys() else tuple(sorted(steps))
 
 

@@ -19,10 +19,12 @@ class TokenUsage:
 
     def by_service(self) -> Mapping[tuple[str, str], int]:
         """Return the tokens by namespace and name of the Service, at most a minute old; never waits."""
+        # None until Prometheus has answered: pages are shown without the numbers
         result = self._metrics.read(_QUERY, _MAX_AGE) if self._metrics is not None else None
         samples = result.samples if result is not None else ()
         return {
             (sample.series.get("namespace", ""), sample.series.get("service", "")): round(sample.value)
             for sample in samples
+            # round() takes neither infinity nor NaN, for which the comparison is false as well
             if sample.value < float("inf")
         }
