@@ -59,18 +59,22 @@ def create_app(
     that reaches the port may view and request, which is for loopback. Webhooks are off without a ``webhook_secret``.
     Metrics and costs of ``others`` are shown with those of this process.
     """
+    # FastAPI's pages of documentation load scripts from a CDN, which the CSP forbids; the API has its own openapi.json
     app = FastAPI(title="gitsync", docs_url=None, redoc_url=None, openapi_url=None)
     access = access or Access()
     app.state.pages = pages = Pages(engine, access)
     app.state.others = others
     app.state.pending_plans = PendingPlans(engine)
     app.state.requests = UserRequests(engine.records, engine.requests, engine.clock, engine.policies.of)
+    # Starlette calls the one that is added last first: headers on every answer, and sign-in before a body is read
     app.add_middleware(LimitedBodies)
     app.add_middleware(Guard, access=access)
+    # level 9, Starlette's default, costs more CPU time for few bytes; an event stream is not compressed
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)
     app.include_router(signin.router(pages, access))
     app.include_router(metrics.router(engine, others))
+    # asked again for each message: what a user may see can change while a stream is open
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
     app.include_router(webhooks.router(engine, webhook_secret))
     for page in (
@@ -103,13 +107,16 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
             return problem(request, code, text)
         return pages.show(request, "error.html", code, code=code, text=text)
 
+    # Starlette's class: its router raises it for 404 and 405, and FastAPI's own is derived from it
     @app.exception_handler(StarletteException)
     def refused(request: Request, error: StarletteException) -> Response:
         return answer(request, error.status_code, str(error.detail))
 
+    # Starlette prefers a handler of a status to one of a class
     @app.exception_handler(404)
     def missing(request: Request, error: Exception) -> Response:
         text = str(getattr(error, "detail", ""))
+        # Starlette's own text where no route matches; a route that raises 404 names what is missing
         if text in ("", "Not Found"):
             text = f"Page {visible(request.url.path)} not found."
         return answer(request, 404, text)
@@ -117,11 +124,13 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
     @app.exception_handler(405)
     def wrong_method(request: Request, error: Exception) -> Response:
         response = answer(request, 405, "This page cannot be opened directly.")
+        # Allow, which RFC 9110, 15.5.6 requires of a 405
         response.headers.update(getattr(error, "headers", None) or {})
         return response
 
     @app.exception_handler(RequestValidationError)
     def unreadable(request: Request, error: RequestValidationError) -> Response:
+        # names only: Pydantic's messages quote the input, which may be a credential
         places = ", ".join(sorted({str(item["loc"][-1]) for item in error.errors() if item.get("loc")}))
         return answer(request, 422, f"These fields are missing or invalid: {places}.")
 
@@ -131,6 +140,7 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
 
     @app.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> Response:
+        # joins the answer to its log record: a traceback is not for clients
         id = secrets.token_hex(4)
         _LOG.error("request %s to %s failed", id, visible(request.url.path), exc_info=error)
         text = f"gitsync failed to answer. Its log has the details under {id}; try again."
@@ -138,5 +148,6 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
             failure = answer(request, 500, text)
         except Exception:  # also the page failed: the cause may be what every page needs
             failure = PlainTextResponse(f"{text}\n", 500)
+        # Starlette answers in its outermost middleware, which is outside of Headers
         failure.headers.update(HEADERS)
         return failure

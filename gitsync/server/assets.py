@@ -31,6 +31,7 @@ def static_version() -> str:
     It is one for all, as the modules of the script name each other by relative URLs.
     """
     digest = hashlib.sha256()
+    # a folder lists its files in any order: replicas have to agree on one version
     for file in sorted((web_folder() / "static").iterdir()):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
@@ -46,6 +47,7 @@ class Assets(StaticFiles):
 
     def lookup_path(self, path: str) -> tuple[str, stat_result | None]:
         """Return the file of a path, which may begin with a version: a page of an earlier one still finds its files."""
+        # the last part alone: the folder is flat, and every version is answered with the files of now
         return super().lookup_path(PurePath(path).name)
 
     def file_response(
@@ -53,6 +55,7 @@ class Assets(StaticFiles):
     ) -> Response:
         """Return the file with how long it may be kept."""
         response = super().file_response(full_path, stat_result, scope, status_code)
+        # under another version the content is not that of the URL: a cache would keep the wrong one
         is_current = static_version() in PurePath(scope["path"]).parts
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_current else "no-cache"
         return response

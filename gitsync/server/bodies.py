@@ -14,11 +14,13 @@ from gitsync.server.problems import PREFIX, problem
 
 LARGEST: Final = 1 << 20
 """Bytes that a body may have."""
+# json.loads recurses for each level; what this API takes has two
 DEEPEST: Final = 32
 """Lists and mappings that may be in one another."""
 _BODILESS: Final = ("GET", "HEAD", "OPTIONS")
 _STREAMED: Final = "/webhook/"
 """Below this path, payloads are larger, and are limited while they are received."""
+# strings first, so that brackets in them do not count; possessive, so that no input makes it backtrack
 _STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -34,6 +36,7 @@ class LimitedBodies:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        # here and not in the route: the limit holds for chunked bodies, which have no Content-Length
         body = await _read(receive, headers.get("content-length", ""))
         if body is None:
             await _answer(scope, 413, f"The body is larger than {LARGEST >> 20} MiB.")(scope, receive, send)
@@ -53,6 +56,7 @@ class _Replay:
     async def __call__(self) -> Message:
         body = self._body
         self._body = None
+        # Starlette waits for the disconnect of the client after the body
         if body is None:
             return await self._receive()
         return {"type": "http.request", "body": body, "more_body": False}
@@ -60,6 +64,7 @@ class _Replay:
 
 async def _read(receive: Receive, length: str) -> bytes | None:
     """Return the body, None where it is too large; no more than the limit is held."""
+    # h11 has refused one that is not a number; the size is counted below in any case
     if length.isdigit() and int(length) > LARGEST:
         return None
     chunks = []

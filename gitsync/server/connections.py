@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 60.0
+# h11 keeps an incomplete head in memory, for each connection
 HEADER_BYTES: Final = 32 << 10
 _LINGER: Final = 1.0
 """Seconds in which a client can read why its body was refused."""
@@ -52,6 +53,7 @@ class Connections:
         if is_full and longest is None:
             return False
         if longest is not None:
+            # before abort(), which reports the loss only in a later pass of the event loop
             self.remove(longest)
             longest.abort()
         self._open[connection] = address
@@ -59,6 +61,7 @@ class Connections:
         return True
 
     def _makes_room(self, waiting: LimitedProtocol, address: str) -> bool:
+        # an address at its own limit displaces only a connection of its own
         return self._by_address[address] < self._per_address or self._open[waiting] == address
 
     def remove(self, connection: LimitedProtocol) -> None:
@@ -66,10 +69,12 @@ class Connections:
         self._waiting.pop(connection, None)
         address = self._open.pop(connection, None)
         if address is not None:
+            # in-place subtraction drops counts of zero: a Counter would keep every address that ever connected
             self._by_address -= Counter({address: 1})
 
     def wait(self, connection: LimitedProtocol, *, is_waiting: bool) -> None:
         """Store whether a connection waits for the head of a request."""
+        # removed and added: it moves to the end
         self._waiting.pop(connection, None)
         if is_waiting and connection in self._open:
             self._waiting[connection] = None
@@ -82,6 +87,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Admit the connection, or close it."""
+        # first: sets client and transport
         super().connection_made(transport)
         self._deadline: asyncio.TimerHandle | None = None
         if self.admitted.add(self, self.client[0] if self.client else ""):
@@ -97,11 +103,13 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what came, and set the deadline for what is missing."""
+        # h11 changes the state within super()
         was_waiting = self._is_waiting
         super().data_received(data)
         if was_waiting and not self._is_waiting:
             self.admitted.wait(self, is_waiting=False)
             self._set_deadline(BODY_SECONDS if self._lacks_body else None)
+        # the body is complete: an answer takes as long as it needs, such as live events
         elif not self._is_waiting and not self._lacks_body:
             self._set_deadline(None)
 
@@ -113,6 +121,7 @@ class LimitedProtocol(H11Protocol):
         if self._is_waiting:
             self._expect_head()
         elif self._lacks_body:
+            # the socket's buffer fills, so that the client blocks instead of sending more
             self.transport.pause_reading()
             self._set_deadline(_LINGER)
 
@@ -141,12 +150,14 @@ class LimitedProtocol(H11Protocol):
 def limited_protocol(total: int, per_address: int) -> type[LimitedProtocol]:
     """Return the protocol of a server with these limits on its connections."""
     members: dict[str, Any] = {"admitted": Connections(total, per_address)}
+    # a class for each server: uvicorn constructs the protocol, and passes nothing of ours
     return type("ServedProtocol", (LimitedProtocol,), members)
 
 
 def most_connections() -> int:
     """Allow this process all files that the system lets it open; return how many connections leave enough of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # the soft limit is often 1,024; raising it up to the hard one needs no privilege
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return max(64, min(_MOST, hard - _RESERVED))

@@ -22,6 +22,7 @@ from gitsync.services.requests import UserRequests
 
 def _pages(request: Request) -> Pages:
     pages: Pages = request.app.state.pages
+    # every route reads the engine through this view, so that no route can forget who may see an Application
     return pages.seen_by(current_user(request))
 
 
@@ -54,6 +55,7 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
     """Return the application of a path, or answer 404."""
     view = backend.view.application(f"{namespace}/{name}")
     if view is None:
+        # also where the user may not see it: 403 would confirm that it exists
         raise HTTPException(404, f"Application {visible(namespace)}/{visible(name)} not found.")
     return view
 
@@ -68,6 +70,7 @@ def find_object(backend: BackendOf, view: ViewOf, ref: Annotated[str, Query(max_
     except ValueError:
         raise HTTPException(404, "This is not a valid object reference.") from None
     item = next((item for item in view.resources if item.ref == wanted), None)
+    # an object may also be a part of a declared one, such as a Pod: live, but without an item
     object = FoundObject(view, wanted, item, backend.view.live(view.key, wanted))
     if not object.manifest:
         raise HTTPException(404, f"{visible(wanted)} is not in the cluster, or not part of this application.")

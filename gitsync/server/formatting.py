@@ -13,6 +13,7 @@ from gitsync.objects.keys import APPLICATION
 from gitsync.objects.owner_key import OwnerKey
 
 _KEPT = frozenset("\n\t")
+# SHA-1 or SHA-256
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHORT_ID = 7
 _FOLDERS = {"Application": "/apps", "Agent": "/agents", "MultiAgentSystem": "/agents/systems"}
@@ -23,6 +24,7 @@ def visible(text: object) -> str:
     """Return the text with control, bidirectional and other invisible characters escaped, so that it cannot mislead."""
     return "".join(
         char
+        # Cf has the bidirectional controls, by which text reads other than it is (CVE-2021-42574)
         if char in _KEPT or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
         else f"\\u{ord(char):04x}"
         for char in str(text)
@@ -37,6 +39,7 @@ def value(item: Any) -> str:
         return ""
     if isinstance(item, str):
         return visible(item)
+    # equal objects must not differ by the order of their keys
     return visible(orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode())
 
 
@@ -70,7 +73,9 @@ def age(since: datetime | str | None, now: datetime | None = None) -> str:
     start = parse_time(since) if isinstance(since, str) else since
     if start is None:
         return ""
+    # the clock of a node may be ahead
     seconds = max(int(((now or datetime.now(UTC)) - start).total_seconds()), 0)
+    # up to two of the next unit, as kubectl does: 119s tells more than 1m
     for limit, divisor, unit in ((120, 1, "s"), (7200, 60, "m"), (172800, 3600, "h")):
         if seconds < limit:
             return f"{seconds // divisor}{unit}"

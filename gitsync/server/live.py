@@ -15,6 +15,7 @@ from gitsync.ports import StateReader
 
 _BEAT = 0.25
 """Seconds between polls: at most four updates a second for each row."""
+# below the idle timeout of proxies, which is 60 s for nginx
 _HEARTBEAT = 15.0
 _PATIENCE = 20.0
 """Seconds a client may stall before it is disconnected."""
@@ -41,9 +42,12 @@ def router(
     async def live(
         request: Request, after: int = 0, last_event_id: str = Header("", alias="Last-Event-ID")
     ) -> Response:
+        # a soft limit: a stream counts itself once it is started
         if feed.listeners >= clients:
             return PlainTextResponse("Too many live pages; try again later.", 503, headers={"Retry-After": "30"})
+        # isdigit alone accepts digits such as ², which int() refuses
         known = last_event_id.isascii() and last_event_id.isdigit()
+        # EventSource sends the header when it reconnects: newer than the position in its URL
         position = int(last_event_id[:18]) if known else after
         return EventStreamResponse(feed.messages(position, partial(seen_by, request)), patience)
 
@@ -78,8 +82,10 @@ class Feed:
             self._newest = self._view.bounds[1]
             self._watch = asyncio.create_task(self._publish_batches())
         try:
+            # at once: GZipMiddleware holds the head back until the body begins
             yield b": connected\n\n"
             oldest, newest = self._view.bounds
+            # ids begin at zero with the process: this browser was served by an earlier one
             if position > newest:
                 position = newest
                 yield _reset(newest)
@@ -89,6 +95,7 @@ class Feed:
                     oldest = self._view.bounds[0]
                     previous = position
                     position = self._newest
+                    # what is older than the ring of events is unknown: the browser has to fetch everything
                     message = _reset(position) if previous + 1 < oldest else self._message(previous, view_of())
                     if message:
                         yield message
@@ -98,6 +105,7 @@ class Feed:
                 except TimeoutError:
                     yield b": still here\n\n"
         finally:
+            # also where the browser left: aclose() ends the generator here
             self.listeners -= 1
             if not self.listeners and self._watch is not None:
                 self._watch.cancel()
@@ -109,6 +117,7 @@ class Feed:
             if newest > self._newest:
                 self._newest = newest
                 self._batches.clear()
+                # replaced, not cleared: every listener that waits wakes, and the next one waits for the next batch
                 news = self._news
                 self._news = asyncio.Event()
                 news.set()
@@ -116,6 +125,7 @@ class Feed:
 
     def _message(self, position: int, view: StateReader) -> bytes:
         """Return one message with one entry for each application; those at one position who see all share it."""
+        # for one user: what it may see is not that of another
         if view is not self._view:
             return self._batch(position, view)
         if position not in self._batches:
@@ -123,6 +133,7 @@ class Feed:
         return self._batches[position]
 
     def _batch(self, position: int, view: StateReader) -> bytes:
+        # up to the id of this message: what came later is sent with the next one
         events = view.events(position, limit=self._newest - position)
         latest = {event.application: event.kind for event in events}
         data = orjson.dumps([{"app": app, "kind": kind} for app, kind in latest.items()]).decode()
@@ -139,7 +150,9 @@ class EventStreamResponse(Response):
     media_type = "text/event-stream"
 
     def __init__(self, messages: AsyncGenerator[bytes, None], patience: float) -> None:
+        # nginx would hold events back until its buffer is full
         super().__init__(headers={"X-Accel-Buffering": "no"})
+        # Response set that of an empty body
         del self.headers["content-length"]
         self._messages = messages
         self._patience = patience
@@ -147,12 +160,14 @@ class EventStreamResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        # send() does not report that the client left: only receive() does
         tasks = [asyncio.create_task(self._send(send)), asyncio.create_task(_left(receive))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
+            # waits for the generator to end, which counts its listener there
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, send: Send) -> None:
@@ -161,6 +176,7 @@ class EventStreamResponse(Response):
                 async with asyncio.timeout(self._patience):
                     await send({"type": "http.response.body", "body": message, "more_body": True})
         finally:
+            # "async for" does not close a generator that it leaves by an exception
             await self._messages.aclose()
 
 

@@ -35,6 +35,7 @@ class Applications(Collector):
         for label in ("sync", "health", "phase"):
             states = Counter(str(view.status.get(label, "Unknown")) for view in views)
             yield _by(f"gitsync_applications_{label}", f"Applications by {label}", label, states)
+        # all of them from the start: a missing series is not a zero for Prometheus
         sources = Counter({"True": 0, "False": 0, "Unknown": 0})
         sources.update(str(find_condition(view.status, SOURCE_READY).get("status", "Unknown")) for view in views)
         text = "Applications by the status of their condition SourceReady"
@@ -42,6 +43,7 @@ class Applications(Collector):
         corrected = sum(int(at(view.status, "drift", "correctedTotal", default=0)) for view in views)
         yield CounterMetricFamily("gitsync_drift_corrected", "Objects put back to what Git says", value=corrected)
         now = self._engine.clock.now()
+        # the clock may have been set back
         looks = [max((now - view.seen).total_seconds(), 0.0) for view in views]
         for name, text, value in (
             (
@@ -89,6 +91,7 @@ class Process(Collector):
         yield detected
         limits = (*map(str, BOUNDS), "+Inf")
         heals = HistogramMetricFamily("gitsync_heal_seconds", "Time from an edit to its repair")
+        # buckets of Prometheus are cumulative, those of the engine are not
         heals.add_metric([], list(zip(limits, accumulate(totals.heals.counts), strict=True)), totals.heals.seconds)
         yield heals
         yield CounterMetricFamily("gitsync_heals_failed", "Repairs that failed", value=totals.failed)
@@ -123,6 +126,7 @@ def process_text(view: StateReader, queue_length: Callable[[], int]) -> str:
     """Return the metrics of this process alone."""
     registry = CollectorRegistry()
     registry.register(Process(view, queue_length))
+    # the default registry has the memory and the descriptors of the process
     return (generate_latest(registry) + generate_latest(REGISTRY)).decode()
 
 
@@ -177,16 +181,19 @@ _HIDDEN = (
 def router(engine: Backend, others: OtherProcesses) -> APIRouter:
     """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
     routes = APIRouter()
+    # not the default registry, which refuses a second application of one process, as in tests
     registry = CollectorRegistry()
     registry.register(Applications(engine))
 
     @routes.get("/healthz")
     def healthz() -> Response:
+        # checks nothing: a restart repairs neither the database nor the cluster
         return Response("ok\n", media_type="text/plain")
 
     @routes.get("/readyz")
     def readyz() -> Response:
         try:
+            # one row: shows that the database answers
             engine.records.history(limit=1)
         except RecordUnavailable as error:
             return JSONResponse({"ready": False, "reason": str(error)}, 503)

@@ -28,6 +28,7 @@ class Problem(BaseModel):
 
 def problem(request: Request, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as problem details."""
+    # of the type about:blank, the title is the phrase of the status (RFC 9457, 4.2.1)
     details = Problem(title=HTTPStatus(code).phrase, status=code, detail=text, instance=request.url.path)
     return JSONResponse(details.model_dump(), code, dict(headers or {}), media_type=MEDIA_TYPE)
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import orjson
 
+# bounded before it is normalised; without spaces, queries and fragments, which no clone URL has
 _URL = re.compile(r"(?:(?:https?|ssh)://)?[A-Za-z0-9._~@:/%+-]{3,500}", re.ASCII)
 _NAMES = (
     *("clone_url", "ssh_url", "git_url", "html_url", "git_http_url", "git_ssh_url", "homepage", "url"),
@@ -47,6 +48,7 @@ def repository_urls(payload: Any) -> frozenset[str]:
 def _repository(payload: Any) -> dict[str, Any]:
     """Return the part of a payload that describes the repository."""
     if isinstance(payload, dict) and isinstance(payload.get("Message"), str):  # Amazon SNS wraps events as text
+        # orjson's error is a ValueError too, as of any payload without a repository
         payload = orjson.loads(payload["Message"])
     if not isinstance(payload, dict):
         raise ValueError("not an object")
@@ -66,6 +68,7 @@ def _codecommit_url(event: dict[str, Any]) -> str:
     if not isinstance(detail, dict):
         raise ValueError("no detail")
     region = str(event.get("region"))
+    # the regions of China are a partition with a domain of its own
     domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"https://git-codecommit.{region}.{domain}/v1/repos/{detail.get('repositoryName')}"
 
@@ -94,11 +97,15 @@ def _clones_of(page: str) -> Iterator[str]:
 
 def normal(url: str) -> str:
     """Return ``host/path`` of a repository URL in any of its spellings, so that they can be compared."""
+    # in lower case also the path: of two that differ by case, one is polled without need, which does no harm
     rest = re.sub(r"^[a-z]+://", "", unquote(url.strip()).lower())
+    # a user, such as git@, does not name the repository
     rest = re.sub(r"^[^/@]*@", "", rest)
     host, slash, path = rest.partition("/")
+    # git@host:path, as scp writes it: what follows the colon is not a port
     if (":" in host and not slash) or (":" in host and not host.rpartition(":")[2].isdigit()):
         host, _, path = rest.partition(":")
+    # without its port: a server has several, by HTTPS and by SSH
     name = host.partition(":")[0]
     return _azure(f"{_OTHER_HOSTS.get(name, name)}/{path.strip('/').removesuffix('.git')}")
 

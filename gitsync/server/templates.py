@@ -59,6 +59,7 @@ class Pages:
         self._templates = Environment(
             loader=UnindentedLoader(web_folder() / "templates"),
             autoescape=True,
+            # a misspelt name fails in a test, instead of showing nothing
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -82,12 +83,14 @@ class Pages:
 
     def seen_by(self, user: User) -> Pages:
         """Return the templates over what a user may see."""
+        # shallow: the templates are shared, only the engine is another one
         pages = copy(self)
         pages.engine = visible_to(self.engine, user)
         return pages
 
     def show(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """Return a page."""
+        # also for pages of the whole engine, such as errors; for a filtered one it is the same
         backend = visible_to(self.engine, current_user(request))
         _, newest = backend.view.bounds
         page = self._templates.get_template(template).render(
@@ -110,6 +113,7 @@ class Pages:
 
 
 _COOKIE = "gitsync-notice"
+# a page that is opened later has nothing to do with the action
 _SECONDS = 30
 
 NOTICES: Final = {
@@ -130,6 +134,7 @@ def leave_notice(response: Response, action: str) -> None:
 
 def take_notice(request: Request) -> str:
     """Return the notice of the page that a request asks for, empty when there is none."""
+    # by name: a cookie never brings text into a page
     return NOTICES.get(request.cookies.get(_COOKIE, ""), "")
 
 

@@ -41,6 +41,7 @@ Shows = Callable[[str], bool]
 
 def visible_to(engine: Backend, user: User) -> Backend:
     """Return the engine as a user sees it, the same one where no policy hides Applications from them."""
+    # routes and pages both filter: the second time changes nothing
     if isinstance(engine, VisibleBackend) or engine.policies.sees_all(user):
         return engine
     shows = partial(engine.policies.may_view, user=user)
@@ -83,6 +84,7 @@ class VisibleSets:
     def __init__(self, sets: ApplicationSets, shows: Shows) -> None:
         self._sets = sets
         self._shows = shows
+        # a push comes from a Git server, not from a user: it polls all
         self.repository_changed = sets.repository_changed
 
     def sets(self) -> tuple[Manifest, ...]:
@@ -96,6 +98,7 @@ class VisibleState:
     def __init__(self, state: StateReader, shows: Shows) -> None:
         self._state = state
         self._shows = shows
+        # totals of all: only the metrics read them, and refuse a user who does not see all
         self.wait = state.wait
         self.drift_totals = state.drift_totals
         self.stage_durations = state.stage_durations
@@ -117,6 +120,7 @@ class VisibleState:
     @property
     def bounds(self) -> tuple[int, int]:
         """The ids of the oldest kept and the newest event of all."""
+        # numbers only: they show that something happened, not where
         return self._state.bounds
 
     def live(self, key: str, ref: ObjectRef) -> Manifest | None:
@@ -157,6 +161,7 @@ class VisibleRecords:
         self._records = records
         self._view = view
         self._shows = shows
+        # not filtered: routes call these for an Application that they read from the view
         self.audit = records.audit
         self.keep_review = records.keep_review
         self.review = records.review
@@ -200,5 +205,6 @@ class VisibleRecords:
         """Return the newest records of one Application, or of all that are shown."""
         if application:
             return read(application) if self._shows(application) else ()
+        # for each Application: to filter all records, a user of few Applications would make it read many pages
         records = [record for view in self._view.applications() for record in read(view.key)]
         return tuple(sorted(records, key=lambda record: record.id, reverse=True)[:limit])

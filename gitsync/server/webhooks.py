@@ -73,17 +73,20 @@ def _password(authorization: str) -> bytes:
     if scheme.lower() != "basic":
         return b""
     try:
+        # validate: b64decode would skip characters that are not of the alphabet
         return base64.b64decode(encoded, validate=True).partition(b":")[2]
     except ValueError:
         return b""
 
 
 PROVIDERS = {
+    # not x-hub-signature, which GitHub signs by SHA-1
     "github": _Provider("x-hub-signature-256", prefix="sha256="),
     "gitea": _Provider("x-gitea-signature"),
     "forgejo": _Provider("x-forgejo-signature"),
     "gogs": _Provider("x-gogs-signature"),
     "bitbucket": _Provider("x-hub-signature", prefix="sha256="),
+    # GitLab sends the secret itself
     "gitlab": _Provider("x-gitlab-token", _Proof.TOKEN),
     "azure-devops": _Provider("authorization", _Proof.PASSWORD),  # its service hooks sign nothing
     "codecommit": _Provider("authorization", _Proof.PASSWORD),  # an API destination of Amazon EventBridge
@@ -111,12 +114,15 @@ def router(engine: Backend, secret: str) -> APIRouter:
         provider = PROVIDERS.get(name)
         if provider is None:
             return _failure(404, f"unknown provider; use one of {', '.join(PROVIDERS)}")
+        # what the headers show is checked before a body is received
         if not secret or provider.header not in request.headers or not provider.knows(request.headers, secret.encode()):
             return _failure(401, _UNSIGNED)
         with ExitStack() as files:
             body = files.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+            # over the bytes as they arrive: JSON that is written again would differ from them
             digest = hmac.new(secret.encode(), digestmod=hashlib.sha256)
             try:
+                # a client that sends slowly would hold its slot
                 async with asyncio.timeout(_SECONDS):
                     if not await _receive(request, body, digest, files, large_bodies):
                         return _failure(413, f"the body is too large: at most {_LIMIT} bytes")
@@ -127,13 +133,17 @@ def router(engine: Backend, secret: str) -> APIRouter:
             if not provider.signs(request.headers, digest):
                 return _failure(401, _UNSIGNED)
             event = _header(request, _EVENTS)
+            # Bitbucket sends diagnostics:ping
             if event.rpartition(":")[2] == "ping":
                 return JSONResponse({"accepted": True, "ping": True})
             try:
+                # JSON of 25 MiB would block the event loop, and with it all pages
                 urls = await run_in_threadpool(_urls_in, body, request.headers.get("content-type", ""))
             except ValueError:
+                # a server that sends every event gets no error for it: GitLab disables webhooks that fail
                 is_other = event and "push" not in event.lower()
                 return _ignored(event) if is_other else _failure(400, "invalid payload: it names no repository")
+        # after the signature: without the secret no delivery can be made to seem repeated
         if _is_repeated(_header(request, _DELIVERIES), deliveries):
             return JSONResponse({"accepted": True, "again": True}, 202)
         return JSONResponse({"accepted": True, "matched": _poll(engine, urls)}, 202)
@@ -187,6 +197,7 @@ class _Slots:
         """Hold a place; raise _Busy where none is free."""
         if not self._free:
             raise _Busy
+        # without a lock: the event loop runs one request at a time between two awaits
         self._free -= 1
         try:
             yield
@@ -208,8 +219,10 @@ async def _receive(
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
+        # counted too: a chunked body has no Content-Length
         if size > _LIMIT:
             return False
+        # once for each body, as it grows beyond what is kept in memory
         if size > _IN_MEMORY >= size - len(chunk):
             files.enter_context(large_bodies.taken())
         body.write(chunk)
@@ -222,5 +235,6 @@ def _urls_in(body: IO[bytes], content_type: str) -> frozenset[str]:
     """Return the URLs of the repository in a payload, as JSON or as GitHub's form; raise ValueError without any."""
     content = body.read()
     if content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
+        # GitHub's other content type has the JSON in a field of a form
         content = parse_qs(content.decode()).get("payload", [""])[0].encode()
     return repository_urls(orjson.loads(content))

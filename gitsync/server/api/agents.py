@@ -30,6 +30,7 @@ def agent_environments(
 ) -> PageModel[EnvironmentModel]:
     """Return the agents that match in each environment, by name and from dev to prod."""
     rows = matching(map(agent_row, agents_of(backend)), parsed(backend, q, NAMES))
+    # paged by cell: an answer has one size however many environments there are
     cells = [cell for line in matrix(rows) for cell in line.cells]
     shown, following = page_of(cells, start, limit)
     items = [EnvironmentModel(**flat(cell)) for cell in shown]
@@ -39,6 +40,7 @@ def agent_environments(
 @router.get("/{namespace}/{name}/prompts")
 def agent_prompts(backend: BackendOf, namespace: str, name: str) -> PageModel[PromptModel]:
     """Return the versions of an agent's prompts: of now, in other environments, in Git, kept ones, those of syncs."""
+    # all agents, not only this one: its counterparts in other environments have versions too
     known = agents_of(backend)
     versions = versions_of(backend, known, agent_or_404(known, namespace, name))
     return PageModel(items=[PromptModel.model_validate(version) for version in versions], total=len(versions))

@@ -31,6 +31,7 @@ def application_sets(
 @router.get("/{namespace}/{name}")
 def application_set(backend: BackendOf, namespace: str, name: str) -> ApplicationSetDetail:
     """Return one ApplicationSet with the status of its custom resource."""
+    # the sets that this user may see: a hidden one answers 404 as well, which does not confirm that it exists
     for manifest in backend.sets.sets():
         meta = metadata_of(manifest)
         if (meta.get("namespace"), meta.get("name")) == (namespace, name):

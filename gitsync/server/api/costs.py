@@ -22,6 +22,7 @@ def costs(request: Request, backend: BackendOf, limit: Limit = 100, start: Start
     reports = others()
 
     def cost(key: str) -> Cost:
+        # Applications move between the processes of a machine, so that several may have costs of one
         return reduce(
             Cost.plus, (report.costs[key] for report in reports if key in report.costs), backend.view.cost(key)
         )
@@ -40,6 +41,7 @@ def _row(view: ApplicationView, cost: Cost) -> CostModel:
     return CostModel(
         namespace=namespace,
         name=name,
+        # objects of another process are not in memory here: the status has their number
         objects=len(view.resources) or int(at(view.status, "resources", "total", default=0)),
         reconciles=cost.full,
         partial=cost.partial,

@@ -128,6 +128,7 @@ def object_members(row: ResourceRow) -> dict[str, str]:
 
 def field_model(row: FieldRow) -> FieldModel:
     """Return a field that differs."""
+    # members that a row has only by its origin
     of_origin = ("where", "commit", "author")
     members = {name: getattr(row, name) for name in FieldModel.model_fields if name not in of_origin}
     if row.origin is None:
@@ -137,6 +138,7 @@ def field_model(row: FieldRow) -> FieldModel:
         **members,
         where=row.origin.where,
         commit=by.id if by is not None else "",
+        # free text of the author of a commit: it may hold characters that mislead a reader
         author=visible(by.author or by.email) if by is not None else "",
     )
 
@@ -152,6 +154,7 @@ def parsed(backend: BackendOf, q: str, names: tuple[str, ...]) -> Filter:
     """Return a filter; answer 422 to one that is not valid."""
     query = parse_query(q, names, backend.clock.now())
     if query.problem:
+        # not an empty list: that would read as a filter without a match
         raise HTTPException(422, query.problem)
     return query
 

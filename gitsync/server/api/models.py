@@ -18,6 +18,7 @@ Start = Annotated[int, Query(ge=0, le=10_000_000, description="Items before this
 class Model(BaseModel):
     """A part of an answer."""
 
+    # populate_by_name: code names members in snake case; their camelCase is for clients only
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
 
@@ -25,6 +26,7 @@ class PageModel(Model, Generic[T]):
     """One page of a list; ``next`` is the URL of the following page, empty at the end."""
 
     items: list[T]
+    # not counted for the timeline, which would have to read all of the history
     total: int | None = Field(None, description="How many items match; null where they are not counted.")
     next: str = ""
 
@@ -234,6 +236,7 @@ class NodeModel(Model):
     sync: str
     reason: str
     count: int = 0
+    # pydantic copies a mutable default for each instance
     children: list[NodeModel] = []
 
 

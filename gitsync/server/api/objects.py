@@ -35,6 +35,7 @@ from gitsync.server.queries.tree import Node, tree
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["one application"])
 
+# SQLite has integers of 64 bits; its driver raises OverflowError for a larger one
 _BEFORE = Annotated[int, Query(ge=0, lt=1 << 62, description="Only syncs with a lower id.")]
 
 
@@ -67,9 +68,11 @@ def one_object(backend: BackendOf, view: ViewOf, subject: FoundOf) -> ObjectDeta
         for name, items in related(subject).items()
         for item in items
     ]
+    # a controller may write null
     conditions = at(subject.live, "status", "conditions", default=[]) or []
     return ObjectDetail(
         **_diff(backend, view, subject.item).model_dump(),
+        # a status is written by any controller: what is not a condition is left out
         conditions=[item for item in conditions if isinstance(item, dict)],
         relations=relations,
         live_manifest=dict(subject.live) if subject.live is not None else None,
@@ -87,6 +90,7 @@ def events(backend: BackendOf, subject: FoundOf) -> list[EventModel]:
 def logs(
     backend: BackendOf,
     subject: FoundOf,
+    # the longest names that Kubernetes allows: DNS subdomains have 253 characters, labels 63
     pod: Annotated[str, Query(max_length=253)] = "",
     container: Annotated[str, Query(max_length=63)] = "",
     previous: bool = False,
@@ -94,10 +98,12 @@ def logs(
 ) -> PlainTextResponse:
     """Return the last lines of the log of a container of a Pod that the object owns, or is."""
     pods = pods_of(backend, subject)
+    # among the Pods of the object only: a name alone would open the logs of every Pod of the namespace
     chosen = next((item for item in pods if not pod or ref_of(item).name == pod), None)
     if chosen is None:
         raise HTTPException(404, f"{subject.ref} has no such Pod.")
     ref = ref_of(chosen)
+    # the default of kubectl as well
     first = str(at(chosen, "spec", "containers", 0, "name", default=""))
     return PlainTextResponse(
         backend.details.logs(ref.namespace, ref.name, container or first, previous=previous, lines=lines)
@@ -109,6 +115,7 @@ def history(backend: BackendOf, view: ViewOf, limit: Limit = 20, before: _BEFORE
     """Return the syncs of an application, newest first, without their steps."""
     records = backend.records.history(view.key, limit=limit, before=before)
     path = f"/api/v1/applications/{view.key}/history?limit={limit}&before={records[-1].id if records else 0}"
+    # a full page may be the last one: the next is empty then
     return PageModel(items=[_sync(record) for record in records], next=path if len(records) == limit else "")
 
 
@@ -116,6 +123,7 @@ def history(backend: BackendOf, view: ViewOf, limit: Limit = 20, before: _BEFORE
 def sync(backend: BackendOf, view: ViewOf, id: int) -> SyncModel:
     """Return one sync with its steps."""
     record = backend.records.record(id) if 0 < id < 1 << 62 else None
+    # ids count over all Applications: a user of this one may not be allowed to see another
     if record is None or record.application != view.key:
         raise HTTPException(404, "There is no such sync, or it is older than the history that is kept.")
     return _sync(record).model_copy(update={"steps": [_step(step) for step in record.steps]})

@@ -31,6 +31,7 @@ from gitsync.services.requests import RequestKind
 from gitsync.services.reviews import Approval
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["plans and requests"])
+# a browser attaches the cookie of its user also to what another site makes it send
 checked = [Depends(check_call)]
 
 
@@ -38,8 +39,10 @@ checked = [Depends(check_call)]
 def plan(backend: BackendOf, view: ViewOf, origins: bool = False) -> PlanModel:
     """Return the plan with what each step changes; with ``origins`` also which lines set that, and who wrote them."""
     if view.plan is None:
+        # not 404: the Application exists, and its first reconcile makes a plan
         raise HTTPException(409, "The application has no plan yet.")
     needs = needs_by_step(view.plan)
+    # renders the Application again and reads the authors of lines: only where a client wants it (decision 0013)
     traced = origins_of(backend, view, view.plan.writes) if origins else Origins()
     return PlanModel(
         application=view.key,
@@ -121,6 +124,7 @@ def _step(step: Change, needs: Iterable[Need], origins: Origins) -> StepModel:
 
 
 def _origins(step: Change, origins: Origins) -> Iterator[OriginModel]:
+    # the empty path is the object itself
     for path in ("", *(difference.path for difference in step.differences)):
         line = next((place for place in reversed(origins.of(step.ref, path)) if place.where), None)
         if line is not None:

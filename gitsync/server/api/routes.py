@@ -33,14 +33,17 @@ def api_router() -> APIRouter:
     return router
 
 
+# the routes do not change after the start
 @cache
 def description() -> dict[str, Any]:
     """Return the OpenAPI document of the API; the pages are not part of it."""
     text = "State of a gitsync controller, and requests of users. Values of Secrets are masked."
+    # an app of its own: that of the server has the pages as routes too
     app = FastAPI(title="gitsync", version=__version__, description=text)
     app.include_router(api_router())
     document = app.openapi()
     _describe_errors(document)
+    # for generated clients only: Guard checks the token, before FastAPI has the request
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {**document, "security": [{"token": []}]}
 

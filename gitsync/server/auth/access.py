@@ -66,6 +66,7 @@ class Proxy:
     def sent(self, request: Request) -> bool:
         """Tell whether a request comes from the proxy, by the address of the connection itself."""
         try:
+            # never by X-Forwarded-For, which any client can write
             address = ipaddress.ip_address(request.client.host if request.client else "")
         except ValueError:
             return False
@@ -74,12 +75,14 @@ class Proxy:
     def person(self, request: Request) -> User | None:
         """Return the user that the proxy names, None when it names none or is not clear."""
         users, groups = (request.headers.getlist(f"x-forwarded-{name}") for name in ("user", "groups"))
+        # two headers: one may be the client's own beside that of the proxy
         if not self.names_users or len(users) != 1 or len(groups) > 1 or not self.sent(request):
             return None
         try:
             named = [group.strip() for group in ",".join(groups).split(",") if group.strip()]
             return person_of(users[0].strip(), named, "X-Forwarded-User")
         except InvalidInput:
+            # a name that cannot be a user's: as a request without it
             return None
 
 
@@ -95,6 +98,7 @@ class Access:
     """
 
     COOKIE = "gitsync-session"
+    # probes of the kubelet have no credentials, and a webhook is signed with a secret of its own
     OPEN = ("/healthz", "/readyz", "/sign-in", "/static/", "/webhook/")
 
     def __init__(
@@ -114,6 +118,7 @@ class Access:
         self._link = secrets.token_urlsafe(32) if is_local else ""
         self._hosts = KnownHosts(public_url)
         self.public_url = public_url.rstrip("/")
+        # only hashes are kept: memory has no token
         self._shared = hash_of(session_of(token)) if token else ""
         self._metrics = hash_of(session_of(metrics_token)) if metrics_token else ""
         self._attempts = Attempts()
@@ -143,8 +148,10 @@ class Access:
     def _signed_in(self, request: Request) -> Response | None:
         """Return the answer to the first request with the token of the link: the page without it, and a session."""
         token = request.query_params.get("token", "")
+        # compare_digest refuses str with other characters than ASCII
         if not self._link or not hmac.compare_digest(token.encode(), self._link.encode()):
             return None
+        # valid once: a URL remains in the history of a browser
         self._link = ""
         response = RedirectResponse(request.url.path, 303)
         self.keep(request, response, Session(self._shared))
@@ -152,12 +159,14 @@ class Access:
 
     def keep(self, request: Request, response: Response, session: Session) -> None:
         """Store a session in a cookie that scripts and other sites cannot use."""
+        # strict: not sent with a request that another site causes, as a second barrier beside the form token
         response.set_cookie(
             cookie_name(self.COOKIE, request),
             self.sessions.issue(session),
             max_age=int(self.sessions.seconds),
             httponly=True,
             samesite="strict",
+            # a browser drops a secure cookie that comes over plain HTTP
             secure=request.url.scheme == "https",
             path="/",
         )
@@ -172,6 +181,7 @@ class Access:
         """Return who has the token with this hash, compared in constant time; None for an unknown one."""
         if self._shared and hmac.compare_digest(key.encode(), self._shared.encode()):
             return ANONYMOUS
+        # by a hash: the time of this lookup reveals nothing of the token
         return self._users.find(key) if self._users is not None else None
 
     def _is_of_metrics(self, request: Request, key: str) -> bool:
@@ -184,8 +194,10 @@ class Access:
         session = self.sessions.read(request.cookies.get(cookie_name(self.COOKIE, request), ""))
         if session is None:
             return None
+        # found by the token again: its removal or expiry ends the session at once
         if session.token:
             return self._of_token(session.token)
+        # a provider that the operator removed vouches for no session any more
         return session.user if self.provider is not None else None
 
     def attempt(self, request: Request, token: str) -> User | None:
@@ -196,10 +208,12 @@ class Access:
             return None
         user = SCRAPER if self._is_of_metrics(request, key) else self._of_token(key)
         if user is None:
+            # removed or expired since: it counts as a wrong one from now on
             self._used.discard(key)
             for name in delayed:
                 self._attempts.fail(name)
         else:
+            # grows by valid tokens only, not by what clients send
             self._used.add(key)
         return user
 
@@ -218,6 +232,7 @@ class Access:
     def _address(self, request: Request) -> str:
         """Return the address of the client; behind the proxy, the one that the proxy names."""
         direct = request.client.host if request.client else ""
+        # the last entry is the proxy's; those before it came with the request
         named = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
         return named if named and self._proxy.sent(request) else direct
 
@@ -226,6 +241,7 @@ class Access:
         if not self.is_needed:
             return ANONYMOUS
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        # the proxy first: it is configured to decide, whatever token a client sends beside it
         return (
             self._proxy.person(request)
             or (self.attempt(request, bearer) if scheme.lower() == "bearer" else None)
@@ -238,8 +254,10 @@ class Access:
 
         On success ``request.state.person`` is set.
         """
+        # TLS ends at the proxy: the cookie would not be marked secure
         if self._proxy.sent(request) and request.headers.get("x-forwarded-proto") == "https":
             request.scope["scheme"] = "https"
+        # two Host headers become one unknown name: what is in between may use another of them
         unknown = self._hosts.refusal(
             ",".join(request.headers.getlist("host")), needs_sign_in=self.is_needed and not self.is_local
         )
@@ -250,16 +268,19 @@ class Access:
             return signed_in
         path = request.url.path
         person = self.person(request)
+        # open paths need a user too: a page of an error shows who is signed in
         request.state.person = person or ANONYMOUS
         if path.startswith(self.OPEN) or (path == METRICS and not self._metrics):
             return None
         if person is None:
+            # a browser that opens a page; scripts get a status instead of a page
             if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
                 wanted = f"{path}?{request.url.query}" if request.url.query else path
                 return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
             if "authorization" in request.headers and (wait := self._bearer_wait(request)):
                 return _refused(request, 429, too_many(wait), {"Retry-After": str(wait)})
             return _refused(request, 401, "Sign in first.", {"WWW-Authenticate": "Bearer"})
+        # after the open paths: to sign in, or to announce a push, changes no application
         if self.is_read_only and request.method not in ("GET", "HEAD"):
             return _refused(request, 403, "This dashboard is read-only.")
         return None
@@ -285,6 +306,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
+        # lifespan events have neither a client nor a path
         refusal = self._access.refusal(Request(scope)) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
@@ -300,6 +322,7 @@ _FREE: Final = 5
 _LONGEST: Final = 60.0
 _FORGOTTEN: Final = 900.0
 """Seconds after the last wrong token after which its count starts at zero."""
+# bounds the memory for a client with many addresses, such as an IPv6 network
 _ADDRESSES: Final = 10_000
 
 
@@ -307,6 +330,7 @@ class Attempts:
     """Count wrong tokens by address or account; the delay in seconds is 1, 2, 4 and so on, at most a minute."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        # not the wall clock: set forward, it would end every delay
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
@@ -316,6 +340,7 @@ class Attempts:
         with self._lock:
             failures, last = self._failed.get(address, (0, 0.0))
             elapsed = self._monotonic() - last
+            # 2.0 ** 1024 is an OverflowError
             delay = min(2.0 ** min(failures - _FREE, 10), _LONGEST) if failures >= _FREE else 0.0
             return max(delay - elapsed, 0.0)
 
@@ -323,6 +348,7 @@ class Attempts:
         """Count a wrong token; the addresses that failed longest ago are forgotten where there are too many."""
         now = self._monotonic()
         with self._lock:
+            # removed and added: it moves to the end, so that the first entry is the one that failed longest ago
             failures, last = self._failed.pop(address, (0, now))
             self._failed[address] = (failures + 1 if now - last < _FORGOTTEN else 1, now)
             while len(self._failed) > _ADDRESSES:
@@ -350,6 +376,7 @@ class KnownHosts:
     def refusal(self, host: str, *, needs_sign_in: bool) -> str:
         """Return why a request for this host is refused, empty when it is answered."""
         name = _name(host)
+        # without a public URL an empty Host would equal the empty name
         if _is_address(name) or name == "localhost" or name.endswith(".localhost") or name == self._public != "":
             return ""
         if needs_sign_in and not self._public:
@@ -359,7 +386,9 @@ class KnownHosts:
 
 def _name(host: str) -> str:
     try:
+        # a DNS name with its root dot is the same host
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    # urlsplit raises for brackets that hold no IPv6 address
     except ValueError:
         return ""
 

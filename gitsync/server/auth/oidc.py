@@ -19,10 +19,13 @@ from gitsync.server.auth.users import person_of
 
 SECONDS: Final = 600
 """Seconds that a sign-in may take."""
+# no HS256, for which a public key could serve as the secret, and not "none"
 _ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
 _TIMEOUT = 10.0
+# an endless document must not fill the memory
 _MAX_BYTES = 1 << 20
 _CACHED = 3600.0
+# clocks of the provider and of this machine differ
 _LEEWAY: Final = 60
 
 
@@ -66,6 +69,7 @@ class Provider:
 
     def begin(self, callback: str, next: str) -> tuple[str, Flow]:
         """Return the URL of the provider's sign-in page, and what has to be kept until the user returns."""
+        # state binds the answer to this browser, nonce the ID token to this sign-in, verifier the code to this server
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         flow = Flow(state, nonce, verifier, next)
         url, _ = self._session(callback).create_authorization_url(
@@ -79,12 +83,14 @@ class Provider:
 
         Raise Refused for an answer to another sign-in, or an ID token that is not valid for us.
         """
+        # imported here: the extra is optional
         from authlib.common.errors import AuthlibBaseError
         from requests import RequestException
 
         try:
             token = self._session(callback, flow.state).fetch_token(
                 self._metadata("token_endpoint"),
+                # Authlib compares the state in this URL with that of the session
                 authorization_response=f"{callback}?{query}",
                 code_verifier=flow.verifier,
                 timeout=_TIMEOUT,
@@ -99,6 +105,7 @@ class Provider:
         from authlib.integrations.requests_client import OAuth2Session
 
         return OAuth2Session(
+            # scopes that a provider does not know are ignored by it (OpenID Connect Core 1.0, 3.1.2.1)
             *self._client, scope="openid email profile groups", redirect_uri=callback, state=state,
             code_challenge_method="S256",
         )  # fmt: skip
@@ -113,6 +120,7 @@ class Provider:
             iss={"essential": True, "value": self._issuer},
             aud={"essential": True, "value": self._client[0]},
             exp={"essential": True},
+            # a token of another sign-in is refused, also one that was stolen
             nonce={"essential": True, "value": nonce},
         )
         try:
@@ -126,10 +134,12 @@ class Provider:
     def _named(self, claims: dict[str, Any]) -> User:
         """Return the user that claims name; an e-mail address has to be verified."""
         name_claim, groups_claim = self._claims
+        # a missing claim is accepted: not every provider sends it
         if name_claim == "email" and claims.get("email_verified") is False:
             raise Refused("the provider has not verified your e-mail address", location=self._issuer)
         groups = claims.get(groups_claim) or []
         try:
+            # a provider may send a single group as text
             return person_of(claims.get(name_claim), groups if isinstance(groups, list) else [groups], "ID token")
         except InvalidInput as error:
             raise Refused(
@@ -138,6 +148,7 @@ class Provider:
 
     def _metadata(self, member: str) -> str:
         metadata = self._document(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        # has to be identical (OpenID Connect Discovery 1.0, 4.3), else one issuer could speak for another
         if metadata.get("issuer") != self._issuer:
             raise Refused(f"the provider names another issuer: {metadata.get('issuer')}", location=self._issuer)
         return str(metadata.get(member, ""))
@@ -145,6 +156,7 @@ class Provider:
     def _document(self, url: str) -> dict[str, Any]:
         """Return a JSON document of the provider, at most an hour old."""
         now = time.monotonic()
+        # not held during the request: a slow provider would stop every sign-in
         with self._lock:
             asked, known = self._found.get(url, (0.0, None))
         if known is not None and now - asked < _CACHED:
@@ -161,6 +173,7 @@ class Provider:
 
 def _check_installed() -> None:
     try:
+        # at the start, not at the first sign-in, which would be the one to fail
         import authlib
     except ImportError as error:
         raise InvalidInput(
@@ -174,6 +187,7 @@ def _check_installed() -> None:
 def _check_issuer(issuer: str) -> None:
     parts = urlsplit(issuer)
     try:
+        # plain HTTP is accepted where it does not leave the machine
         is_local = ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         is_local = parts.hostname == "localhost"

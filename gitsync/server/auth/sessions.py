@@ -44,6 +44,7 @@ class Sessions:
     """Issue and read sessions; ``seconds`` is how long one is valid."""
 
     def __init__(self, key: str = "", seconds: float = 12 * 3600.0, clock: Callable[[], float] = time.time) -> None:
+        # Fernet takes exactly 32 bytes; without a key, sessions end with the process
         secret = hashlib.sha256(key.encode()).digest() if key else secrets.token_bytes(32)
         self._fernet = Fernet(base64.urlsafe_b64encode(secret))
         self.seconds = seconds
@@ -53,6 +54,7 @@ class Sessions:
 
     def issue(self, session: Session) -> str:
         """Return the value of a cookie."""
+        # the sessions of one token differ: a sign-out ends one of them
         return self.seal({**asdict(session), "id": secrets.token_hex(16)})
 
     def read(self, cookie: str) -> Session | None:
@@ -69,6 +71,7 @@ class Sessions:
             return
         with self._lock:
             self._ended[session.id] = None
+            # the oldest first: it also expires first
             while len(self._ended) > _ENDED:
                 self._ended.popitem(last=False)
 
@@ -82,6 +85,7 @@ class Sessions:
             content: dict[str, str] = orjson.loads(
                 self._fernet.decrypt_at_time(text.encode(), int(seconds), int(self._clock()))
             )
+        # ValueError: orjson's own, and text that cannot be encoded
         except (InvalidToken, ValueError):
             return None
         return content
@@ -91,6 +95,7 @@ def session_key(data: Path) -> str:
     """Return the key of sessions in the data folder, made at the first start: sessions outlast a restart."""
     file = data / _KEY_FILE
     try:
+        # does nothing where the file exists: two processes at once agree on one key
         create_file(file, secrets.token_urlsafe(32), PRIVATE)
         return file.read_text(encoding="utf-8")
     except OSError as error:

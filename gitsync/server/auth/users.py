@@ -35,11 +35,13 @@ def session_of(token: str) -> str:
 def account_of(token: str) -> str:
     """Return the name of the account in a generated token, which wrong secrets of that account have too."""
     name, dot, _ = token.rpartition(".")
+    # Attempts keeps accounts as keys: a client must not choose how long they are
     return name if dot and len(name) <= _LONGEST else ""
 
 
 def hash_of(session: str) -> str:
     """Return the hash stored in the users file; neither token nor session can be derived from it."""
+    # without salt or stretching: a generated token has 256 random bits, which no list of passwords contains
     return hashlib.sha256(session.encode()).hexdigest()
 
 
@@ -72,7 +74,9 @@ class Users:
         """Return who has the token with this hash, None for an unknown or expired one."""
         with self._lock:
             stamp = self._file_version()
+            # by a stat at each sign-in: a removed user is refused at once
             if stamp != self._stamp:
+                # before the file is read: a change in between differs from this version again
                 self._stamp = stamp
                 self._people = self._again()
             holder = self._people.get(key)
@@ -82,7 +86,9 @@ class Users:
         try:
             stat = self._file.stat()
         except OSError:
+            # differs from every version of a file: its loss is a change
             return (0, 0, 0)
+        # write_file replaces the file: the inode differs where time and size do not
         return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
     def _again(self) -> Mapping[str, Holder]:
@@ -90,6 +96,7 @@ class Users:
             return people(read(self._file), str(self._file))
         except InvalidInput as error:
             _log.error("the users file cannot be read; all sign-ins are refused: %s", error)
+            # not the users of before: one of them may have been removed
             return {}
 
 
@@ -111,14 +118,17 @@ def people(entries: Iterable[Mapping[str, Any]], location: str) -> dict[str, Hol
     names: set[tuple[str, str]] = set()
     for index, entry in enumerate(entries):
         place = f"{location}: users[{index}]"
+        # a mistyped "expires" would make a token valid for ever
         if unknown := sorted(map(str, entry.keys() - _MEMBERS)):
             raise InvalidInput(f"{unknown[0]} is unknown", location=place, hint=f"write {', '.join(sorted(_MEMBERS))}")
         person = person_of(entry.get("name"), entry.get("groups", []), place, entry.get("tokenName", ""))
         key = entry.get("tokenHash")
+        # compared as text: a hash in capitals would match no token
         if not isinstance(key, str) or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
             raise InvalidInput(
                 "tokenHash is not a valid hash", location=place, hint="make it with: gitsync users add NAME"
             )
+        # of two users with one hash, the audit would name only the last
         if (person.name, person.token) in names or key in holders:
             token = f" with the token {person.token}" if person.token else ""
             raise InvalidInput(f"duplicate user {person.name}{token}", location=place)
@@ -132,7 +142,9 @@ def _expiry(text: Any, location: str) -> datetime | None:
         return None
     try:
         expiry = datetime.fromisoformat(text)
+        # an aware time: Python does not compare it with one without an offset
         return expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)
+    # TypeError: YAML may hold a number here
     except (TypeError, ValueError):
         raise InvalidInput(
             f"expires: {text!r} is not a time", location=location, hint='write "2026-12-31T00:00:00+00:00"'
@@ -141,8 +153,10 @@ def _expiry(text: Any, location: str) -> datetime | None:
 
 def person_of(name: Any, groups: Any, location: str, token: Any = "") -> User:
     """Return a signed-in user; raise InvalidInput when a name or a group is not valid."""
+    # no list: fails as an invalid name below
     names: list[Any] = groups if isinstance(groups, list) else [None]
     for text in (name, *names, *([token] if token != "" else [])):
+        # the header of the proxy divides groups by commas; a line break would forge lines of a log
         is_name = isinstance(text, str) and text == text.strip() and text.isprintable() and "," not in text
         if not is_name or not 0 < len(text) <= _LONGEST:
             raise InvalidInput(
@@ -163,11 +177,13 @@ def add(file: Path, name: str, groups: Iterable[str], token_name: str = "", expi
     others = read(file) if file.exists() else []
     kept = [entry for entry in others if (entry.get("name"), entry.get("tokenName", "")) != (name, token_name)]
     kept = [{**entry, "groups": list(person.groups)} if entry.get("name") == name else entry for entry in kept]
+    # the name in front lets wrong secrets delay this account only, see account_of
     token = f"{name}.{secrets.token_urlsafe(32)}"
     entry: dict[str, Any] = {"name": person.name, "groups": list(person.groups)}
     entry |= {"tokenHash": hash_of(session_of(token))}
     entry |= {"tokenName": token_name} if token_name else {}
     entry |= {"expires": expires.isoformat(timespec="seconds")} if expires is not None else {}
+    # before the file is replaced: with an invalid one every sign-in fails
     people([*kept, entry], str(file))
     _replace(file, write({"users": [*kept, entry]}))
     return token
@@ -210,6 +226,7 @@ class UserAudit(Periodic):
             entries = entries_of(read(self._file))
         except InvalidInput:
             return
+        # record() is False while the database fails: the next check tries again
         if entries != self._recorded and self._audit.record(entries, owner_of(self._file)):
             self._recorded = entries
 

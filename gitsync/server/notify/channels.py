@@ -32,6 +32,7 @@ class AppriseChannel:
 
     def send(self, notice: Notice) -> None:
         """Send a notice to every URL of the rule."""
+        # for each message: the file of URLs may have changed
         sender = self._apprise.Apprise()
         for url in self._rule.targets():
             sender.add(url)

@@ -70,6 +70,7 @@ def happened(event: StateEvent) -> Notice | None:
     if event.kind in _DRIFT_STATES:
         return Notice(event.application, event.kind, _DRIFT_STATES[event.kind], event.message, ref=event.ref)
     outcome, risk = event.states if event.kind == "sync" and len(event.states) == 2 else ("", "")
+    # a repair of drift is reported as healed already
     if outcome == Outcome.SUCCEEDED.value and not event.message.endswith("(drift)"):
         return Notice(event.application, risk.lower(), f"Applied{risk}", event.message)
     return None
@@ -81,6 +82,7 @@ def news(last: tuple[Notice, ...] | None, now: tuple[Notice, ...]) -> Iterator[N
         return  # after a start: what was there before is not news
     known = {notice.state: notice for notice in last}
     for notice in now:
+        # the reason of a failure may differ at each attempt: the same state is not news
         earlier = known.get(notice.state)
         if earlier is None or (notice.state == "Synced" and earlier.commit != notice.commit):
             yield notice

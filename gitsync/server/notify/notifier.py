@@ -103,9 +103,11 @@ class Notifier:
             self._note(event)
         for view in self._view.applications():
             notices = notices_of(view)
+            # the states before the transition remain known: to return to them is not news
             if not notices:
                 continue
             fresh = list(news(self._known.get(view.key), notices))
+            # also for an Application of another replica: when this one takes it over, its state is not news
             self._known[view.key] = notices
             if fresh and self._owns(view.key):
                 for box in self._outboxes:
@@ -123,6 +125,7 @@ class Notifier:
             return
         if event.kind == "drift":
             self._drifted[topic] = event.message
+        # the same change is news again after its repair
         elif event.kind == "healed":
             self._drifted.pop(topic, None)
         for box in self._outboxes:
@@ -137,6 +140,7 @@ class Notifier:
             if sender in box.sent and now - box.sent[sender] < box.channel.interval:
                 continue
             notice = box.waiting.pop(topic)
+            # before the attempt: a channel that fails is not tried again before its interval
             box.sent[sender] = now
             try:
                 box.channel.send(notice)

@@ -34,6 +34,7 @@ class NotificationRule(BaseModel):
     At most one message per Application is sent in ``interval`` seconds; the last state is sent at its end.
     """
 
+    # a mistyped member would silently be a rule for other notices
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     applications: tuple[str, ...] = ("*",)
@@ -45,6 +46,7 @@ class NotificationRule(BaseModel):
     def wants(self, notice: Notice) -> bool:
         """Tell whether the rule is about this notice."""
         name = notice.application
+        # a pattern matches a name with its namespace or without
         return notice.kind in self.kinds and any(
             matches(name, pattern) or matches(name.rpartition("/")[2], pattern) for pattern in self.applications
         )

@@ -121,6 +121,7 @@ def request_all(
     """Request an action for each of some Applications, and show for which of them that failed."""
     who = reviewer(user, by)
     why = line(reason)
+    # once for all: else each Application would show the same problem
     check_named(who, why, f"{action.value} of several applications")
     items = [
         _attempt(pages.engine, item, lambda view: requests.request(view, action, who, why))
@@ -144,11 +145,13 @@ def _selected(keys: Sequence[str], objects: Sequence[str]) -> list[BulkItem]:
 def _attempt(backend: BackendOf, item: BulkItem, attempt: Callable[[ApplicationView], None]) -> BulkItem:
     """Check or request an action for one Application; return it with its row, and with the error, if any."""
     view = backend.view.application(item.key)
+    # also for one that the user may not see
     if view is None:
         return replace(item, problem="is not known")
     item = replace(item, row=app_row(view))
     try:
         attempt(view)
+    # one that refuses does not stop the others
     except GitsyncError as error:
         # the page names the Application in front of the problem
         return replace(item, problem=visible("; ".join(filter(None, (error.message, error.hint)))))

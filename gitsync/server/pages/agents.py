@@ -59,6 +59,7 @@ def environments(request: Request, pages: PagesOf, q: SearchText = "", start: St
     rows = matching(map(agent_row, known), query)
     columns = environments_of(rows)
     lines = matrix(rows)
+    # cells of a page are bounded, not rows: with more environments a page has fewer agents
     size = max(_CELLS // max(len(columns[:_COLUMNS]), 1), 1)
     shown, following = page_of(lines, start, size)
     return pages.show(
@@ -159,6 +160,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
         description=visible(str(at(subject.live, "spec", "description", default=""))),
         owner=visible(str(at(subject.live, "spec", "owner", default=""))),
         address=visible(str(at(subject.live, "status", "url", default=""))),
+        # a controller may write null, or an item of another form
         conditions=[
             condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
         ],
@@ -179,6 +181,7 @@ def _children(subject: FoundAgent) -> list[dict[str, Any]]:
         kind = str(child.get("kind", ""))
         group = group_of(str(child.get("apiVersion", "")))
         ref = ObjectRef(group, kind, subject.ref.namespace, str(child.get("name", "")))
+        # a copy: the status belongs to the live object, which is read only
         children.append({**child, "path": ref.path, "has_logs": kind in LOGGED})
     return children
 
@@ -188,6 +191,7 @@ def _events(backend: Backend, subject: FoundAgent) -> tuple[tuple[KubernetesEven
     try:
         return backend.details.events(subject.ref), ""
     except GitsyncError as error:
+        # the page is shown without them: it may be read because the API server is ill
         return (), visible(error)
 
 
@@ -210,6 +214,7 @@ def prompts(
     known = agents_of(pages.engine)
     versions = versions_of(pages.engine, known, agent_or_404(known, namespace, name))
     keys = {version.key: version for version in versions}
+    # a version may have gone since the page was opened: the default one is compared
     new = keys.get(after) or next(iter(versions), None)
     old = keys.get(before) or next(
         (version for version in versions if new is not None and version.text != new.text), new

@@ -49,6 +49,7 @@ def resources(
     if mode == "tree":
         groups, left_out = tree(view.resources, pages.engine.view.owned_by)
         return show_application(pages, request, view, "tree", groups=groups, left_out=left_out)
+    # an unknown filter shows all, so that an old link still opens
     chosen_objects = sorted(filter(ONLY.get(only, ONLY[""]), view.resources), key=by_severity)
     shown, following = page_of(chosen_objects, start, _ROWS)
     return show_application(
@@ -69,6 +70,7 @@ def resources(
 def events(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
     """Show what changed since the controller started, newest first."""
     kept = [event for event in pages.engine.view.events(limit=_KEPT_EVENTS) if event.application == view.key]
+    # the last ones, the newest first
     return show_application(pages, request, view, "events", events=kept[: -_EVENTS - 1 : -1])
 
 

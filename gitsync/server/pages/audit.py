@@ -57,9 +57,11 @@ def audit(
 @router.get("/audit.jsonl")
 def export(backend: BackendOf, app: Text = "") -> StreamingResponse:
     """Send the whole chain, oldest first."""
+    # streamed: the chain may be larger than the memory
     return StreamingResponse(
         _lines(backend.records.export(_full_key(backend, app.strip()))),
         media_type="application/x-ndjson",
+        # a browser saves it and does not show it as a page of this origin
         headers={"Content-Disposition": 'attachment; filename="audit.jsonl"'},
     )
 
@@ -69,6 +71,7 @@ def _full_key(backend: Backend, text: str) -> str:
     if not text or "/" in text:
         return text
     keys = [view.key for view in backend.view.applications() if view.key.rpartition("/")[2] == text]
+    # an ambiguous name matches no record, rather than those of one of the Applications
     return keys[0] if len(keys) == 1 else text
 
 

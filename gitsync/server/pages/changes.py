@@ -37,6 +37,7 @@ def timeline(
     return pages.show(
         request,
         "changes.html",
+        # groupby joins neighbours only: the entries are sorted by time
         days=[(day, list(entries)) for day, entries in groupby(page.entries, key=lambda entry: entry.time.date())],
         query=query,
         names=NAMES,
@@ -61,6 +62,7 @@ def compare(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLRespons
     if query.since is None:
         query = replace(query, since=now - _PERIOD)
     records = records_between(pages.engine, query)
+    # oldest first: the last change of a field is what the cluster has now
     changed = net_changes(reversed(records))
     matches = query.without("since").without("until").matcher(_READ, lambda item: f"{item.application} {item.step.ref}")
     wanted = list(filter(matches, changed))
@@ -81,6 +83,7 @@ def compare(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLRespons
 
 _READ: dict[str, Callable[[NetChange], list[str]]] = {
     "app": lambda item: [item.application, item.application.rpartition("/")[2]],
+    # the path of an object is group/kind/namespace/name
     "ns": lambda item: [item.step.ref.split("/", 3)[2]],
     "kind": lambda item: [item.step.ref.split("/", 3)[1]],
     "name": lambda item: [item.step.ref.split("/", 3)[3]],

@@ -30,6 +30,7 @@ def history(request: Request, pages: PagesOf, view: ViewOf, before: Start = 0) -
     """Show the syncs of an application, newest first."""
     records = pages.engine.records.history(view.key, limit=_HISTORY, before=before)
     older = records[-1].id if len(records) == _HISTORY else 0
+    # the newest sync of an Application is on the first page only
     newest = newest_syncs(records, [app_row(view)]) if not before else {}
     return show_application(pages, request, view, "history", records=records, newest=newest, older=older)
 
@@ -77,7 +78,9 @@ def _show_history(pages: Pages, request: Request, key: str, before: int) -> HTML
 
 def _context(pages: Pages, key: str, id: int, start: int) -> dict[str, Any]:
     """Return what the page of a sync shows; answer 404 for one that is not kept, or of another owner."""
+    # a larger id is not an integer of SQLite
     record = pages.engine.records.record(id) if 0 < id < 1 << 62 else None
+    # ids count over all Applications: one that is hidden must not be readable through another
     if record is None or record.application != key:
         raise HTTPException(404, "There is no such sync, or it is older than the history that is kept.")
     shown, following = page_of(record.steps, start, _STEPS)

@@ -86,6 +86,7 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
         f"{boundary.timestamp():.0f}.{now.timestamp():.0f}",
         max_age=_VISIT_SECONDS,
         httponly=True,
+        # lax: the cookie is also sent where a link of another site, such as a chat, opens the page
         samesite="lax",
     )
     return response
@@ -98,8 +99,10 @@ def _boundary(cookie: str, now: datetime) -> datetime:
     The cookie has that time and the time of the last request; after a pause the last request ended a visit.
     """
     previous, _, last = cookie.partition(".")
+    # a client can send any cookie: what is not of this form is a first visit
     if not (previous.isdecimal() and last.isdecimal() and len(cookie) < 40):
         return now - _FIRST
+    # keeps the number in the range of fromtimestamp
     latest = datetime.fromtimestamp(int(last) % (1 << 33), now.tzinfo)
     return latest if now - latest > _PAUSE else datetime.fromtimestamp(int(previous) % (1 << 33), now.tzinfo)
 
@@ -149,6 +152,7 @@ def choose_view(
     back: Annotated[str, Query(max_length=500)] = "/",
 ) -> RedirectResponse:
     """Keep how dense tables are in a cookie, and lead back to the page."""
+    # browsers read //host and /\host as URLs of another site
     if not back.startswith("/") or back.startswith(("//", "/\\")):
         raise HTTPException(422, "back is not a path of this dashboard.")
     response = RedirectResponse(back, 303)

@@ -45,6 +45,7 @@ def _suspension(backend: Backend, view: ApplicationView) -> AuditRecord | None:
         return None
     try:
         links = backend.records.audit_records(view.key, action="suspend", limit=1)
+    # without the records the page shows everything else
     except RecordUnavailable:
         return None
     return links[0] if links else None

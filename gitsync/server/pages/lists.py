@@ -66,6 +66,7 @@ def applications(
         names=app_list.NAMES,
         sort="name" if is_by_name else "worst",
         start=start,
+        # a facet counts what would match without its own choice: else all other choices would have none
         sync_counts=app_list.counts(app_list.matching(rows, query.without("sync")), "sync", app_list.SYNC_STATES),
         health_counts=app_list.counts(
             app_list.matching(rows, query.without("health")), "health", app_list.HEALTH_STATES
@@ -139,6 +140,7 @@ def search(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLResponse
     views = pages.engine.view.applications()
     rows = app_list.app_rows(views)
     wanted = parse_query(q, app_list.NAMES, now)
+    # what this list does not know may be a member of another list
     apps = app_list.matching(rows, wanted) if not wanted.problem else []
     of_objects = parse_query(q, object_list.NAMES, now)
     objects = object_list.matching(object_list.all_objects(views), of_objects) if not of_objects.problem else []
@@ -160,5 +162,6 @@ def approvals(request: Request, pages: PagesOf, plans: PendingPlansOf, user: Use
     """Show the plans that wait; each is reviewed on its own page, where its changes are."""
     views = waiting(pages.engine.view.applications())
     shown = [(app_list.app_row(view), plans.of(view, user)) for view in views[:_PLANS]]
+    # rejected ones last: they wait for a change in Git
     shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
     return pages.show(request, "approvals.html", pending=shown, total=len(views))

@@ -79,6 +79,7 @@ def logs(
     pods = pods_of(pages.engine, subject)
     chosen = next((item for item in pods if ref_of(item).name == pod), pods[0] if pods else None)
     names = _containers(chosen) if chosen is not None else []
+    # the container of the Pod that was shown before need not exist in this one
     name = container if container in names else names[0] if names else ""
     text = ""
     problem = ""
@@ -99,6 +100,7 @@ def logs(
         containers=names,
         container=name,
         previous=previous,
+        # a log that cannot be read is not loaded again automatically
         follow=follow and not problem,
         lines=lines,
         text=visible(text),
@@ -108,6 +110,7 @@ def logs(
 
 def _containers(pod: Manifest) -> list[str]:
     spec = pod.get("spec") or {}
+    # the first name is the default: init containers have usually ended
     return [str(item.get("name")) for item in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
 
 
@@ -116,4 +119,5 @@ def _frame(subject: FoundObject, shown: str) -> dict[str, Any]:
 
 
 def _live_text(live: Manifest) -> str:
+    # hidden as by kubectl since 1.21: long, and for machines
     return manifest_text({**live, "metadata": {k: v for k, v in metadata_of(live).items() if k != "managedFields"}})

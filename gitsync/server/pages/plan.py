@@ -90,10 +90,12 @@ class PlanPage:
         pending = self.plans.of(view, self.user) if is_held(view) else None
         resources = {item.ref: item for item in unpaired(view)}
         writes = view.plan.writes if view.plan is not None else ()
+        # a generated object replaces the one that it follows: both are one row
         followed = {step.follows for step in writes}
         steps = [step for step in writes if step.action is not Action.PRUNE or step.ref not in followed]
         shown, following = page_of(sorted(steps, key=lambda step: -step.risk.level), start, _STEPS)
         needs = needs_by_step(view.plan) if view.plan is not None else {}
+        # of the steps of this page only: a trace renders the Application again
         origins = origins_of(self.pages.engine, view, shown)
         rows = []
         for step in shown:
@@ -102,6 +104,7 @@ class PlanPage:
             rows.append(
                 StepRow(
                     step,
+                    # the object that it replaces is part of the same row
                     tuple(need for need in needs.get(step.ref, ()) if need.ref != step.follows),
                     [
                         field_row(difference, origins.of(step.ref, difference.path), step.live, objects=len(shown))
@@ -160,6 +163,7 @@ def review(
     view = page.view
     steps = _with_needs(view.plan, step)
     try:
+        # Enter in a text field submits the form by its first button, which is not a decision
         verb = _decision("" if implicit else decision)
         author = reviewer(page.user, by)
         if verb == "reject":
@@ -168,10 +172,12 @@ def review(
             chosen = _chosen(view.plan, steps, step) if verb == "approve-selected" else ()
             page.requests.approve(view, digest, Approval(author, line(reason), bool(overrule), chosen))
     except GitsyncError as error:
+        # raises an error that is not about the plan, such as one of the database
         status = _status_of(error)
         problem = str(error)
         shown = page.plans.shown(view.key, digest)
         changed = (
+            # 409: the plan is another one than was shown, and the reviewer has to see what changed
             plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
         )
         draft = ReviewDraft(problem, by, reason, changed, frozenset(ref.path for ref in steps))

@@ -52,10 +52,13 @@ def ask_revert(
     effects: Sequence[RevertEffect] = ()
     try:
         commits = _commits(pages.engine, app, commit, after)
+        # each of them is rendered twice
         effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
     except TransientError:
+        # Git does not answer: not a property of these commits
         raise
     except GitsyncError as error:
+        # part of the page, as for commits that cannot be reverted alone
         problem = str(error)
     return show_application(
         pages,
@@ -89,6 +92,7 @@ def revert(
     requests.check_operator(view, author)  # before Git is read on their behalf
     app = readable(view)
     wanted = Revert(
+        # from Git again: the form sends the newest commit only, to be compared
         _commits(backend, app, commit, after),
         author.name,
         branch.strip(),

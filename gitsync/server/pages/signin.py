@@ -33,6 +33,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
 
     @routes.post("/sign-in", dependencies=[Depends(check_form)])
     def sign_in(request: Request, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+        # before the token is checked: any other answer would reveal whether it is right
         if wait := access.wait(request, secret):
             raise HTTPException(429, too_many(wait))
         user = access.attempt(request, secret)
@@ -40,6 +41,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
             return show(request, next, 401, wrong=True)
         _audit(pages, user)
         response = RedirectResponse(own_path(next), 303)
+        # the hash, not the token: the cookie cannot be used to sign in elsewhere
         access.keep(request, response, Session(hash_of(session_of(secret))))
         return response
 
@@ -57,6 +59,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
 def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
     @routes.get("/sign-in/oidc")
     def begin(request: Request, next: str = "/") -> Response:
+        # for mypy: this route exists only with a provider
         assert access.provider is not None
         url, flow = access.provider.begin(_callback(request), own_path(next))
         response = RedirectResponse(url, 303)
@@ -81,10 +84,12 @@ def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
         # a page, since browsers do not send a strict cookie after a redirect from another site
         response = pages.show(request, "signed_in.html", next=flow.next)
         access.keep(request, response, Session(name=user.name, groups=user.groups))
+        # one answer for one sign-in: a second use of its URL has no cookie
         response.delete_cookie(name, path="/sign-in")
         return response
 
     def _callback(request: Request) -> str:
+        # without a public URL by the Host of the request, which KnownHosts has accepted
         return f"{access.public_url or str(request.base_url).rstrip('/')}/sign-in/oidc/callback"
 
 
@@ -98,5 +103,6 @@ def _audit(pages: Pages, user: User) -> None:
 
 def own_path(path: str) -> str:
     """Return the path if it leads to a page of ours, else the overview: never to another site."""
+    # browsers remove tabs and line breaks from URLs, so that "/<tab>/host" would be "//host"
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_ours else "/"

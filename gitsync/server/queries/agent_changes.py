@@ -24,6 +24,7 @@ _ASPECTS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 _VARIABLE = re.compile(r"\.env\[name=\"?([\w.-]+)")
 _MEMBER = re.compile(r"\.agents\[name=\"?([\w.-]+)")
+# Kustomize's hasher encodes hexadecimal without 0, 1, 3, a and e, which could spell words
 _HASH = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
 """What a generator of Kustomize appends to a name."""
 
@@ -73,6 +74,7 @@ def _change(agent: FoundAgent, record: SyncRecord, changed: list[tuple[str, Mapp
 def _changed(step: Step) -> Iterator[tuple[ObjectRef, str, Mapping[str, Any]]]:
     """Yield the object, the aspect and the recorded difference of each field that a step changed of an agent."""
     ref = ObjectRef.from_path(step.ref)
+    # a step that failed changed nothing
     for item in step.differences if step.outcome is Outcome.SUCCEEDED else ():
         aspect = _aspect(ref, str(item.get("path") or ""))
         if aspect:
@@ -82,9 +84,11 @@ def _changed(step: Step) -> Iterator[tuple[ObjectRef, str, Mapping[str, Any]]]:
 def _aspect(ref: ObjectRef, path: str) -> str:
     """Return which of model, prompt and tools a field belongs to, empty for none."""
     if ref.kind == "ConfigMap" and not ref.group:
+        # labels and annotations of a ConfigMap are not settings
         key = path.removeprefix(".data") if path.startswith(".data") else ""
         name = f"{key} {ref.name if 'prompt' in ref.name else ''}" if key else ""
     elif ref.kind in ("Agent", "MultiAgentSystem"):
+        # the name of a member may contain a word such as "tool"
         name = _MEMBER.sub("", path) if path.startswith(".spec") else ""
     else:
         variable = _VARIABLE.search(path)
@@ -101,6 +105,7 @@ def _concerns(ref: ObjectRef, item: Mapping[str, Any], agent: FoundAgent, source
         owner.get("kind") == ref.kind == "MultiAgentSystem" and owner.get("name") == ref.name for owner in owners
     )
     member = _MEMBER.search(str(item.get("path") or ""))
+    # a child is named SYSTEM-MEMBER
     return is_member and (member is None or agent.ref.name in (member[1], f"{ref.name}-{member[1]}"))
 
 
@@ -114,4 +119,5 @@ def _sources(agent: FoundAgent) -> frozenset[ObjectRef]:
 
 def stem(ref: ObjectRef) -> ObjectRef:
     """Return a reference by the name without the hash of a generator."""
+    # the name of a generated ConfigMap changes with its content
     return ref._replace(name=_HASH.sub("", ref.name))

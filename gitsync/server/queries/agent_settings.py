@@ -15,9 +15,11 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView
 from gitsync.server.queries.references import references
 
+# the most specific name first, as the first one that is set is shown
 _MODEL: Final = ("AGENT_MODEL_ID", "MODEL_ID", "MODEL_NAME", "MODEL", "OPENAI_MODEL")
 _ENDPOINT: Final = ("AGENT_MODEL_ENDPOINT", "MODEL_ENDPOINT", "MODEL_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 _TOOLS: Final = ("AGENT_TOOLS", "TOOLS", "MCP_SERVERS")
+# the first is that of our Agent, the others are those of other platforms, such as kagent
 _PROMPT_TEXTS: Final = (
     ("spec", "prompt", "text"),
     ("spec", "prompt"),
@@ -56,6 +58,7 @@ class AgentSettings:
     @property
     def prompt(self) -> str:
         """The revision of the prompts: a digest of their texts, equal for equal texts, empty without a prompt."""
+        # no text of YAML contains NUL: two prompts differ from one that joins them
         texts = "\0".join(prompt.text for prompt in self.prompts)
         return hashlib.sha256(texts.encode()).hexdigest()[:8] if self.prompts else ""
 
@@ -119,9 +122,11 @@ def _variables(manifest: Manifest, read: Read) -> dict[str, str]:
         for source in container.get("envFrom") or ():
             name = at(source, "configMapRef", "name")
             prefix = source.get("prefix") or ""
+            # of two sources with one key the last one wins (Kubernetes API, EnvFromSource)
             variables |= {f"{prefix}{key}": text for key, text in _data(manifest, name, read).items()}
         for variable in container.get("env") or ():
             key = at(variable, "valueFrom", "configMapKeyRef") or {}
+            # a variable of a Secret is not read
             value = _data(manifest, key.get("name"), read).get(str(key.get("key"))) if key else variable.get("value")
             variables |= {str(variable.get("name")): str(value)} if value is not None else {}
     return variables
@@ -209,6 +214,7 @@ def placement(view: ApplicationView, manifest: Manifest) -> Placement:
     ref = ref_of(manifest)
     source = view.application.source if view.application is not None else None
     parts = PurePosixPath(source.path).parts if source is not None else ()
+    # the last folder has none below it that could be an environment
     index = next((n for n, part in enumerate(parts[:-1]) if part in _FOLDERS), None)
     folder = parts[index + 1] if index is not None else ""
     environment = annotations_of(manifest).get(ENVIRONMENT) or folder or ref.namespace

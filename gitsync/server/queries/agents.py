@@ -119,6 +119,7 @@ def find_agents(views: Iterable[ApplicationView], live: Live, owned: Owned) -> l
     agents: dict[ObjectRef, FoundAgent] = {}
     for view in views:
         for item in view.resources:
+            # other kinds are not read: an Application may have thousands of objects
             manifest = live(view.key, item.ref) if may_be_agent(item.ref) else None
             added = added_settings(item) if manifest is not None else None
             reason = added.reason if added is not None else ""
@@ -163,6 +164,7 @@ def is_agent(manifest: Manifest, read: Read) -> bool:
     if ref.kind not in _WORKLOADS:
         return (ref.group, ref.kind) in _PLATFORMS or (ref.group == AGENTS_GROUP and ref.kind == "Agent")
     mark = annotations_of(manifest).get(MARK)
+    # explicit, so that it outranks every rule below
     if mark is not None:
         return mark == "true"
     if labels_of(manifest).get("app.kubernetes.io/component") == "agent":
@@ -225,10 +227,12 @@ def prompt_history(agent: FoundAgent, owned: Owned, syncs: Iterable[SyncRecord])
     records = tuple(syncs)
     configs = [child for child in children if _prompt(child)]
     verdicts = _verdicts(children)
+    # the API server keeps whole seconds: the name decides between equal ones
     configs.sort(key=lambda child: (str(metadata_of(child).get("creationTimestamp", "")), ref_of(child).name))
     history: list[PromptRevision] = []
     for child in configs:
         text = _prompt(child)
+        # another part of the configuration changed
         if history and history[-1].text == text:
             continue
         last = history[-1].text if history else None
@@ -247,6 +251,7 @@ def _verdicts(children: Iterable[Manifest]) -> dict[str, str]:
     revisions = [stored for child in children if (stored := stored_revision(child)) is not None and stored.evaluation]
     return {
         str(at(volume, "configMap", "name")): _verdict_text(json.loads(revision.evaluation))
+        # by number: the newest revision of a configuration is the last one written
         for revision in sorted(revisions, key=lambda stored: stored.number)
         for volume in at(revision.template, "spec", "volumes", default=())
         if volume.get("name") == "agent-config"
@@ -255,6 +260,7 @@ def _verdicts(children: Iterable[Manifest]) -> dict[str, str]:
 
 def _commit_at(since: str, syncs: Iterable[SyncRecord]) -> str:
     """Return the commit that was applied at a time of whole seconds, empty where no sync was before it."""
+    # RFC 3339 of whole seconds in UTC is sorted as text
     began = [sync for sync in syncs if timestamp(sync.started.timestamp()) <= since]
     return max(began, key=lambda sync: sync.started).commit.id if began else ""
 
@@ -274,6 +280,7 @@ def _phase(manifest: Manifest) -> str:
     if phase:
         return str(phase)
     ready = at(manifest, "status", "readyReplicas", default=0)
+    # the API server's default
     wanted = at(manifest, "spec", "replicas", default=1)
     return "Suspended" if not wanted else "Running" if ready >= wanted else "Progressing"
 

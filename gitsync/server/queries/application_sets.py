@@ -50,6 +50,7 @@ def set_row(manifest: Manifest) -> SetRow:
         name=str(metadata_of(manifest).get("name", "")),
         state=str(ready.get("reason") or "Unknown"),
         reason=visible(str(ready.get("message", ""))),
+        # since when they are held: the condition changes also for other reasons
         since=str(at(status, "heldDeletions", "since") or ready.get("lastTransitionTime", "")),
         applications=int(counts.get("desired", 0)),
         current=int(counts.get("current", 0)),

@@ -47,6 +47,7 @@ class PerView(Generic[T]):
         for view in views:
             last = known.get(view.key)
             made[view.key] = last if last is not None and last[0] is view else (view, self._make(view))
+        # replaced as a whole: other threads read the old or the new one
         self._made = made
         return [value for _, value in made.values()]
 
@@ -155,6 +156,7 @@ def newest_syncs(records: Iterable[SyncRecord], rows: Iterable[AppRow]) -> dict[
     known = {row.key: row for row in rows}
     first: dict[str, int] = {}
     for record in records:
+        # the list is newest first
         first.setdefault(record.application, record.id)
     return {id: known[key] for key, id in first.items() if key in known}
 
@@ -213,6 +215,7 @@ def problems(rows: Iterable[AppRow]) -> list[Problem]:
         for part in filter(needs_attention, row.by_verdict):
             rows_by_reason.setdefault((part.state, _common_reason(part)), []).append(part)
     grouped = [Problem(tuple(members)) for members in rows_by_reason.values()]
+    # "~" sorts after every time: an unknown one is not the oldest
     return sorted(grouped, key=lambda item: (item.first.rank, item.since or "~", item.first.key))
 
 

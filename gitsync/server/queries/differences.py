@@ -79,6 +79,7 @@ def object_differences(
 
 def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk | None:
     """Return the class of what others did to an object, None where it differs because of a new commit only."""
+    # the revision is applied already: what differs was changed afterwards
     is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
     by_others = any(owner.manager != FIELD_MANAGER for difference in drifted(item) for owner in difference.owners)
     is_update = item.change.action in (Action.UPDATE, Action.CREATE)
@@ -87,6 +88,7 @@ def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk |
     removed = [difference for difference in added if item.change.is_repair or difference.pointer in item.change.removed]
     change = item.change if is_drift else None
     foreign = [*foreign_fields(item), *removed]
+    # Git changed the object too: what others added to it still counts
     if change is None:
         return drift_risk(_unchanged(item), foreign) if foreign else None
     return drift_risk(change, foreign)
@@ -104,6 +106,7 @@ def _defaulted(item: ResourceView) -> list[tuple[str, int]]:
 
 def _schema_of(live: Manifest) -> Schema | None:
     api_version = str(live.get("apiVersion") or "")
+    # the shipped schemas: a page asks no API server for those of custom resources
     return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
 
 

@@ -100,11 +100,13 @@ def past_drift(records: Iterable[SyncRecord], query: Query) -> list[PastDrift]:
                     manager,
                     1,
                     end,
+                    # the clock of the API server may be ahead of ours
                     max(end - written, timedelta()) if written is not None else None,
                     str(record.id),
                 )
             else:
                 corrections[key] = replace(known, times=known.times + 1)
+    # history keeps no class of drift
     matches = query.without("risk").matcher(_READ_PAST, lambda row: f"{row.application} {row.ref} {row.path}")
     return sorted(filter(matches, corrections.values()), key=lambda row: (-row.times, -row.last.timestamp()))
 
@@ -133,6 +135,7 @@ def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> D
         ),
         tuple(dict.fromkeys(visible(owner.manager) for owner in owners)),
         times[0] if times else first_seen,
+        # what a sync would create again was deleted in the cluster
         {Action.CREATE: "deleted", Action.PRUNE: "not declared"}.get(item.change.action, "changed"),
     )
 

@@ -49,6 +49,7 @@ def environments(rows: Iterable[AgentRow]) -> list[str]:
 def matrix(rows: Iterable[AgentRow]) -> list[AgentLine]:
     """Return the agents by name, each with its environments in the order of promotion."""
     ordered = sorted(rows, key=lambda row: (row.agent, row.family, promotion_order(row.environment), row.namespace))
+    # groupby joins neighbours only, hence the order
     groups = groupby(ordered, key=lambda row: (row.agent, row.family))
     return [AgentLine(agent, tuple(_compared([*rows_of_agent]))) for (agent, _), rows_of_agent in groups]
 
@@ -66,6 +67,7 @@ def flat(cell: Cell) -> dict[str, Any]:
 def _compared(rows: Sequence[AgentRow]) -> Iterable[Cell]:
     previous: AgentRow | None = None
     for index, row in enumerate(rows):
+        # several cells of one environment are compared with the same one before
         if index and rows[index - 1].environment != row.environment:
             previous = rows[index - 1]
         cell = Cell(row.agent, row.environment, row)

@@ -95,6 +95,7 @@ def field_row(
         time=owner.time if owner else "",
         first_seen=first_seen if owner and not owner.time else "",
         is_drift=difference.kind in DRIFT,
+        # the last step with a place: what the build itself sets is in no file
         origin=next((place for place in reversed(places) if place.where), None),
         steps=tuple(places) if len(places) > 1 else (),
         inside=tuple(_inside(change) for change in changes_in(difference, live)),
@@ -107,6 +108,7 @@ def recorded_field(difference: Mapping[str, Any], objects: int = 1) -> FieldRow:
     owner: Mapping[str, Any] = next(iter(difference.get("owners") or ()), {})
     live, desired = (ABSENT if difference.get(side) is None else difference[side] for side in ("live", "desired"))
     kind = str(difference.get("kind", ""))
+    # the sides of a changed order have the same items: place by place, all of them would differ
     inside = inner_changes(live, desired) if kind != Difference.ORDER.value else ()
     return FieldRow(
         path=visible(difference.get("path", "")),
@@ -156,9 +158,11 @@ def _short(item: Any) -> str:
 
 
 _SSH = re.compile(r"(?:ssh://)?[^@/]+@(?P<host>[^:/]+)(?::\d+/|:|/)(?P<path>.+)")
+# what becomes part of a link is a name and a port, and nothing else
 _HOST = re.compile(r"[\w.-]+(:\d+)?", re.ASCII)
 _PAGES = (  # first match decides, by a part of the host's name
     ("github", "{root}/blob/{commit}/{file}#L{line}"),
+    # "/-/" separates pages from the names of groups
     ("gitlab", "{root}/-/blob/{commit}/{file}#L{line}"),
     ("bitbucket.org", "{root}/src/{commit}/{file}#lines-{line}"),
     ("codeberg.org", "{root}/src/commit/{commit}/{file}#L{line}"),
@@ -175,6 +179,7 @@ def file_url(repository: str, commit: str, location: str) -> str:
     if not page or not commit or not line.isdigit() or not _HOST.fullmatch(host):
         return ""
     root = f"https://{host}/{quote(path.strip('/').removesuffix('.git'))}"
+    # names of files in Git are bytes, not necessarily UTF-8
     return page.format(
         root=root, commit=quote(commit, safe=""), file=quote(file.encode(errors="surrogateescape")), line=line
     )
@@ -188,6 +193,7 @@ def _host_and_path(repository: str) -> tuple[str, str]:
     try:
         url = urlsplit(repository)
         port = f":{url.port}" if url.port not in (None, 443) else ""
+    # a port that is not a number
     except ValueError:
         return "", ""
     return (f"{url.hostname}{port}", url.path) if url.scheme == "https" else ("", "")
@@ -222,4 +228,5 @@ def origins_of(backend: Backend, view: ApplicationView, changes: Iterable[Change
 
 def _fields(change: Change) -> list[str]:
     differing = [difference for difference in change.differences if difference.kind in DRIFT]
+    # what Git does not set has no origin
     return ["", *(difference.path for difference in differing[:FIELDS] if difference.desired is not ABSENT)]

@@ -38,6 +38,7 @@ class Member:
     is_excluded: bool = False
 
     def __str__(self) -> str:
+        # in quotes, as the parser reads it
         value = f'"{self.value}"' if re.search(r"\s", self.value) else self.value
         return f"{'-' if self.is_excluded else ''}{self.name}:{value}"
 
@@ -104,6 +105,7 @@ class Query:
     def is_in_time(self, time: datetime | None) -> bool:
         """Tell whether a time is between ``since`` and ``until``."""
         if time is None:
+            # what has no time is in no period
             return self.since is None and self.until is None
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
@@ -138,8 +140,10 @@ def parse_moment(text: str, now: datetime) -> datetime | None:
         if duration:
             return now - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
         moment = datetime.fromisoformat(text)
+    # OverflowError: a duration that begins before the year 1
     except (ValueError, OverflowError):
         return None
+    # an aware time: Python does not compare it with one without an offset
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -96,6 +96,7 @@ def graph(resources: Iterable[ResourceView], owned: Owned, lens: str) -> Graph:
     read = LENSES.get(lens, LENSES["health"])
     named = {item.ref.path for item in shown}
     owned_parts = (part for item in shown for part in _parts(item.ref.path, item.change.live, owned))
+    # a part that Git declares too is one node
     parts = [part for part in owned_parts if part.path not in named]
     links = [link for link in _links(shown) if link[2] in named]
     columns = _columns(shown, parts, links)
@@ -140,12 +141,14 @@ def _parts(owner: str, live: Manifest | None, owned: Owned) -> list[_Part]:
         ref = ref_of(part)
         if ref.of in _OF_MANY:
             many.setdefault((ref.kind, assess(part).health), []).append(ref)
+        # a Deployment keeps ten old ReplicaSets without Pods (revisionHistoryLimit)
         elif ref.of in PART_KINDS and (ref.kind != "ReplicaSet" or at(part, "spec", "replicas", default=1)):
             below = _parts(ref.path, part, owned)
             state = worst([assess(part).health, *(Health(item.state) for item in below)]).value
             parts += [_Part(owner, ref.path, ref.kind, visible(ref.name), state), *below]
     for (kind, health), refs in many.items():
         name = visible(refs[0].name) if len(refs) == 1 else f"{len(refs)} {kind}s"
+        # with spaces: not the path of an object
         parts.append(_Part(owner, f"{owner} {kind} {health.value}", kind, name, health.value))
     return parts
 

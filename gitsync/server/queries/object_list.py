@@ -78,6 +78,7 @@ def facets(objects: Iterable[AppObject], query: Query, names: Iterable[str] = FA
         rows = filter(query.without(name).matcher(READ, _text_of), known) if is_used else everything
         counts = Counter(value for row in rows for value in READ[name](row))
         chosen = [member.value for member in query.members if member.name == name and not member.is_excluded]
+        # a chosen value also with a count of zero, so that it can be removed
         values = dict.fromkeys([*chosen, *(value for value, _ in counts.most_common(_VALUES) if value)])
         if len(values) > 1 or chosen:
             offered += [

@@ -58,6 +58,7 @@ def resource_row(view: ResourceView) -> ResourceRow:
 
 def severity(view: ResourceView) -> int:
     """Return how urgently an object needs a person; 0 when all is well."""
+    # a problem outweighs every health, and every health outweighs drift
     return 10 * bool(view.problem) + 2 * _BADNESS.get(view.health.health, 0) + (view.sync != "Synced")
 
 

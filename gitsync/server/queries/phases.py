@@ -17,6 +17,7 @@ def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
     """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and its summary."""
     status = view.status
     phase = Phase.of(status)
+    # first: an input that cannot be used makes the phase Failed as well
     if failed := failed_input(status):
         return _phase_row(view, 0, "failed", words(str(failed.get("reason", ""))))
     if phase in _HELD:

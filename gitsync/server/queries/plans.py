@@ -61,6 +61,7 @@ def _of_workload(step: Change) -> Iterator[Effect]:
             yield Effect(f"stops {_pods(old)}", step.ref)
         case Action.REPLACE:
             yield Effect(f"stops {_pods(old)}, then starts {_pods(new)}: not available in between", step.ref)
+        # only a change of the template is a rollout
         case Action.UPDATE if any(path.startswith(".spec.template") for path in changed):
             yield Effect(f"restarts {_pods(old)}", step.ref)
     if step.action is Action.UPDATE and ".spec.replicas" in changed and old != new:
@@ -78,6 +79,7 @@ def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> Effect:
 def _not_read(step: Change, users: Iterable[Reference]) -> Iterator[Effect]:
     """Yield the workloads, among those the plan does not write, whose running Pods keep old values as environment."""
     for reference in users:
+        # the kubelet updates mounted files, but variables only when a container starts
         if reference.relation == "reads":
             yield Effect(visible(f"{reference.ref} keeps the old values until its Pods restart"), step.ref)
 

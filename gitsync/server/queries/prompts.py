@@ -90,6 +90,7 @@ def prompt_versions(agent: FoundAgent, known: Iterable[FoundAgent], past: PastPr
     same.sort(key=lambda item: (item.ref != agent.ref, item.place.environment))
     synced = prompt_changes(past.syncs, agent)
     versions = [*_now(same), *_in_git(past.in_git), *_kept(past.kept), *_synced(synced)]
+    # of two versions with one key the first counts, and keeps its place
     return list({item.key: item for item in reversed(versions[:_MOST])}.values())[::-1]
 
 

@@ -54,9 +54,11 @@ def _selector(ref: ObjectRef, manifest: Manifest) -> Mapping[str, Any] | None:
     match ref.kind:
         case "Service":
             selector = at(manifest, "spec", "selector", default=None)
+            # without a selector a Service has Endpoints that others write
             return {"matchLabels": selector} if selector else None
         case "NetworkPolicy":
             selector = at(manifest, "spec", "podSelector", default=None)
+            # an empty selector selects every Pod of the namespace
             return selector if isinstance(selector, dict) else None
         case "PodDisruptionBudget":
             selector = at(manifest, "spec", "selector", default=None)
@@ -80,6 +82,7 @@ def _of_pods(ref: ObjectRef, manifest: Manifest) -> Iterator[Reference]:
     for volume in spec.get("volumes") or ():
         for source in (volume, *(at(volume, "projected", "sources", default=()) or ())):
             yield from core("mounts", "ConfigMap", at(source, "configMap", "name", default=""))
+            # a volume has secretName, a source of a projected one has name
             yield from core("mounts", "Secret", at(source, "secret", "secretName", default=""))
             yield from core("mounts", "Secret", at(source, "secret", "name", default=""))
             yield from core(

@@ -83,6 +83,7 @@ def denied_by(sender: Endpoint, receiver: Endpoint, policies: Iterable[Manifest]
 
 def _selects(policy: Manifest, endpoint: Endpoint, direction: str) -> bool:
     spec = policy.get("spec") or {}
+    # the API server's default
     kinds = spec.get("policyTypes") or ["Ingress", *(["Egress"] if "egress" in spec else [])]
     is_here = ref_of(policy).namespace == endpoint.namespace
     return is_here and direction in kinds and matches(spec.get("podSelector") or {}, endpoint.labels)
@@ -97,10 +98,12 @@ def _allows(rule: Mapping[str, Any], members: str, own: Endpoint, other: Endpoin
 
 def _is_peer(peer: Mapping[str, Any], own: Endpoint, other: Endpoint) -> bool:
     if "ipBlock" in peer:
+        # for addresses outside of the cluster: those of Pods do not last (Kubernetes documentation, "Network Policies")
         return False
     namespaces = peer.get("namespaceSelector")
     pods = peer.get("podSelector")
     if namespaces is None:
+        # without a selector: the namespace of the policy
         is_near = own.namespace == other.namespace
     else:
         is_near = matches(namespaces, {_NAMESPACE_NAME: other.namespace})

@@ -11,6 +11,7 @@ from typing import Any
 from gitsync.server.formatting import visible
 
 _CONTEXT = 3
+# SequenceMatcher takes quadratic time in the worst case
 _LARGEST = 2000
 """Lines of both sides that are still compared."""
 MOST_ROWS = 110
@@ -71,6 +72,7 @@ def text_diff(old_text: Any, new_text: Any, most: int = MOST_ROWS) -> tuple[Text
 
 
 def _rows(old: Sequence[str], new: Sequence[str], folded: int) -> Iterator[TextRow]:
+    # autojunk would ignore lines that are frequent in 200 or more, such as empty ones and braces
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     blocks = matcher.get_opcodes()
     for number, (tag, start, end, from_, to) in enumerate(blocks):
@@ -82,6 +84,7 @@ def _rows(old: Sequence[str], new: Sequence[str], folded: int) -> Iterator[TextR
         ]
         head = _CONTEXT if number else 0
         tail = _CONTEXT if number < len(blocks) - 1 else 0
+        # a fold of one line would save no space
         if len(lines) <= head + tail + 1:
             yield from lines
             continue
@@ -110,6 +113,7 @@ def _words(old_line: str, new_line: str) -> tuple[tuple[Part, ...], tuple[Part, 
     old = _WORD.findall(old_line)
     new = _WORD.findall(new_line)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    # the length first: ratio() of a long line takes quadratic time
     if max(len(old_line), len(new_line)) > _LONGEST_LINE or matcher.ratio() < _LEAST_ALIKE:
         return (Part(old_line, True),), (Part(new_line, True),)
     old_parts = []

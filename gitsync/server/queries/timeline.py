@@ -91,6 +91,7 @@ def changed_fields(record: SyncRecord) -> Iterator[tuple[str, dict[str, Any], st
     for step in record.steps:
         for item in step.differences:
             owner: Mapping[str, Any] = next(iter(item.get("owners") or ()), {})
+            # what this controller wrote is not what others changed
             if item.get("path") and owner.get("manager") != FIELD_MANAGER:
                 yield step.ref, item, visible(owner.get("manager", ""))
 
@@ -153,8 +154,10 @@ def grouped(entries: Iterable[Entry]) -> list[Entry]:
     groups: list[Entry] = []
     for entry in entries:
         last = groups[-1] if groups else None
+        # neighbours only: a later sync of the same commit is shown where it was
         if last is not None and entry.kind == last.kind == "sync" and entry.commit == last.commit:
             people = tuple(dict.fromkeys((*last.people, *entry.people)))
+            # the oldest record: the next page begins below it
             groups[-1] = replace(last, results=(*last.results, *entry.results), people=people, history=entry.history)
         else:
             groups.append(entry)
@@ -209,12 +212,15 @@ class Position:
         """Return the position that ``str`` wrote, the newest for what is not valid."""
         history, _, rest = text.partition("-")
         audit, _, time = rest.partition("-")
+        # not isdigit, which accepts digits that int() refuses
         if not (history.isdecimal() and audit.isdecimal() and len(text) < 80):
             return cls()
         try:
             moment = datetime.fromtimestamp(float(time)).astimezone() if time else None
+        # NaN, infinity, and years that the platform does not know
         except (ValueError, OverflowError, OSError):
             return cls()
+        # ids are integers of SQLite, which have 64 bits
         return cls(int(history) % (1 << 62), int(audit) % (1 << 62), moment)
 
 
@@ -232,8 +238,10 @@ def changes(backend: Backend, query: Query, position: Position, limit: int) -> C
     matches = query.matcher(_READ, lambda entry: entry.text)
     matched: list[Entry] = []
     for read, entry in enumerate(_entries(backend, position, only)):
+        # entries are sorted: no later one can match
         if query.since is not None and entry.time < query.since:
             return Changes(grouped(matched))
+        # before the position moves: the next page begins with this entry
         if len(matched) >= limit or read >= _SCANNED:
             return Changes(grouped(matched), position)
         position = _below(position, entry)
@@ -260,10 +268,12 @@ def _entries(backend: Backend, position: Position, only: str) -> Iterator[Entry]
     drift = [
         entry
         for entry in drift_entries(backend.view.applications())
+        # open drift has no record, and so no id: its time decides on which page it is
         if (position.time is None or entry.time < position.time) and only in ("", *entry.applications)
     ]
     drift.sort(key=_time, reverse=True)
     streams = (_syncs(backend, position.history, only), _decisions(backend, position.audit, only), drift)
+    # lazy: batches are read as far as the page needs them
     return merge(*streams, key=_time, reverse=True)
 
 
@@ -271,6 +281,7 @@ def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
     while True:
         records = backend.records.history(only, limit=_BATCH, before=oldest)
         yield from map(sync_entry, records)
+        # fewer than were requested: the end of the history
         if len(records) < _BATCH:
             return
         oldest = records[-1].id

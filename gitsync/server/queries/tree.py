@@ -39,7 +39,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class _Budget:
+class _Budget:  # shared by all branches
     left: int
 
 
@@ -51,7 +51,9 @@ def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[Node, .
     """
     views = sorted(resources, key=by_severity)
     budget = _Budget(MOST)
+    # the worst first: what is left out is the least troubled
     nodes = [_object(view, owned, budget) for view in views if budget.left > 0]
+    # the worst of a kind is the last one written
     troubled = {visible(view.ref.kind): -severity(view) for view in reversed(views)}
     nodes.sort(key=lambda node: (troubled.get(node.kind, 0), node.kind))
     totals = Counter(visible(view.ref.kind) for view in views)
@@ -79,6 +81,7 @@ def _object(view: ResourceView, owned: Owned, budget: _Budget) -> Node:
 
 def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, ...]:
     nodes = []
+    # what is not in the cluster has no uid
     for part in sorted(owned(uid), key=lambda item: ref_of(item).path) if uid and depth else ():
         if budget.left <= 0:
             break

@@ -48,6 +48,7 @@ def verdict_of(view: ApplicationView) -> AppVerdict:
     by_reason: dict[str, AppVerdict] = {}
     for verdict in _verdicts(view):
         by_reason.setdefault(verdict.reason or verdict.state, verdict)  # a failed sync and its object give one reason
+    # a stable sort: within a rank the order of _verdicts remains
     verdicts = sorted(by_reason.values(), key=lambda verdict: verdict.rank) or [_calm_verdict(view)]
     worst, *others = (replace(verdict, is_suspended=is_suspended) for verdict in verdicts)
     return replace(worst, also=tuple(others))
@@ -68,6 +69,7 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
     if phase.is_held:
         yield AppVerdict(phase.value, visible(message), phase_since)
     sick = _least_healthy(view)
+    # an object that was never created is Missing too: then the plan is the verdict
     if health == "Degraded" or (health == "Missing" and (sick is not None or not view.resources)):
         reason = _health_reason(sick) if sick is not None else _problem(status) or message
         yield AppVerdict(health, visible(reason), str(status.get("healthSince", "")))
@@ -83,6 +85,7 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
 
 
 def _unusable_input(status: dict[str, Any]) -> AppVerdict | None:
+    # Git before the manifests: these cannot be rendered without it
     for type, state in (("SourceReady", "FetchFailed"), ("Rendered", "InvalidManifests")):
         condition = find_condition(status, type)
         if condition.get("status") == "False":

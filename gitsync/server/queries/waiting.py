@@ -46,6 +46,7 @@ def awaiting_decision(views: Iterable[ApplicationView], engine: Backend) -> list
     asked = [view for view in views if needs_approval(view)]
     try:
         return [view for view in asked if rejection(view, engine) is None]
+    # rather one decision too many than none
     except RecordUnavailable:
         return asked
 
@@ -85,6 +86,7 @@ class PendingPlans:
         if view.plan is not None:
             with self._lock:
                 self._shown_plans[view.key, view.plan.digest] = view.plan
+                # the oldest first
                 while len(self._shown_plans) > _SHOWN_PLANS:
                     self._shown_plans.popitem(last=False)
         return PendingPlan(
@@ -108,9 +110,11 @@ def reviewer(person: User, typed: str) -> User:
 
 def line(text: str) -> str:
     """Return what was typed as one visible line."""
+    # a line break would forge a further line, and invisible characters a name
     return visible(" ".join(text.split()))
 
 
+# a Deployment has ReplicaSets, and these have Pods
 _DEEPEST = 3
 
 Owned = Callable[[str], Iterable[Manifest]]
@@ -139,6 +143,7 @@ def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[Deletion, ...]
 def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> Deletion:
     metadata = metadata_of(item.change.live or {})
     finalizers = ", ".join(map(str, metadata.get("finalizers") or ())) or "the API server"
+    # kubernetes.io/pvc-protection keeps a claim as long as a Pod mounts it
     users = mounted_by(item, view, owned) if item.ref.kind == "PersistentVolumeClaim" else ()
     kept_by = f"finalizer {finalizers}"
     way_out = "the controller that owns the finalizer has to remove it"
@@ -154,6 +159,7 @@ def mounted_by(item: ResourceView, view: ApplicationView, owned: Owned) -> tuple
     """Return the Pods of the application that mount a claim."""
     pods = []
     for other in view.resources:
+        # a Pod mounts claims of its own namespace only
         if other.ref.namespace == item.ref.namespace and other.change.live is not None:
             pods += [part for part in _below(other.change.live, owned, _DEEPEST) if part.get("kind") == "Pod"]
     return tuple(f"Pod {ref_of(pod).name}" for pod in pods if item.ref.name in _claims(pod))
