@@ -189,8 +189,9 @@ class Pipeline:
         Users suspend an Application during an incident, to see what happens.
         """
         difference = ""
+        polled = None
         try:
-            _, newest = self._fetch(report, cache)
+            polled, newest = self._fetch(report, cache)
             commit = self._last_change(report, cache, newest)
             target = self._desired.load_for(report, cache, commit).target(report.commit, report.newest)
             difference = self._reconciler.observe(report, cache, target)
@@ -203,6 +204,9 @@ class Pipeline:
         report.outcome = replace(report.outcome, phase=Phase.SUSPENDED, message=message)
         # last: observing declares what Git has, but no other Application may wait for one that does not sync
         self._leave(report)
+        if polled is not None and report.commit is not None:
+            # shared by all Applications of the repository: each would poll by itself at every interval otherwise
+            self._watch(report, cache, polled)
 
     def _leave(self, report: Report) -> None:
         """Stop following the branch of an Application that does not sync."""
