@@ -121,6 +121,7 @@ class AppliedStates:
             if entry is None or not entry.applied:
                 continue
             remembered = self._manifests.get(ref)
+            # What Git declares comes first: the identical manifest spares the planner a comparison.
             if entry.applied == self._digest(app, ref, manifest, declared.origin):
                 states[ref] = manifest
             elif remembered is not None and remembered[0] == entry.applied:
@@ -132,6 +133,7 @@ class AppliedStates:
             for ref, digest in unknown.items():
                 manifest = applied.objects.get(ref, {})
                 if manifest and applied_digest(manifest, applied.origin, app.sync.ignore) == digest:
+                    # the next reconcile needs no render of the applied commit
                     self._manifests[ref] = (digest, manifest)
                     states[ref] = manifest
         return states

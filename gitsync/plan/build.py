@@ -25,6 +25,7 @@ from gitsync.plan.steps import UNOBSERVED, PlanInput, SchemaOf, steps_of
 from gitsync.plan.tracking import owner_of
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
+# hexadecimal digits with 0, 1, 3, a and e replaced (api/hasher/hasher.go of Kustomize)
 _GENERATED = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
 """The suffix that Kustomize gives to names; its alphabet has no other characters."""
 
@@ -40,6 +41,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
     app = inputs.app
     desired = inputs.desired
     cluster = inputs.cluster
+    # Before any object: an invalid expression is an error also where no object matches its rule.
     for rule in app.sync.ignore:
         for expression in rule.jq_paths:
             jq_paths.parse(expression)
@@ -87,6 +89,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
         app.key,
         revision,
         ordered,
+        # An approval of a rewritten revision is for the commit that it replaces, too.
         digest(app.key, f"{revision} replaces {inputs.replaces}" if inputs.replaces else revision, writes),
         plan_risk(writes, app.risk.max_deletes),
         explain(ordered, repairs),
@@ -147,6 +150,7 @@ def _in_previous_order(
         before = known.get(ref)
         if before is None or step.options.hooks or before.options.hooks or sort_key(step) != sort_key(before):
             return None
+    # A dict keeps the place of a key whose value is replaced.
     return tuple({**known, **replaced}.values()) if len(known) == count else None
 
 
@@ -169,6 +173,7 @@ def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
             (change.action if change.repaired is None else Action.UPDATE).value,
             change.rule,
             change.desired,
+            # An object that was deleted and created again is another one: an approval of the former does not cover it.
             uid_of(change.base or {}),
             _reviewed_content(change),
         ]
@@ -216,6 +221,7 @@ def _ownership_conflicts(
 ) -> tuple[str, ...]:
     """Return a line for each object that another Application declares and already owns."""
     lines = []
+    # The Application that owns an object continues; the other one is refused before its first write.
     for change in changes if claims else ():
         rival = claims.get(change.ref, "")
         if change.desired is not None and change.live is not None and rival and owner_of(change.live) == rival:
@@ -233,6 +239,7 @@ def _is_unchanged(again: Change, manifest: Manifest, live: Manifest | None, opti
         again.action is Action.NOTHING
         and not again.differences
         and live is not None
+        # By version where a watch has delivered the same object again.
         and (live is again.live or _is_same_version(live, again.live))
         and (again.desired is manifest or again.desired == manifest)
         and (again.options is options or again.options == options)
@@ -241,6 +248,7 @@ def _is_unchanged(again: Change, manifest: Manifest, live: Manifest | None, opti
 
 
 def _is_same_version(live: Manifest, before: Manifest | None) -> bool:
+    # Objects from files have neither, and are never known to be the same.
     return before is not None and _version(live) == _version(before) != ("", "")
 
 

@@ -17,6 +17,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, group_of, metadat
 from gitsync.plan.equality import is_default
 from gitsync.plan.mask import mask
 
+# changes of one value that a page lists
 _LIMIT = 40
 _LARGEST = 2000
 """Plain values in a container, and lines in a text, that are still compared one by one."""
@@ -85,6 +86,7 @@ def _container(value: Any) -> Any:
         return None if value is ABSENT else value
     try:
         return orjson.loads(value)
+    # It only begins like JSON, as a template does: shown as a text.
     except orjson.JSONDecodeError:
         return value
 
@@ -114,6 +116,7 @@ def _without_defaults(schema: Schema, value: Any) -> Any:
 
 def _size(value: Any) -> int:
     """Return the number of scalars in a value, up to the limit."""
+    # Not recursive: authors choose how deep a value is nested.
     waiting = [value]
     size = 0
     while waiting and size <= _LARGEST:
@@ -126,6 +129,7 @@ def _size(value: Any) -> int:
 def _changes(live: Any, desired: Any) -> Iterator[NestedChange]:
     from deepdiff import DeepDiff  # late: it takes longer to load than most diffs to show
 
+    # 0: by default DeepDiff reports two mappings with few equal members as one change.
     tree = DeepDiff(live, desired, view="tree", threshold_to_diff_deeper=0)
     for kind, levels in tree.items():
         for level in levels:
@@ -142,6 +146,7 @@ def _path(parts: list[Any]) -> str:
 
 def _lines(live: list[str], desired: list[str]) -> Iterator[TextLine]:
     last = 0
+    # With autojunk, lines that recur often in a long text would never match.
     for group in difflib.SequenceMatcher(None, live, desired, autojunk=False).get_grouped_opcodes(_CONTEXT):
         yield from _skipped(group[0][1] - last)
         for tag, start, end, from_, to in group:

@@ -69,6 +69,7 @@ def find_drift(
     it is, see ``stores_as_declared``.
     """
     applied = applied_fields(live, manager)
+    # Nearly every object of nearly every reconcile ends here.
     if _is_exact(desired, live, schema, applied):
         return IN_SYNC
     return _compared(_Comparer(owners_of(live, manager), is_stored=is_stored), applied, desired, live, schema)
@@ -82,6 +83,7 @@ def _compared(walk: _Comparer, applied: Node | None, desired: Manifest, live: Ma
     known = schema or DEDUCED
     walk.object(known, desired, live)
     is_owned = applied == declared_fields(desired, known)
+    # Without a schema, only the API server knows in which form it stores a value.
     return Drift(tuple(walk.found), tuple(walk.paths), is_owned, schema is not None and walk.certain, walk.inferred)
 
 
@@ -113,6 +115,7 @@ def compare_objects(
     found = list(zip(walk.found, walk.paths, strict=True))
     applied = applied_fields(answer, manager)
     if owned_only:
+        # Before and after: a field that the apply gives up is in the live set alone.
         both = union(applied or MEMBER, walk.owners.ours)
         found = [(difference, path) for difference, path in found if node_at(both, path) is not None]
     return Drift(
@@ -150,6 +153,7 @@ def last_applied_fields(live: Manifest, schema: Schema) -> Node | None:
     """Return the fields of the last-applied annotation; None where there is none or it cannot be read."""
     try:
         applied = orjson.loads(annotations_of(live)[LAST_APPLIED])
+    # Users can edit the annotation; without it, all that a manager owns counts as applied.
     except (KeyError, orjson.JSONDecodeError):
         return None
     return declared_fields(_without_empty(applied), schema) if isinstance(applied, dict) else None
@@ -237,6 +241,7 @@ class _Comparer:
         """Compare two keyed lists or sets item by item, and the order of the items that both have."""
         want = indexed(schema, desired)
         have = indexed(schema, live)
+        # Items without a key of their own, or with the same, cannot be paired.
         if want is None or have is None:
             if not same_value(schema, desired, live):
                 self.record(Difference.CHANGED, path, pointer, desired, live)
@@ -248,11 +253,13 @@ class _Comparer:
                 )
             else:
                 self.record(Difference.GONE, (*path, element), f"{pointer}/{index}", value, ABSENT)
+        # An apply removes nothing but what its own manager owns.
         node = have if self.include_unowned else node_at(self.owners.ours, path) or MEMBER
         for element in node:
             if element in have and element not in want:
                 index, value = have[element]
                 self.removed_by_apply(schema.items or DEDUCED, value, (*path, element), f"{pointer}/{index}")
+        # Only shared items: the applied order wins for these, and items of others keep their places between them.
         order = [e for e in want if e in have]
         live_order = [e for e in have if e in want]
         if order != live_order:

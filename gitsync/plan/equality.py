@@ -37,6 +37,7 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
     if desired is live:
         return True
     if type(desired) is dict and type(live) is dict:
+        # The API server derives defaults of one member from another (defaultRequest from default, default from max).
         if schema.name == f"{_CORE}LimitRangeItem":
             desired = default_limits(desired)
             live = default_limits(live)
@@ -45,10 +46,13 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
         return _same_lists(schema.items or DEDUCED, desired, live)
     if is_empty(schema, desired) and is_empty(schema, live):
         return True
+    # Go leaves an empty string out of the stored object (omitempty).
     if schema.scalar == "string" and not desired and not live:
         return True
+    # Bytes of a custom resource are stored as the text that was sent.
     if schema.format in _READ and not (schema.custom and schema.format == "byte"):
         return _same_amount(_READ[schema.format], desired, live)
+    # True == 1 in Python
     return bool(desired == live) and isinstance(desired, bool) is isinstance(live, bool)
 
 
@@ -80,6 +84,7 @@ def _same_lists(items: Schema, desired: list[Any], live: list[Any]) -> bool:
         return True
     if items.name not in _UNORDERED:
         return False
+    # Quadratic, for the few lists whose order the API server changes.
     unmatched = list(live)
     for want in desired:
         match = next((index for index, have in enumerate(unmatched) if same_value(items, want, have)), None)
@@ -102,6 +107,7 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
 
 def is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
     """Whether a value is the default that the API server fills in for an undeclared member."""
+    # This default depends on another member; for a ServiceAccount it is empty.
     if name == "apiGroup" and schema.name == "io.k8s.api.rbac.v1.Subject":
         return desired.get("kind") in ("User", "Group") and value == RBAC_GROUP
     below = schema.fields[name] or DEDUCED
@@ -153,6 +159,7 @@ def matches_exactly(schema: Schema, desired: Manifest, live: Manifest, applied: 
         below = schema.fields[name]
         if name == "metadata":
             value = {key: member for key, member in value.items() if key not in _NOT_OWNED}
+            # An object that sets nothing but its name owns nothing of its metadata.
             if not value and node is None:
                 continue
         if node is None or below is None or not _value(below, value, there, node):
@@ -169,6 +176,7 @@ def _value(schema: Schema, desired: Any, live: Any, node: Node) -> bool:
         return _map(schema, desired, live, node)
     if kind is list and schema.list_type != "atomic" and schema.items is not None:
         return _list(schema, desired, live, node)
+    # ``not node``: a value that is owned as a whole has no members below it in the set.
     return not node and same_value(schema, desired, live)
 
 
@@ -184,11 +192,13 @@ def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: No
         if kind in _PLAIN:
             if below:
                 return False
+            # Equal scalars, the common case, need no schema; by type, since True == 1.
             if (there != value or type(there) is not kind) and not same_value(fields[name] or DEDUCED, value, there):
                 return False
         elif not _value(fields[name] or DEDUCED, value, there, below):
             return False
         owned -= 1
+    # An item of a keyed list and a key of a map are members themselves, beside their fields.
     return owned == 0 or (owned == 1 and SELF in node)
 
 

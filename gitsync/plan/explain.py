@@ -16,6 +16,7 @@ _VERBS = {
     Action.RELEASE: "release",
     Action.HOOK: "run",
 }
+# steps that the paragraph names; it is the message of a condition
 _NAMED = 3
 
 
@@ -39,6 +40,7 @@ def explain(changes: Sequence[Change], repairs: Sequence[Change] = ()) -> str:
         steps = [change for change in writes if change.risk is risk]
         if steps:
             sentences.append(_reasons(risk, steps))
+            # one class only: lower ones do not explain the class of the plan
             break
     return " ".join(sentences)
 

@@ -58,6 +58,7 @@ def node_at(root: Node, path: Iterable[str]) -> Node | None:
     """Return the node at a path, None where the set has nothing there or below."""
     node: Node | None = root
     for element in path:
+        # A member without members below it: nothing deeper is in the set.
         if node is None or (not node and node is not root):
             return None
         node = node.get(element)
@@ -66,4 +67,5 @@ def node_at(root: Node, path: Iterable[str]) -> Node | None:
 
 def _entries(live: Manifest) -> list[dict[str, Any]]:
     entries = metadata_of(live).get("managedFields")
+    # a list that is not valid counts as none, as at the API server
     return entries if isinstance(entries, list) else []

@@ -34,6 +34,7 @@ def needs_first(steps: Sequence[Change]) -> list[Change]:
     needed: set[ObjectRef] = set()
     while waiting:
         step = waiting.pop()
+        # Without those that were followed already: references may form a cycle.
         refs = {ref for ref in needs_of(step.desired or {}, step.ref, creates.values()) if ref in creates} - needed
         needed |= refs
         waiting += [creates[ref] for ref in refs]
@@ -63,16 +64,19 @@ def needs_of(manifest: Manifest, ref: ObjectRef, others: Iterable[Change]) -> It
     role = manifest.get("roleRef")
     if ref.group == _RBAC and isinstance(role, dict):
         kind = str(role.get("kind"))
+        # a RoleBinding may refer to a ClusterRole, which has no namespace
         yield ObjectRef(_RBAC, kind, namespace if kind == "Role" else "", str(role.get("name")))
 
 
 def _of_pods(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield kind and name of the namespaced objects that a pod spec refers to."""
+    # the second is the deprecated spelling, which is still valid
     yield "ServiceAccount", spec.get("serviceAccountName") or spec.get("serviceAccount")
     yield from (("Secret", secret.get("name")) for secret in _maps(spec.get("imagePullSecrets")))
     for volume in _maps(spec.get("volumes")):
         yield from ((kind, at(volume, member, field)) for member, field, kind in (*_VOLUMES, _CLAIM))
         for source in _maps(at(volume, "projected", "sources")):
+            # a projected source names a Secret by ``name``, a volume by ``secretName``
             yield from ((kind, at(source, member, "name")) for member, _, kind in _VOLUMES)
     for container in containers(spec):
         for variable in _maps(container.get("env")):

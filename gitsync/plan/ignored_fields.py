@@ -48,6 +48,7 @@ def without_ignored_fields(
         return desired, ()
     cover = _Cover(matching, ignored.pointers, desired, live)
     known = schema or DEDUCED
+    # By element instead of index: indices would shift with the first item that is left out.
     paths = [path for keys in cover.named if (path := _path_of(known, desired, keys)) is not None]
     if cover.roots:
         declared = FieldSet(declared_fields(desired, known) or {}).leaves()
@@ -129,6 +130,7 @@ def covers(ignored: IgnoredFields, desired: Manifest, live: Manifest, difference
 def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
     """Whether a rule is for an object."""
     wanted = ((rule.group, ref.group), (rule.kind, ref.kind), (rule.name, ref.name), (rule.namespace, ref.namespace))
+    # Empty matches all, as an absent member of the rule.
     return all(want in ("*", "", have) for want, have in wanted)
 
 
@@ -151,6 +153,7 @@ class _Cover:
             return True
         if any(node_at(root, path) is not None for root in self.roots):
             return True
+        # A rule may name a part of a value that is compared as a whole: the rest of it decides.
         below = [name[len(where) :] for name in self.named if name[: len(where)] == where]
         if not below or difference.kind is not Difference.CHANGED:
             return False

@@ -37,6 +37,7 @@ _TOKEN = re.compile(
 _COMPARISON = re.compile(
     r"""\s*(?P<operator>==|!=)\s*(?P<literal>"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)\s*\)""", re.ASCII
 )
+# Characters of an expression: nested ``select`` is parsed by recursion.
 _LIMIT = 1000
 
 
@@ -110,6 +111,7 @@ def _follow(steps: Steps, value: Any, path: Concrete) -> Iterator[Concrete]:
             for name, member in value.items():
                 yield from _follow(rest, member, (*path, name))
     elif isinstance(step.key, str):
+        # In jq every member of null is null: a path may name a field that only the other side has.
         if isinstance(value, dict) or value is None:
             yield from _follow(rest, (value or {}).get(step.key), (*path, step.key))
     elif isinstance(step.key, int) and isinstance(value, list) and -len(value) <= step.key < len(value):
@@ -120,6 +122,7 @@ def _follow(steps: Steps, value: Any, path: Concrete) -> Iterator[Concrete]:
 def _holds(condition: tuple[Steps, str, Any], value: Any) -> bool:
     steps, operator, literal = condition
     reached = [_at(value, path) for path in _follow(steps, value, ())]
+    # jq emits the value once for each operand that holds; once is enough for a path.
     return any((operand == literal) is (operator == "==") for operand in reached)
 
 

@@ -33,6 +33,7 @@ def mask(manifest: Manifest) -> Manifest:
     """
     if manifest.get("kind") != "Secret" or manifest.get("apiVersion") != "v1":
         return manifest
+    # Keys stay visible: which members exist is not secret, and users need it to review a change.
     result = {key: _hidden(value) if key in ("data", "stringData") else value for key, value in manifest.items()}
     if LAST_APPLIED in annotations_of(manifest):
         metadata = metadata_of(manifest)
@@ -94,14 +95,17 @@ def mask_text(text: str, manifests: Iterable[Manifest | None]) -> str:
 
     Plain and base64 forms are hidden, also where the server quotes them with escapes.
     """
+    # Longest first: a value that is part of another one would leave the rest of that readable.
     for value in sorted(_secret_texts(manifests), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
 
 
 def _is_hidden(pointer: str) -> bool:
+    # "" is the whole object.
     if pointer == "" or pointer.startswith(_MASKED_ROOTS):
         return True
+    # All annotations: the last-applied one repeats the data, and a difference may be of the whole map.
     return pointer.startswith("/metadata/annotations")
 
 
@@ -119,6 +123,7 @@ def _hidden_value(value: Any, what: str) -> Any:
 def _secret_texts(manifests: Iterable[Manifest | None]) -> set[str]:
     texts: set[str] = set()
     for manifest in manifests:
+        # Of any group, unlike ``mask``: in a message, hiding too much does no harm.
         if manifest is None or manifest.get("kind") != "Secret":
             continue
         for root in ("data", "stringData"):

@@ -19,9 +19,11 @@ _SERVER_METADATA = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
 )
 
+# Lists in Lists: bounds the recursion, whose depth authors choose
 _NESTED_LISTS = 10
 
 
+# ``manifest`` keeps the input alive: its id is the key of the cache, and must not become that of another object.
 class PreparedObject(NamedTuple):
     """The result of normalizing a manifest for one Application."""
 
@@ -53,6 +55,7 @@ def desired_objects(
     now = {}
     for manifest in _unpacked(manifests, 0):
         one = known.get(id(manifest))
+        # The scope of a kind may become known later, with its definition.
         if one is None or one.is_namespaced is not is_namespaced(one.of):
             one = _placed(app, manifest, is_namespaced)
         if one.ref in objects:
@@ -85,6 +88,7 @@ def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[Group
     ref = ref_of(placed)
     if not ref.kind or not ref.name or not placed.get("apiVersion"):
         raise InvalidInput("has no apiVersion, kind or metadata.name", object=str(ref))
+    # Each apply would create another object.
     if has_generated_name(placed) and not options_of(placed).hooks:
         raise InvalidInput("metadata.generateName is for hooks only", object=str(ref), hint="write metadata.name")
     return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, without_placeholders(declared(placed))))
@@ -99,6 +103,7 @@ def _in_namespace(app: Application, manifest: Manifest) -> Manifest:
 
 def _without_namespace(manifest: Manifest) -> Manifest:
     metadata = metadata_of(manifest)
+    # With one, its ref would differ from that of the live object, which has none.
     return {**manifest, "metadata": {key: value for key, value in metadata.items() if key != "namespace"}}
 
 
@@ -108,8 +113,11 @@ def declared(manifest: Manifest) -> Manifest:
     metadata = metadata_of(result)
     if not _SERVER_METADATA.isdisjoint(metadata):
         result["metadata"] = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA}
+    # The API server records ownership of ``stringData`` itself: values would be overwritten without a conflict, and
+    # keys that Git removes would stay in ``data``.
     if result.get("kind") == "Secret" and result.get("apiVersion") == "v1" and "stringData" in result:
         result = encode_string_data(result)
+    # Server-side apply takes null as a value: it would own the field and store its zero value.
     return {key: without_nulls(value) for key, value in result.items() if value is not None}
 
 
@@ -126,6 +134,7 @@ def encode_string_data(secret: Manifest) -> Manifest:
             raise InvalidInput(
                 f"stringData.{key} must be a string", object=str(ref_of(secret)), hint="put the value in quotes"
             )
+    # of the same key in both, ``stringData`` wins at the API server too
     return {**result, "data": {**(secret.get("data") or {}), **encode_texts(texts)}}
 
 

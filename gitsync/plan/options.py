@@ -51,6 +51,7 @@ _OPTION_KEYS = frozenset(
 
 
 _T = TypeVar("_T")
+# Bounded, since int() raises for a text of thousands of digits: one bad annotation fails its object alone.
 _WAVE = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
 _BOOLEAN = {"true": True, "enabled": True, "false": False, "disabled": False}
 _DELETION = {
@@ -124,6 +125,7 @@ class _Reader:
         if reconcile is None and is_left_out:
             reconcile = Reconcile.NEVER
         force = self._choice(keys.FORCE, _BOOLEAN)
+        # not ``or``: false is a value that wins over the synonym
         if force is None:
             force = self._choice(FLUX_FORCE, _BOOLEAN)
         return Options(
@@ -176,6 +178,7 @@ class _Reader:
         if ARGO_HOOK in self.annotations:
             return self._names(ARGO_HOOK, _HOOKS), False
         names = set(self._words(HELM_HOOK)) - {_HELM_NO_HOOK}
+        # Helm runs ``test`` and ``rollback`` hooks by commands of its own, which have no counterpart in a sync.
         phases = {_HELM_HOOKS[name] for name in names if name in _HELM_HOOKS}
         return tuple(phase for phase in HookPhase if phase in phases), bool(names) and not phases
 
@@ -186,6 +189,7 @@ class _Reader:
         if key not in self.annotations:
             return ()
         names = self._words(key)
+        # A misspelt phase must not make an object run as none, or as an ordinary one.
         if not names or any(name not in meanings for name in names):
             raise self._refuse(key, ", ".join(meanings))
         return tuple(meanings[name] for name in names)
@@ -196,6 +200,7 @@ class _Reader:
     def _argo_options(self) -> dict[str, str]:
         pairs = (item.partition("=") for item in str(self.annotations.get(ARGO_SYNC_OPTIONS, "")).split(","))
         options = {name.strip().lower(): value.strip().lower() for name, _, value in pairs if name.strip()}
+        # Only these decide on deletes; other options of Argo CD have no meaning here and are ignored.
         for name in ("prune", "delete"):
             if options.get(name, "true") not in _DELETION:
                 raise self._refuse(ARGO_SYNC_OPTIONS, f"{name.capitalize()}=true, false or confirm")

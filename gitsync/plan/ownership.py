@@ -85,6 +85,7 @@ def transfer(
     manager. Entries of subresources always stay.
     """
     entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
+    # The usual case, without any sets of fields.
     if not (ignored or taken_over) and all(entry.get("manager") not in appliers for entry in entries):
         return None
     taken = [entry for entry in entries if entry.get("manager") in appliers and _is_of(entry, version)]
@@ -108,6 +109,7 @@ def transfer(
     rest = [reduced.get(id(entry), entry) for entry in entries if entry is not ours and entry not in taken]
     mine = {**(ours or _entry(version, taken)), "fieldsV1": kept.root}
     return Transfer(
+        # The API server keeps no entry without fields.
         (*([mine] if kept else []), *(entry for entry in rest if entry["fieldsV1"])),
         tuple(sorted({str(entry["manager"]) for entry in (*taken, *(shared[index] for index in parts))})),
         released,
@@ -154,6 +156,7 @@ def _entry(version: str, taken: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "operation": "Apply",
         "apiVersion": version,
         "fieldsType": "FieldsV1",
+        # no value changes with the transfer, so the time of the last change stays
         **({"time": max(times)} if times else {}),
     }
 
@@ -196,6 +199,7 @@ def _less(entry: Mapping[str, Any], part: Node) -> dict[str, Any]:
 def _bare(node: Node) -> Node:
     """Return an updater's set without the maps and lists themselves, which appliers do not own beside their members."""
     return {
+        # An item of a keyed list is a member also for an applier.
         element: _bare(below) if element[:2] == "k:" or len(below) < 2 or SELF not in below else _without_self(below)
         for element, below in node.items()
     }

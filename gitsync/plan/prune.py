@@ -35,6 +35,7 @@ def prune_changes(
     the inventory is never mentioned.
     """
     steps = []
+    # What is absent from the cluster needs no step: the inventory drops it.
     for ref in sorted(ref for ref in inventory.entries.keys() - desired if ref in live):
         options = options_of(live[ref])
         claimant = claims.get(ref)
@@ -58,6 +59,7 @@ def _is_released(app: Application, ref: ObjectRef, live: Manifest, known_uid: st
     Our own kinds are not: the marks of an Application limit what its spec may do.
     """
     keeps = options.prune is Deletion.KEEP or (app.is_deleted and options.delete is Deletion.KEEP)
+    # An empty uid: the object was applied and not observed since.
     is_known = is_owned(app, live) and known_uid in ("", uid_of(live))
     return keeps and is_known and not app.owns_by_reference and ref.group not in (GROUP, AGENTS_GROUP)
 
@@ -70,6 +72,7 @@ def _release(app: Application, ref: ObjectRef, live: Manifest, options: Options)
         Action.RELEASE,
         reason="its annotation keeps it",
         stage=prune_stage(ref.of, options),
+        # deletes run in the reverse order of the waves
         wave=-options.wave,
         live=live,
         options=options,
@@ -91,6 +94,7 @@ def _step(ref: ObjectRef, live: Manifest, options: Options, kept: str) -> Change
 
 
 def _why_kept(app: Application, live: Manifest, known_uid: str, options: Options) -> str:
+    # First: an object that is not ours any more is kept whatever its uid and its options are.
     if not is_owned(app, live):
         owner = owner_of(live)
         return f"kept: now belongs to {owner}" if owner else "kept: no longer carries this application's marks"

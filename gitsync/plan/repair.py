@@ -46,6 +46,7 @@ def object_steps(inputs: PlanInput, ref: ObjectRef, last: Manifest | None = None
     steps = tuple(steps_of(inputs, ref, last))
     live = inputs.cluster.live.get(ref)
     applied = inputs.applied.get(ref)
+    # A hook runs again with each sync: a state that was applied before has no meaning for it.
     if applied is None or len(steps) != 1 or steps[0].options.hooks:
         return ObjectSteps(steps, live=live)
     step = steps[0]
@@ -104,6 +105,7 @@ def _repair(inputs: PlanInput, step: Change) -> Change | None:
         return None
     judged = classify(step, inputs.app.risk.rules, None, Scope(inputs.app, inputs.desired, inputs.cluster.live))
     limit = inputs.repairs_below
+    # Whatever was permitted once, lost data cannot be restored.
     if loses_data(step) or (limit is not None and judged.risk.level >= limit.level):
         return None
     return replace(judged, rule=REPAIR_RULE, reason=_reason(step), always_asks=False)

@@ -120,8 +120,10 @@ def steps_of(inputs: PlanInput, ref: ObjectRef, last: Manifest | None = None) ->
     )
     if options.reconcile is Reconcile.NEVER:
         yield replace(step, reason="its annotation disables reconciling")
+    # Before the next cases: unknown must never be taken for absent.
     elif ref in cluster.unobserved:
         yield replace(step, reason=UNOBSERVED, unobserved=cluster.unobserved[ref])
+    # Before a create: what its TTL deleted would run again with each sync.
     elif ref in cluster.finished:
         yield replace(step, reason=cluster.finished[ref].message, finished=cluster.finished[ref])
     elif live is None:
@@ -196,6 +198,7 @@ def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | No
     desired = inputs.desired[step.ref]
     answer = inputs.cluster.dry_runs.get(step.ref)
     force = step.options.force
+    # Only where the API server refused the change in place: a replace deletes the object.
     if force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
         differences = find_drift(desired, live, inputs.schema_of(desired)).differences
         reason = f"{fields} cannot be changed in place"
@@ -229,6 +232,7 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     exceptions = IgnoredFields(inputs.app.sync.ignore, step.options.ignore)
     sent, ignored_paths = without_ignored_fields(exceptions, desired, live, schema)
     state = UndeclaredState(sent, live, schema, manager)
+    # Of this version alone: after any other write the apply may be valid, and is tried first.
     is_refused = inputs.cluster.refused.get(step.ref) == resource_version_of(live)
     taken_over = inputs.undeclared.taken_over(state, exceptions, is_refused=is_refused)
     version = str(desired.get("apiVersion"))

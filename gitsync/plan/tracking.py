@@ -24,6 +24,7 @@ def marked(app: Application, ref: ObjectRef, manifest: Manifest) -> Manifest:
         **manifest,
         "metadata": {
             **metadata,
+            # After those of Git: a manifest cannot claim to belong to another Application.
             "labels": {**(metadata.get("labels") or {}), APPLICATION_LABEL: app.name},
             "annotations": {**(metadata.get("annotations") or {}), TRACKING_ID: tracking_id(app, ref)},
         },
@@ -36,6 +37,7 @@ def is_owned(app: Application, live: Manifest) -> bool:
 
     Of an Application that owns by reference, only objects that outlive it carry the annotation.
     """
+    # By uid: an owner that is created again under its name does not own the children of the former.
     if app.owns_by_reference and controller_of(live) == app.uid:
         return True
     return annotations_of(live).get(TRACKING_ID) == tracking_id(app, ref_of(live))

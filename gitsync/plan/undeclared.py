@@ -52,6 +52,7 @@ class Undeclared:
     def judged(self, difference: FieldDifference) -> FieldDifference:
         """Return a foreign field as ignored where the setting, the table or the operator's policy says so."""
         owners = difference.owners
+        # All of them: a field that a user owns beside an injector is still reported.
         is_ignored = self.setting == "Ignore" or (owners and all(map(self._is_expected, owners)))
         return replace(difference, kind=Difference.IGNORED) if is_ignored else difference
 
@@ -129,6 +130,7 @@ class Undeclared:
         if difference.kind is not Difference.FOREIGN or difference.pointer.startswith(_KEPT):
             return False
         others = [owner for owner in difference.owners if owner.manager != manager]
+        # Without others it is ours alone, or the API server's default.
         return bool(others) and all(
             is_interactive(owner.manager, self.interactive) and not owner.subresource and not self._is_expected(owner)
             for owner in others
@@ -163,6 +165,7 @@ class UndeclaredState:
         second repeats a name or a port. Of a union, the member that Git does not declare.
         """
         drift = find_drift(self.desired, self.live, self.schema, self.manager)
+        # "k:" is an item of a keyed list: a set or an atomic list cannot repeat a name or a port.
         missing = [
             path
             for item, path in zip(drift.differences, drift.paths, strict=True)

@@ -18,6 +18,7 @@ def tool_unapproved(change: Change) -> str | None:
         new = _tools(desired)
         for tool in sorted(old.keys() & new.keys()):
             freed = set(old[tool].get("requireApproval") or ()) - set(new[tool].get("requireApproval") or ())
+            # Without ``allow`` every function of the tool may be called.
             freed &= set(new[tool].get("allow") or freed)
             if freed:
                 return f"{name}{tool}: {', '.join(sorted(freed))}"
@@ -40,6 +41,7 @@ def model_moved(change: Change) -> str | None:
 def network_opened(change: Change) -> str | None:
     """Match an agent whose managed network policy is removed or allows more."""
     for name, live, desired in _both(change):
+        # absent: the default of the definition
         policy = at(live, "network", "policy", default="Managed")
         if policy == "Managed" and at(desired, "network", "policy", default="Managed") != "Managed":
             return f"{name}Managed to {at(desired, 'network', 'policy')}"
@@ -65,6 +67,7 @@ def security_loosened(change: Change) -> str | None:
 
 def _mounts_token(spec: Any) -> bool:
     is_wanted = at(spec, "runtime", "serviceAccount", "automountToken") is True
+    # an election writes a Lease, for which the pod needs its token
     return is_wanted or at(spec, "leaderElection") is not None
 
 
@@ -129,6 +132,7 @@ def _both(change: Change) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]
     yield "defaults: ", live.get("defaults") or {}, desired.get("defaults") or {}
     old = _members(live)
     new = _members(desired)
+    # Only members that both have: a new one has no former state that could be loosened.
     for name in sorted(old.keys() & new.keys()):
         yield f"{name}: ", old[name], new[name]
 

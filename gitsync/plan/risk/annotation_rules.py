@@ -142,6 +142,7 @@ def annotation_acts(change: Change) -> str | None:
     """Match an annotation or label of another controller that is set, changed or removed, also in pod templates."""
     if change.desired is None:
         return None
+    # Compared live with declared, not by ``differences``, which a new object does not have.
     old = dict(_marks(change.live)) if change.live is not None else {}
     new = dict(_marks(change.desired))
     for (place, name), value in sorted(new.items()):

@@ -26,6 +26,7 @@ def template_of(manifest: Manifest) -> Manifest | None:
 
 def wider_than_parent(manifest: Manifest, parent: Application) -> str:
     """Return the field by which a new set lets others decide than the Application that manages it; empty for none."""
+    # The approval of a user: an author of a commit must not give it.
     if APPROVE_DELETIONS in annotations_of(manifest):
         return _APPROVAL
     own = (parent.source.repo_url, parent.source.revision, parent.source.credentials_secret)
@@ -69,9 +70,11 @@ def git_generators(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def _has_open_rights(spec: Any) -> bool:
     """Whether a field of the template other than the path has parameters: elements then decide on rights."""
+    # what cannot be read counts as open
     if not isinstance(spec, Mapping):
         return True
     source = spec.get("source")
+    # The path selects a folder of the template's own repository, which gives no further rights.
     known = {name: value for name, value in source.items() if name != "path"} if isinstance(source, Mapping) else source
     return _has_parameters({**spec, "source": known})
 

@@ -15,6 +15,7 @@ _KINDS = (APPLICATION, APPLICATION_SET)
 _APPROVAL = {"Never": 0, "Dangerous": 1, "Moderate": 2}
 
 WIDER: dict[str, Callable[[Application, Application], bool]] = {
+    # other authors would have the rights of the Application
     "spec.source": lambda old, new: _source(old) != _source(new),
     "spec.source.verify": lambda old, new: old.source.verify.mode != "None" and new.source.verify != old.source.verify,
     "spec.source.decryption": lambda old, new: new.source.decryption not in (None, old.source.decryption),
@@ -22,10 +23,12 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
     "spec.destination.allowClusterScoped": lambda old, new: (
         new.destination.allow_cluster_scoped and not old.destination.allow_cluster_scoped
     ),
+    # ``allowClusterScoped`` includes it
     "spec.destination.createNamespace": lambda old, new: (
         new.destination.create_namespace
         and not (old.destination.create_namespace or old.destination.allow_cluster_scoped)
     ),
+    # From none, any account is narrower: without one, the controller's own rights are used.
     "spec.destination.serviceAccountName": lambda old, new: (
         old.destination.service_account not in ("", new.destination.service_account)
     ),
@@ -33,6 +36,7 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
     "spec.risk.approvalTTL": lambda old, new: new.risk.approval_ttl > old.risk.approval_ttl,
     "spec.risk.maxDeletes": lambda old, new: new.risk.max_deletes > old.risk.max_deletes,
     "spec.risk.rules": lambda old, new: _lacks(old.risk.rules, new.risk.rules),
+    # An empty list lets every user approve.
     "spec.risk.approvers": lambda old, new: (
         _approvers(old) != set() and not (_approvers(new) and _approvers(new) <= _approvers(old))
     ),
@@ -41,12 +45,16 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
     "spec.sync.preserveResourcesOnDeletion": lambda old, new: (
         old.sync.preserve_resources_on_deletion and new.sync.deletes_with_application
     ),
+    # each rule more hides what others change
     "spec.sync.ignoreDifferences": lambda old, new: _lacks(new.sync.ignore, old.sync.ignore),
+    # Beside Allow windows, one more opens further times; where there is none, the first one restricts.
     "spec.sync.windows": lambda old, new: (
         _lacks(old.sync.windows, new.sync.windows)
         or (any(window.kind == "Allow" for window in old.sync.windows) and _lacks(new.sync.windows, old.sync.windows))
     ),
+    # a query reads the operator's Prometheus, with all metrics that it has
     "spec.sync.postSync.queries": lambda old, new: _lacks(_queries(new), _queries(old)),
+    # Another endpoint gets the plans and the key; without any, no reasoner can raise a class.
     "spec.reasoner": lambda old, new: (
         _endpoint(new) not in (None, _endpoint(old)) or (old.openai is not None and new.openai is None)
     ),
@@ -59,6 +67,7 @@ def wider_than_parent(change: Change, parent: Application) -> str | None:
     if change.ref.of not in _KINDS or change.desired is None or change.action in (Action.UPDATE, Action.PRUNE):
         return None
     if metadata_of(change.desired).get("finalizers"):
+        # Our finalizer decides whether the objects of the Application are deleted with it.
         return "metadata.finalizers"
     if change.ref.of == APPLICATION_SET and (field := application_sets.wider_than_parent(change.desired, parent)):
         return field
@@ -79,6 +88,7 @@ def widened(change: Change) -> str | None:
     drift = [difference.pointer for difference in change.differences if difference.kind in DRIFT]
     if any(pointer.startswith("/metadata/finalizers") for pointer in drift):
         return "metadata.finalizers"
+    # A requested sync ignores windows with ``manualSync``: authors of commits must not request it for a user.
     requested = annotations_of(change.desired).get(REQUESTED_SYNC)
     if requested is not None and requested != annotations_of(change.live).get(REQUESTED_SYNC):
         return f"metadata.annotations[{REQUESTED_SYNC}]"
@@ -89,6 +99,7 @@ def widened(change: Change) -> str | None:
     try:
         return _first_wider(_parsed(change.live), change.desired)
     except InvalidInput:
+        # its rights cannot be compared, so it may have more
         return "spec is invalid"
 
 

@@ -41,6 +41,7 @@ def _declared(change: Change) -> DriftRisk | None:
     if change.desired is None:
         return None
     if change.live is None:
+        # Without a reason: ``classify`` would append to that of the plan's own step.
         step = replace(change, action=Action.PRUNE, live=change.desired, desired=None, differences=(), reason="")
     else:
         swapped = tuple(

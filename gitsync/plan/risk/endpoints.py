@@ -121,6 +121,7 @@ def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
             if isinstance(inner, str) and key in _MEMBERS:  # of agents and model services of any platform
                 yield from _named(key, inner)
             yield from _of_value(inner, key)
+    # Joined: a flag and its value may be two items.
     elif isinstance(value, list) and member in ("args", "command"):
         yield from _of_text(" ".join(map(str, value)))
     elif isinstance(value, list):
@@ -128,6 +129,7 @@ def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
             if member == "env" and isinstance(item, dict):
                 yield from _named(str(item.get("name")), item.get("value") or _stable(item.get("valueFrom")))
             elif member == "envFrom" and isinstance(item, dict):
+                # All variables of the reference may be settings; which ones is known only where it leads.
                 yield "ENVFROM", content_hash(_stable(item))
             else:
                 yield from _of_value(item)
@@ -153,6 +155,7 @@ def _sending_name(name: str) -> str:
 def _stable(reference: Any) -> Any:
     """Return a reference with names free of the hash that a generator appends: the object itself is judged."""
     if isinstance(reference, dict):
+        # Otherwise each changed ConfigMap of a generator would look like another reference.
         return {key: _family(item) if key == "name" else _stable(item) for key, item in reference.items()}
     return reference
 

@@ -22,9 +22,12 @@ _PATHS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     (_RBAC, ("roles", "clusterroles"), "binds roles beyond its own rights", ("bind",)),
     ("", ("users", "groups", "serviceaccounts", "userextras", "uids"), "acts as another user", ("impersonate",)),
     ("authentication.k8s.io", ("userextras", "uids"), "acts as another user", ("impersonate",)),
+    # get: a WebSocket is opened by a GET request
     ("", ("pods/exec", "pods/attach", "pods/ephemeralcontainers"), "runs commands in pods", ("get", *_WRITES)),
     ("", ("serviceaccounts/token",), "creates tokens of service accounts", ("create",)),
+    # the kubelet runs commands in every pod of its node
     ("", ("nodes/proxy",), "reaches the kubelet", ("get", *_WRITES, "delete")),
+    # list and watch return the values too
     ("", ("secrets",), "reads Secrets", ("get", "list", "watch")),
     (_CERTIFICATES, ("certificatesigningrequests/approval",), "approves certificates", ("update", "patch")),
     (_CERTIFICATES, ("signers",), "approves certificates", ("approve", "sign")),
@@ -38,6 +41,7 @@ def escalates(change: Change) -> str | None:
         return None
     known = permissions(change.live)
     for verb, group, resource, _ in sorted(permissions(change.desired) - known):
+        # A grant for a URL has its verb in the place of the group.
         if verb == "*" or resource in ("*", "*/*") or (group == "*" and verb != "url"):
             return f"wildcard in {verb} {resource}"
         for path_group, resources, what, verbs in _PATHS:
@@ -60,6 +64,7 @@ def aggregates(change: Change) -> str | None:
 
 def mints_token(change: Change) -> str | None:
     """Match a Secret in which the API server writes the token of a ServiceAccount."""
+    # The type of a Secret is immutable, so that only a new one can be of this type.
     if change.ref.of != SECRET or change.live is not None or at(change.desired, "type") != _TOKEN:
         return None
     return annotations_of(change.desired or {}).get("kubernetes.io/service-account.name", "")
@@ -74,6 +79,7 @@ def changes_account(change: Change) -> str | None:
         return accounts[0]
     old = pod_spec(change.live)
     new = pod_spec(change.desired)
+    # Absent counts as mounted: that is the default of Kubernetes.
     if new.get("automountServiceAccountToken") is True and old.get("automountServiceAccountToken") is False:
         return "automountServiceAccountToken"
     return None

@@ -26,8 +26,10 @@ _DATA_KINDS = frozenset(
     {
         NAMESPACE,
         PERSISTENT_VOLUME_CLAIM,
+        # with the reclaim policy Delete, its storage is deleted
         GroupKind("", "PersistentVolume"),
         CRD,
+        # a volume of its state may be deleted with it
         GroupKind("agents.gitsync.dev", "Agent"),
         GroupKind("agents.gitsync.dev", "MultiAgentSystem"),
     }
@@ -84,6 +86,7 @@ def loses_data(change: Change) -> bool:
 
 def deletes_guard(change: Change) -> str | None:
     """Match the delete of a policy or quota that limits others."""
+    # Not a replace, which creates it again and has a rule of its own.
     return "" if change.action is Action.PRUNE and change.ref.of in _GUARD_KINDS else None
 
 
@@ -140,6 +143,7 @@ def widens_privileges(change: Change) -> str | None:
     """Match pods with more privileges on their node than now."""
     if change.ref.of == GroupKind("", "PersistentVolume"):
         path = at(change.desired, "spec", "hostPath", "path") or at(change.desired, "spec", "local", "path")
+        # The source of a volume is immutable: an update cannot have added it.
         return f"hostPath {path}" if path and change.action is not Action.UPDATE else None
     return _some(_all_privileges(change.desired) - _all_privileges(change.live))
 
@@ -196,6 +200,7 @@ def loosens_namespace(change: Change) -> str | None:
     """Match a namespace whose enforced pod security level is lowered."""
     if change.ref.of != NAMESPACE or not change.desired:
         return None
+    # A new namespace without a level has the default of the cluster, as all others without one.
     if not change.live:
         return "privileged" if labels_of(change.desired).get(_POD_SECURITY) == "privileged" else None
     live_level = labels_of(change.live).get(_POD_SECURITY)
@@ -276,6 +281,7 @@ def _deletes(change: Change) -> bool:
 
 
 def _replicas(manifest: Manifest) -> Any:
+    # absent: the default of the API server
     return at(manifest, "spec", "replicas", default=1)
 
 

@@ -44,6 +44,7 @@ def pod_templates(manifest: Manifest | None) -> dict[str, dict[str, Any]]:
 
 
 def _shaped(value: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    # A stack of its own instead of recursion: authors choose the depth.
     pending = [(value, path)]
     while pending:
         item, place = pending.pop()
@@ -58,7 +59,9 @@ def _shaped(value: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _key_of(entry: Any, index: int) -> str:
     """Return what identifies a list item in a path: its name, else its position."""
+    # Ray names its groups of workers by ``groupName``.
     name = (entry.get("name") or entry.get("groupName")) if isinstance(entry, dict) else None
+    # without dots, at which the path is split
     return str(name or index).replace(".", "-")
 
 
@@ -183,6 +186,7 @@ def permissions(role: Manifest | None) -> frozenset[tuple[str, str, str, str]]:
     """Return what a Role or ClusterRole grants: (verb, group, resource, name), with ``*`` as written."""
     grants: set[tuple[str, str, str, str]] = set()
     for rule in _items((role or {}).get("rules")):
+        # without names, a rule is for all objects
         names = rule.get("resourceNames") or ["*"]
         for verb in rule.get("verbs") or []:
             grants |= {("url", verb, url, "") for url in rule.get("nonResourceURLs") or []}

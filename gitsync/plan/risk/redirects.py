@@ -60,12 +60,14 @@ def opens_new_policy(change: Change) -> str | None:
         return None
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for rule in at(change.desired, "spec", direction, default=()) or ():
+            # A rule with ports does not open everything.
             if isinstance(rule, dict) and not rule.get("ports") and _is_anywhere(rule.get(peers)):
                 return f"{direction} {peers} everywhere"
     return None
 
 
 def _is_anywhere(peers: Any) -> bool:
+    # absent or empty: all peers
     if not peers:
         return True
     return any(

@@ -35,6 +35,7 @@ class Rule(Row):
     always_asks: bool = False
 
 
+# no slots: ``cached_property`` needs a ``__dict__``
 @dataclass(frozen=True)
 class Scope:
     """The Application that a step is of, all that it declares, and what of that exists."""
@@ -136,6 +137,7 @@ RULES = (  # the first match decides
     Rule(Risk.DANGEROUS, "reads-secret-store", "reads or sends secrets of a store", others.reads_secret_store),
     Rule(Risk.DANGEROUS, "claims-deletable", "its volumes will be deleted", objects.claims_deletable),
     Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
+    # After the rules above for labels and annotations that act: of those, this one would hide all.
     Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", objects.metadata_only),
     Rule(Risk.SAFE, "owns", "takes over fields that already have their values", objects.only_owns),
     Rule(Risk.MODERATE, "adopts", "takes over an object that gitsync did not apply", objects.adopts),
@@ -148,6 +150,7 @@ RULES = (  # the first match decides
     Rule(Risk.MODERATE, "exposes", "can be reached from outside the cluster", objects.exposes),
     Rule(Risk.MODERATE, "starts-workload", "starts a workload", objects.starts_workload),
     Rule(Risk.SAFE, "creates", "creates an object", objects.creates),
+    # matches everything, so that ``_first_match`` always finds a row
     Rule(Risk.MODERATE, "updates", "changes an object", objects.updates),
 )
 
@@ -170,10 +173,12 @@ def classify(
         judged = classify(_from_repaired(change), user_rules, predecessor, scope)
         return replace(change, risk=judged.risk, rule=judged.rule, reason=judged.reason, always_asks=judged.always_asks)
     if not change.is_write:
+        # The identical step where nothing changes: the planner makes thousands of them.
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
     rule, place = _first_match(change, scope)
     if change.action is Action.CREATE and predecessor is not None:
         other, other_place = _first_match(replace(change, action=Action.UPDATE, live=predecessor), scope)
+        # The higher one: a new name must not make a change of content look like a harmless creation.
         if other.risk.level > rule.risk.level:
             rule = other
             place = other_place
@@ -232,6 +237,7 @@ def _touches(change: Change, pointer: str) -> bool:
         and (
             difference.pointer == prefix
             or difference.pointer.startswith(f"{prefix}/")
+            # a value above the field that is replaced as a whole
             or prefix.startswith(f"{difference.pointer}/")
         )
         for difference in change.differences
