@@ -78,6 +78,7 @@ def _matches(item: Any, wanted: dict[str, Any]) -> bool:
     if "" in wanted:
         return bool(item == wanted[""])
     return isinstance(item, dict) and all(
+        # The API server's path has the key's default, which a manifest in Git leaves out.
         item.get(key) == value or (key == "protocol" and value == "TCP" and key not in item)
         for key, value in wanted.items()
     )

@@ -29,6 +29,7 @@ def immutable_fields(error: GitsyncError) -> str:
         return ""
     if not error.causes:
         return "the object" if _is_immutable(error.message) else ""
+    # A missing or duplicate field would fail again after the delete.
     if all(cause.reason in _FIELD_ERRORS and _is_immutable(cause.message) for cause in error.causes):
         return ", ".join(dict.fromkeys(cause.field or "the object" for cause in error.causes))
     return ""

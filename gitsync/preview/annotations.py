@@ -32,6 +32,7 @@ def annotate(report: PreviewReport, runner: Runner) -> Iterator[str]:
 
 def _of_step(runner: Runner, change: ReportedChange, step: ReportedStep) -> Iterator[str]:
     places = dict.fromkeys(filter(None, (step.where, *(field.where for field in step.fields))))
+    # A step whose place is unknown is reported without one.
     for where in places or ("",):
         yield _line(runner, "warning", where, f"{step.risk}: {step.object} in {change.roots[0]}: {step.reason}")
 

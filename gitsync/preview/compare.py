@@ -99,9 +99,11 @@ def preview(
     ``is_own`` tells whether a URL is that of this repository; with ``below``, only folders at or below these paths are
     covered.
     """
+    # Of both sides: the objects of a folder that the change removes are deleted.
     roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own)))
     covered = [root for root in _latest(roots) if _is_selected(root, below)]
     sources = (BuildSources(sides.base), BuildSources(sides.result))
+    # On either side: a file may be read only before or only after the change.
     touched = [root for root in covered if any(side.reads_any(root, sides.changed) for side in sources)]
     comparison = _Comparison(sides, rules or Rules())
     changes = sorted((change for root in touched if (change := comparison.of(root)) is not None), key=_rank)
@@ -152,6 +154,7 @@ def _is_selected(root: Root, below: Collection[str]) -> bool:
 def _rank(change: RootChange) -> tuple[bool, bool, int, str]:
     """Rank what reviewers have to read first: what cannot be built, production, the riskiest class."""
     root = change.roots[0]
+    # False sorts first
     return (not change.problem, not _is_production(root), -change.risk.level, root.name)
 
 
@@ -179,6 +182,7 @@ class _Comparison:
             new = self._objects(self._sides.result, root, app)
         except GitsyncError as error:
             return RootChange((root,), problem=str(error), base_problem=base_problem)
+        # Compared with nothing, every object would look new.
         if base_problem:
             return RootChange((root,), base_problem=base_problem, violations=self._violations(root, new))
         steps = commit_effect(old.values(), new.values(), _schema_of, app)
@@ -198,12 +202,14 @@ class _Comparison:
 
     def _objects(self, tree: Tree, root: Root, app: Application) -> dict[ObjectRef, Manifest]:
         """Return what a root declares; nothing where the folder does not exist on this side."""
+        # The root of a tree has no entry of its own.
         if tree.entry(root.path) is None and root.path:
             return {}
         try:
             rendered = build(tree, root.path, cache=self._cache, renderer=root.renderer)
         except EmptyRender:  # an empty folder declares nothing
             return {}
+        # As the controller does: what it will refuse has to fail here.
         reject_ambiguous_bools(rendered.manifests)
         cluster_scoped = cluster_scoped_kinds(rendered.manifests)
         return desired_objects(app, rendered.manifests, lambda of: of not in cluster_scoped)
@@ -227,7 +233,9 @@ def _declared_fields(step: Change) -> list[str]:
 
 def _stand_in(root: Root) -> Application:
     """Return an Application with the defaults for a folder of which no Application is known."""
+    # Without validation, which an empty URL would not pass.
     source = GitSource.model_construct(repo_url="", path=root.path)
+    # Cluster-scoped objects are allowed: what an unknown Application may not do cannot be judged.
     return Application("preview", "default", "", 0, source, Destination(namespace="default", allow_cluster_scoped=True))
 
 

@@ -87,6 +87,7 @@ def _request_changes(steps: Iterable[Change]) -> Iterator[str]:
     """Yield how the sum of requested CPU and memory changes over all workloads of the steps."""
     workloads = [step for step in steps if step.ref.kind in _WORKLOADS]
     for resource, title in _REQUESTS:
+        # Fractions: a sum of floats could differ by rounding where nothing changes.
         before = sum((_requested(step.live, resource) for step in workloads), Fraction())
         after = sum((_requested(step.desired, resource) for step in workloads), Fraction())
         if before != after:

@@ -33,6 +33,7 @@ def to_markdown(report: PreviewReport, limit: int = COMMENT_LIMIT) -> str:
     text = f"{MARKER}\n{_headline(report)}\n"
     blocks = [_change(change) for change in report.changes]
     for index, block in enumerate(blocks):
+        # The notice has to fit, too, wherever the report is cut.
         rest = _cut(report, len(blocks) - index)
         if len(text) + len(block) + len(rest) > limit:
             return text + rest
@@ -84,6 +85,7 @@ def _steps(change: ReportedChange) -> Iterator[str]:
     if not change.steps:
         return
     lines = [line for step in change.steps for line in diff_lines(step)]
+    # The only HTML of the report: it contains nothing that the change has written.
     yield f"\n<details><summary>{_count(len(change.steps), 'object')}</summary>\n"
     yield _fenced(lines)
     yield "\n</details>"

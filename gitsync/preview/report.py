@@ -25,6 +25,7 @@ _MARKS = (APPLICATION_LABEL, TRACKING_ID)
 
 
 class _Model(BaseModel):
+    # By name, since aliases such as ``from`` are keywords of Python.
     model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
 
 
@@ -157,6 +158,7 @@ def _field(
     where = place(setters)
     commit = authors.get(where, Commit(""))
     lines = inner_lines(difference.live, difference.desired)
+    # A text of several lines is shown by lines: one that holds JSON would be shown twice.
     inside = () if lines else changes_in(difference, step.live)
     return ReportedField(
         path=difference.path,

@@ -56,6 +56,7 @@ def find_roots(tree: Tree, is_own: Callable[[str], bool]) -> tuple[Root, ...]:
     included = {folder for parent in folders for folder in sources.direct(parent).folders if folder != parent}
     known = {root.path for root in applications}
     alone = folders - included - known
+    # A Component is built only as a part of another kustomization.
     kustomizations = (Root(folder) for folder in alone if sources.direct(folder).kind != _COMPONENT)
     return tuple(sorted((*applications, *kustomizations), key=lambda root: (root.path, root.name)))
 
@@ -72,6 +73,7 @@ def _files(tree: Tree) -> Iterator[str]:
             entries += 1
             if entries > _MOST_ENTRIES:  # equal folders are one object: few objects can be a tree of 10^11 files
                 raise InvalidInput(f"the repository has more than {_MOST_ENTRIES} files and folders")
+            # A tree may be a folder on disk; what is in its .git is in none of its commits.
             if entry is Entry.FOLDER and name != ".git":
                 pending.append(path)
             elif entry is Entry.FILE:
@@ -155,6 +157,7 @@ class BuildSources:
         kind = ""
         for name in FILE_NAMES:
             file = f"{folder}/{name}" if folder else name
+            # Absent ones too: to add one of these files changes how the folder is read.
             files.add(file)
             if self._tree.entry(file) not in (Entry.FILE, Entry.LINK):
                 continue
@@ -170,6 +173,7 @@ class BuildSources:
     def _add(self, folder: str, text: str, files: set[str], folders: set[str]) -> None:
         # `files: [key=path]` of generators names a path behind the sign
         for candidate in {text, text.partition("=")[2]}:
+            # Neither an inline patch, nor another repository, nor a path that Kustomize would accept.
             if not candidate or "\n" in candidate or "://" in candidate or candidate.startswith("/"):
                 continue
             for path in self._passed(folder, candidate):

@@ -36,5 +36,6 @@ def _change(change: ReportedChange) -> Iterator[tuple[str, str]]:
         yield f"  {effect.text}", "red" if effect.is_loss else "yellow"
     for step in change.steps:
         yield f"  {step.action} {step.object}  [{step.risk}, rule {step.rule}] {step.reason}", ""
+        # without the first one, which names the object again
         for line in diff_lines(step)[1:]:
             yield f"    {printable(line, _LIMIT)}", _STYLES.get(line[:1], "")
