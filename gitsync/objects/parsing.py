@@ -64,6 +64,7 @@ def parse_spec(model: type[_Spec], members: object, location: str = "", *, objec
     try:
         return model.model_validate(members)
     except ValidationError as error:
+        # The URL leads to pydantic's documentation, which authors of manifests do not need.
         raise _invalid_field(error.errors(include_url=False)[0], model, location, object) from error
 
 
@@ -199,6 +200,7 @@ def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
 
 def _fields_at(model: type[Spec], path: tuple[int | str, ...]) -> list[str]:
     """Return the names of the fields that a nested spec knows."""
+    # Positions in lists name no field: the annotation of the list leads to the model of its items.
     for name in (part for part in path if isinstance(part, str)):
         field = next(field for key, field in model.model_fields.items() if name in (key, field.alias))
         model = next(_specs(field.annotation))

@@ -88,6 +88,7 @@ def matches_url(pattern: str, url: str) -> bool:
 
 def _joined(scheme: str, host: str, port: int | None, path: str) -> str:
     host = host.lower().rstrip(".")
+    # ``urlsplit`` removes the brackets of an IPv6 address
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}" + (f":{port}" if port and port != _PORTS.get(scheme) else "") + path
 
