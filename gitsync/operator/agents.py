@@ -152,6 +152,7 @@ class AgentReconciler:
             self._write(manifest, changed_status(manifest, refusal, now))
             return _UNCONFIRMED
         input = self._read(agent, manifest)
+        # Before anything else of the spec: an Agent has to stop also where its plan would wait for an approval.
         stop = self._stop(input, cache)
         if stop is not None and STOPPED in agent.annotations:
             return self._report_stop(input, stop, now)
@@ -170,20 +171,24 @@ class AgentReconciler:
         is_known = previous.get("observedGeneration") == agent.generation
         observed = str(previous.get("updateRevision", "")) if is_known else ""
         target = described_revision(agent, gathered.facts, stored, observed)
+        # Only a proven manager: by a mark alone, any user who may write the Agent could skip the gate.
         manager = self._ownership.manager(manifest)
         return _AgentInput(agent, manifest, gathered, children, target, stored, manager)
 
     def _advance(self, input: _AgentInput, cache: ChildrenCache, now: str) -> float | None:
         """Bring the children to the next state of the rollout, and report it."""
         observed = self._observer.observe(input.agent, input.facts, input.children, input.target, input.state)
+        # The verdict is stored with the revision in the same pass, before the Job that has it can disappear.
         input = _with_verdict(input, observed)
         rollout = advance(input.agent.spec, input.state, observed)
         children = self._desired(input, rollout)
         backups = self._plan_backups(input)
         reconciled = self._reconcile_children(input, children, backups, cache)
+        # Always, also where the plan is held: a scheduled copy does not depend on a change.
         self._back_up(input, backups, cache, is_guard_wanted=reconciled.is_guarded)
         if reconciled.verdict.decision is not Decision.ALLOWED or reconciled.conflicts:
             self._hold(input, reconciled, backups, now)
+            # Its Application has applied it, but the inventory with its uid follows in a write to the status.
             if self._ownership.is_unconfirmed(input.manifest):
                 return _UNCONFIRMED
             return _RETRY if reconciled.conflicts else backups.requeue_after
@@ -205,6 +210,7 @@ class AgentReconciler:
             self._analysis.period(input.agent, rollout.state, observed.analysis),
             backups.requeue_after,
         )
+        # Several things may be awaited at once; the first of them decides.
         return min((delay for delay in delays if delay is not None), default=None)
 
     def _stop(self, input: _AgentInput, cache: ChildrenCache) -> ReconciledChildren | None:
@@ -213,6 +219,7 @@ class AgentReconciler:
 
         It waits for no approval, backup or other part of the spec: it is the emergency stop.
         """
+        # The spec and the annotation are two ways to stop; only the second one ends the reconcile here.
         if not input.agent.spec.suspend and STOPPED not in input.agent.annotations:
             return None
         workloads = {
@@ -221,6 +228,7 @@ class AgentReconciler:
             if ref.kind in ("Deployment", "StatefulSet") and at(manifest, "spec", "replicas", default=1) != 0
         }
         known = {**input.stored, input.target.name: input.target}
+        # Of the revision that each workload has now: to stop it must not begin an update.
         stopped = {
             ref: workload(input.agent, replace(placement, replicas=0), known[placement.revision])
             for ref, manifest in workloads.items()
@@ -250,10 +258,13 @@ class AgentReconciler:
         What is deleted cannot be rolled back, so it is apart from the plan that brings a new revision, and needs an
         approval of its own.
         """
+        # While a rollout runs, its old revision may be needed again, with its data.
         if rollout.state.goal or not children.data:
             return {}
+        # Without a manager: what an Application permitted of the spec does not include the loss of data.
         owner = replace(input.owner, manager="")
         gate = GateInput(is_new=True, is_safe=backups.may_change)
+        # Partial: the other children are not part of this plan, and are neither compared nor deleted.
         removed = self._child_reconciler.reconcile(
             owner, Desired({}, is_partial=True, expired=children.data), cache, gate
         )
@@ -264,6 +275,7 @@ class AgentReconciler:
         self, input: _AgentInput, children: _Children, backups: Backups, cache: ChildrenCache
     ) -> ReconciledChildren:
         gate = GateInput(
+            # A new generation passes the gate once; what follows continues or restores what was allowed.
             is_new=input.previous.get("observedGeneration") != input.agent.generation,
             is_safe=backups.may_change,
             spec_change=_spec_change(input),
@@ -282,6 +294,7 @@ class AgentReconciler:
         known = {**input.stored, input.target.name: input.target}
         kept = _kept(known, rollout.state, rollout.layout, input.target)
         in_use = rollout.state.in_use | {placement.revision for placement in rollout.layout.placements}
+        # Shared children have to satisfy every revision that has Pods, not only the one of the spec.
         sharing, unknown = sharing_of(input.agent, input.target, rollout.state.current, known, in_use)
         children = {ref_of(child): child for child in expand(sharing, input.facts, rollout.layout, kept)}
         untouched: frozenset[ObjectRef] = frozenset()
@@ -290,6 +303,7 @@ class AgentReconciler:
             children = with_live_needs(children, input.children)
         served = child_resources(self._cluster)
         unserved = {ref.kind for ref in children if ref.of not in served}
+        # A kind that is not served would fail the whole plan; it is reported in the status instead.
         desired = {ref: self._as_live(input, ref, child) for ref, child in children.items() if ref.of in served}
         data = {
             ref: child
@@ -300,6 +314,7 @@ class AgentReconciler:
 
     def _as_live(self, input: _AgentInput, ref: ObjectRef, desired: Manifest) -> Manifest:
         """Return a child with the members that the live object decides; a claim may have no owner reference."""
+        # The claim is read by name: one that outlives its Agent has no owner reference to be found by.
         if ref.kind == "PersistentVolumeClaim":
             resource = self._cluster.resource("", "v1", ref.kind)
             return as_created(desired, self._live.get(resource, ref.namespace, ref.name) if resource else None)
@@ -309,6 +324,7 @@ class AgentReconciler:
     def _back_up(self, input: _AgentInput, backups: Backups, cache: ChildrenCache, *, is_guard_wanted: bool) -> None:
         """Begin the backups that are due, and delete those that are not kept, as a plan of their own."""
         wanted = dict(backups.wanted)
+        # Once begun it is known by its label, and is not begun a second time in the next pass.
         if is_guard_wanted and backups.guard is None:
             wanted |= dict(backups.before)
         if not wanted and not backups.expired:
@@ -324,6 +340,7 @@ class AgentReconciler:
         self._write(input.manifest, {**status, **_backup_status(backups)})
 
     def _write(self, manifest: Manifest, status: dict[str, Any]) -> None:
+        # An equal status sends no request and no Event.
         if status != (manifest.get("status") or {}):
             self._events.record(manifest, status, self._clock.now())
             self._statuses.write(manifest, status)
@@ -363,11 +380,13 @@ def _situation(
 def _with_verdict(input: _AgentInput, observed: Observed) -> _AgentInput:
     """Return the input whose revision has the verdict of its checks, which outlives the Job and the status."""
     target = input.target
+    # Only an end is stored: a running check has no verdict that could outlive its Job.
     if observed.checks in (CheckResult.PASSED, CheckResult.FAILED):
         checks = checks_hash(input.agent, target, input.facts)
         verdict = CheckVerdict(checks, observed.checks, observed.checks_message)
         target = replace(target, verdict=verdict.to_json())
     if observed.evaluation:
+        # Sorted: the annotation is compared as text.
         target = replace(target, evaluation=json.dumps(observed.evaluation, sort_keys=True))
     return replace(input, target=target)
 
@@ -381,6 +400,7 @@ def _spec_change(input: _AgentInput) -> Change | None:
     if at(spec, "prompt", "text") is not None:
         # A kept spec has no prompt: its text is in the configuration of the revision.
         spec["prompt"] = {**spec["prompt"], "text": permitted.config.get(PROMPT_FILE, "")}
+    # Without a change of the spec, the children are judged alone.
     if spec == input.agent.declared:
         return None
     live = {**input.manifest, "spec": spec}
@@ -404,6 +424,7 @@ def _kept(known: Mapping[str, Revision], state: RolloutState, layout: Layout, ta
     used = {target.name, state.current, state.last_good, state.goal, state.old, layout.checked}
     used |= {placement.revision for placement in layout.placements}
     unused = [revision for revision in known.values() if revision.name not in used]
+    # By number and not by time: a clock that was set back must not make a revision the oldest.
     newest = sorted(unused, key=lambda revision: -revision.number)[:_HISTORY]
     kept = used | {revision.name for revision in newest}
     return {name: revision for name, revision in sorted(known.items()) if name in kept}

@@ -83,6 +83,7 @@ class BackupKeeper:
         known = known_backups([*self._labelled(agent, "VolumeSnapshot"), *self._labelled(agent, "Job")])
         claim_names = [ref_of(claim).name for claim in self._all(agent, "PersistentVolumeClaim")]
         claims = claims_of(agent, claim_names, _workload(agent))
+        # Asked in each pass: the kind may be installed later.
         snapshots = self._cluster.resource(SNAPSHOTS, "v1", "VolumeSnapshot") is not None
 
         def objects(id: str) -> Objects:
@@ -94,6 +95,7 @@ class BackupKeeper:
         # The annotation stays, while the copies go by retention: what was begun once is in the status.
         handled = at(manifest, "status", "backup", "request")
         is_begun = requested == handled or any(known_backup.id == requested for known_backup in known)
+        # A set: the schedule and a request may name the same backup.
         ids = {due(backup, created, now, known), "" if is_begun else requested}
         guard = guard_id(agent.generation, agent.uid, created, known)
         outdated = [copy for known_backup in expired(backup, known, guard) for copy in known_backup.objects]
@@ -101,6 +103,7 @@ class BackupKeeper:
             wanted={ref: copy for id in sorted(ids) for ref, copy in objects(id).items()},
             kept=frozenset(ref_of(copy) for known_backup in known for copy in known_backup.objects),
             expired={ref_of(copy): copy for copy in outdated},
+            # Without the setting no backup is needed, and nothing waits.
             before=objects(guard) if backup.before_dangerous else {},
             before_id=guard,
             known=known,
@@ -119,6 +122,7 @@ class BackupKeeper:
         group = {"VolumeSnapshot": SNAPSHOTS, "Job": "batch"}.get(kind, "")
         resource = self._cluster.resource(group, "v1", kind)
         everything = self._live.all(resource) if resource is not None else ()
+        # The local copies have the objects of all namespaces.
         return [manifest for manifest in everything if metadata_of(manifest).get("namespace") == agent.namespace]
 
 

@@ -76,8 +76,10 @@ class Owner:
             namespace=self.ref.namespace,
             uid=self.uid,
             generation=self.generation,
+            # An empty URL: nothing is fetched for an owner that is not an Application.
             source=GitSource.model_construct(repo_url=""),
             destination=Destination(namespace=self.ref.namespace),
+            # The limit of deletions is for Applications: replacing all children is a normal update of an Agent.
             risk=RiskPolicy(approval="Never" if self.manager else "Dangerous", max_deletes=1_000_000),
             field_manager=AGENTS_MANAGER,
             owns_by_reference=True,
@@ -192,6 +194,7 @@ class ChildrenReconciler:
     def children(self, uid: str, namespace: str) -> dict[ObjectRef, Manifest]:
         """Return the live children of an owner; raise ClusterUnavailable while a kind has not been listed."""
         kinds = child_resources(self._cluster)
+        # Of one namespace: children are beside their owner, and rights elsewhere are not needed.
         self._live.follow([(resource, namespace) for resource in kinds.values()], _FIRST_LIST)
         # Others may name it as an owner besides their controller.
         children = (manifest for manifest in self._live.dependents(uid) if controller_of(manifest) == uid)
@@ -213,7 +216,9 @@ class ChildrenReconciler:
         now = self._clock.now()
         began = self._clock.monotonic()
         objects = desired.objects
+        # First: the observation that follows includes what these writes did.
         results = tuple(write.result for write in self._writes.of(app.key).take())
+        # A partial plan has no children to delete, so that none are read.
         known = {} if desired.is_partial else self.children(owner.uid, owner.ref.namespace)
         held = {
             ref: InventoryEntry(str(manifest["apiVersion"]).rpartition("/")[2], uid_of(manifest))
@@ -223,8 +228,10 @@ class ChildrenReconciler:
         observation = observe(Selection(objects, Inventory(held)), self._cluster, self._live)
         conflicts = _conflicts(owner, objects, observation.live)
         commit = Commit(f"generation-{owner.generation}", message=f"{owner.ref} at generation {owner.generation}")
+        # An empty state: owner references are the inventory, so that nothing is kept in a status.
         input = ReconcileInput(app, now, SyncState())
         planned = self._planner.plan(input, Target(commit, objects, desired.options), observation, cache.plans)
+        # Before the gate: outcomes of the last pass are recorded, whether a new plan may run or not.
         self._writes.of(app.key).resolve(planned.plan, observation.live)
         planned = replace(planned, plan=replace(planned.plan, authors=self._authors(owner)))
         judged = _judged(planned, gate_input.spec_change)
@@ -233,16 +240,19 @@ class ChildrenReconciler:
         is_guarded = may_run and gate_input.is_new and not gate_input.is_safe and judged.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
             results += self._apply(planned, verdict)
+            # An approval is for one plan; what is left has another digest.
             if verdict.approver:
                 self._records.end_approval(app.key, planned.plan.digest)
         if results:
             self._record(planned, results, now, round((self._clock.monotonic() - began) * 1000))
+        # Read again: the answers of the writes are in the local copies by now.
         after = self.children(owner.uid, owner.ref.namespace) | {
             ref: manifest for ref, manifest in observation.live.items() if ref in objects and ref not in held
         }
         refs = objects.keys() | after.keys()
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
         is_held = verdict.decision is Decision.HELD
+        # The class that the gate has judged, and not the one of the children, explains why the plan waits.
         reported = replace(planned.plan, risk=judged.plan.risk) if is_held else planned.plan
         return ReconciledChildren(
             after, health, reported, _explained(verdict, judged, owner.ref), results, conflicts, is_guarded
@@ -251,10 +261,13 @@ class ChildrenReconciler:
     def _verdict(self, planned: Planned, gate_input: GateInput) -> Verdict:
         app = planned.app
         plan = planned.plan
+        # Without writes there is nothing to review, and the database is not read.
         review = self._records.review(app.key, plan.digest, planned.inputs.now) if plan.writes else None
         if review is not None and review.steps:
             review = None  # a part of an Agent's children cannot be applied without the others
         verdict = decide(plan, app, self._policy_of(app), review, planned.inputs.now)
+        # Of a generation that was permitted before, later steps of a rollout continue without being asked again
+        # (decision 0019).
         if verdict.decision is Decision.HELD and not gate_input.is_new:
             return Verdict(Decision.ALLOWED, verdict.reasons)
         return verdict
@@ -273,6 +286,7 @@ class ChildrenReconciler:
             planned.target.commit,
             uuid.uuid4().hex[:16],
             observation.versions,
+            # Owner references are the inventory: nothing has to be widened before a write.
             lambda entries: None,
             lambda ref, manifest: health_of(ref, manifest, self._live),
             approver=verdict.approver,
@@ -315,6 +329,7 @@ def _judged(planned: Planned, spec_change: Change | None) -> Planned:
     if spec_change is None or not plan.writes:
         return replace(planned, plan=plan)
     judged = classify(spec_change)
+    # The rules compare with all that is live; the endpoint is judged by the change of the spec instead.
     children = [replace(step, risk=Risk.MODERATE) if step.rule in _ENDPOINT_RULES else step for step in plan.changes]
     changes = (judged, *children)
     return replace(planned, plan=replace(plan, changes=changes, risk=plan_risk(changes, limit)))

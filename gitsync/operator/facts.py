@@ -47,6 +47,7 @@ class FactsReader:
         """
         named = references(agent)
         referenced = {reference: self._get(agent, reference) for reference in named}
+        # The namespace is filtered here: the copies of Agents are shared with other readers.
         peers = [manifest for manifest in self._agents() if metadata_of(manifest).get("namespace") == agent.namespace]
         systems = self._systems(agent)
         problems = {reference: _missing(reference, manifest) for reference, manifest in referenced.items()}
@@ -77,6 +78,7 @@ class FactsReader:
     def _followed(self, resource: Resource | None, namespace: str, name: str) -> Manifest | None:
         if resource is None:
             return None
+        # Only the namespace of a Secret: the controller need not be allowed to read all of them.
         self._live.follow([(resource, namespace)], _FIRST_LIST, only=resource.kind == "Secret")
         return self._live.get(resource, namespace, name)
 
@@ -94,6 +96,7 @@ class FactsReader:
             try:
                 self._live.follow([(resource, namespace)], _FIRST_LIST)
                 service = self._live.get(resource, namespace, name)
+            # lost: the Pods of the Service; the rule allows its whole namespace instead
             except Refused:
                 continue  # a namespace that the controller may not read: its rule names the namespace and the port
             if service is not None:
@@ -110,10 +113,12 @@ class FactsReader:
             (address, int(port["port"]))
             for manifest in self._live.all(resource)
             if metadata_of(manifest).get("namespace") == "default"
+            # The name of the Service is a label; names of EndpointSlices end in random characters.
             and labels_of(manifest).get("kubernetes.io/service-name") == "kubernetes"
             for endpoint in manifest.get("endpoints") or ()
             for address in endpoint.get("addresses") or ()
             for port in manifest.get("ports") or ()
+            # A port may be absent, which means all ports; a rule without a port would allow them too.
             if port.get("port")
         }
         return tuple(sorted(addresses))
@@ -131,6 +136,7 @@ class FactsReader:
                 continue  # its own reconcile reports it
             if any(agent_name(system, member) == agent.name for member in system.spec.agents):
                 systems.append(system)
+        # Sorted: the facts are hashed, and the order of local copies is not stable.
         return sorted(systems, key=lambda system: system.name)
 
 
@@ -164,6 +170,7 @@ def _references_hash(referenced: Mapping[Reference, Manifest | None]) -> str:
 
 
 def _is_read_by_pods(reference: Reference) -> bool:
+    # What is copied makes a new revision by its content, and Pods do not read the Agents that are named.
     return reference.kind != "Agent" and not reference.is_copied
 
 
@@ -171,6 +178,7 @@ def _content(reference: Reference, manifest: Manifest) -> str:
     """Return the hash of the member that a reference names, else of all members."""
     members = {**(manifest.get("data") or {}), **(manifest.get("binaryData") or {})}
     content = members.get(reference.key) if reference.key else members
+    # The salt names the member: equal passwords of two Secrets have different hashes.
     if reference.kind == "Secret":
         namespace = str(metadata_of(manifest).get("namespace"))
         return _slow_hash(f"{namespace}/{reference.name}/{reference.key}", content_hash(content))

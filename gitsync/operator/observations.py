@@ -50,6 +50,7 @@ class RolloutAnalysis:
         if self._metrics is None:
             return _UNMEASURED if queries else AnalysisResult()
         results = [(query, self._metrics.read(query.query, _PERIOD)) for query in queries]
+        # The first limit that is exceeded is enough to give the canary up.
         exceeded = next(filter(None, (_exceeded(*query) for query in results)), "")
         return AnalysisResult(exceeded, is_pending=any(result is None for _, result in results))
 
@@ -63,10 +64,12 @@ class RolloutAnalysis:
 def _queries(agent: Agent, state: RolloutState) -> tuple[Analysis, ...]:
     """Return the queries that judge the rollout at this stage."""
     canary = agent.spec.update.canary
+    # Only while requests are divided do the queries say anything about the canary.
     return canary.analysis if canary is not None and state.stage is Stage.UPDATE else ()
 
 
 def _exceeded(limit: Analysis, result: MetricResult | None) -> str:
+    # Without samples nothing is exceeded: a canary without requests has no series.
     worst = max((sample.value for sample in result.samples), default=None) if result else None
     return f"{limit.name} is {worst:.4g}, over {limit.max:g}" if worst is not None and worst > limit.max else ""
 
@@ -93,10 +96,12 @@ class EvaluationReader:
         self._live.follow([(pods, agent.namespace)], _FIRST_LIST)
         pods_of_job = self._pods(job)
         result, message = _result_of(job)
+        # A running Pod may still report something else.
         if not any(at(pod, "status", "phase") in ("Succeeded", "Failed") for pod in pods_of_job):
             if result is CheckResult.FAILED:
                 return _inconclusive(f"no Pod of the evaluation ended: {message}")
             return None
+        # The newest first: a retry of the Job has the verdict that counts.
         reported = next(filter(None, map(_message, reversed(pods_of_job))), {})
         if not reported and result is CheckResult.FAILED and not any(map(_has_failed_check, pods_of_job)):
             return _inconclusive(f"the evaluation reported nothing: {message}")
@@ -124,6 +129,7 @@ def _has_failed_check(pod: Manifest) -> bool:
 
 def _message(pod: Manifest) -> dict[str, Any]:
     """Return what the evaluation wrote as its termination message."""
+    # By name: other containers of the Pod are checks, whose messages are not verdicts.
     for status in at(pod, "status", "containerStatuses") or ():
         text = at(status, "state", "terminated", "message") if status.get("name") == EVALUATION else None
         if isinstance(text, str):
@@ -143,9 +149,11 @@ def observed_route(agent: Agent, children: Mapping[ObjectRef, Manifest], cluster
     ref = ObjectRef(_ROUTE.group, _ROUTE.kind, agent.namespace, agent.name)
     is_served = _ROUTE in child_resources(cluster)
     route = children.get(ref)
+    # The second backend is the canary, as the expansion writes it.
     weight = int(at(route, "spec", "rules", 0, "backendRefs", 1, "weight", default=0))
     if not is_routed(agent):
         return Route(weight)
+    # A gateway that has not accepted the route does not divide requests yet.
     health = health_of(ref, route, live)
     return Route(weight, "" if health.health is Health.HEALTHY else health.message, is_served)
 
@@ -187,6 +195,7 @@ class RolloutObserver:
     ) -> Observed:
         """Return what the children report now; ``target`` is the revision of the spec."""
         wanted_checks = checks_hash(agent, target, facts)
+        # Of the attempt too: the Job of an inconclusive attempt says nothing about the next one.
         attempt_checks = checks_hash(agent, target, facts, state.attempt if state.goal == target.name else 0)
         name = validation_name(target, agent)
         job = _of_checks(children.get(ObjectRef("batch", "Job", agent.namespace, name)), attempt_checks)
@@ -199,6 +208,7 @@ class RolloutObserver:
         if checks is CheckResult.RUNNING:
             message = self._evaluations.trouble(job)
         recorded = CheckVerdict.parse(target.verdict)
+        # The Job may be deleted by its TTL or by a user; its verdict is kept with the revision.
         if checks is CheckResult.NONE and recorded is not None and recorded.checks == wanted_checks:
             checks = recorded.result
             message = recorded.message
@@ -257,6 +267,7 @@ def _wanted(agent: Agent, live: Manifest | None) -> int:
     scaling = agent.spec.autoscaling
     if scaling is None:
         return 1 if agent.spec.replicas is None else agent.spec.replicas
+    # 0 is what an autoscaler has before its first decision.
     return int(at(live, "spec", "replicas", default=0)) or scaling.min_replicas
 
 
@@ -264,6 +275,7 @@ def _result_of(job: Manifest | None) -> tuple[CheckResult, str]:
     """Return the result and message of the Job that checks a revision."""
     if job is None:
         return CheckResult.NONE, ""
+    # One of the two at most is True, and neither while the Job runs.
     for condition in at(job, "status", "conditions", default=[]):
         if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
             is_passed = condition["type"] == "Complete"

@@ -43,6 +43,7 @@ class Ownership:
         """
         key = self._named(manifest)
         entry = self._entry(key, manifest)
+        # Without a digest, as in the status of an older version, no spec is known to be refused.
         if entry is None or not entry.permitted or spec_digest(manifest) in entry.permitted.split():
             return ""
         return (
@@ -53,6 +54,7 @@ class Ownership:
     def _named(self, manifest: Manifest) -> str:
         """Return the key of the Application that declares an object, else of the one that its mark names."""
         ref = ref_of(manifest)
+        # Git first: the mark can be written by every user who may write the object.
         return self._declarations.declared_elsewhere("", [ref]).get(ref) or owner_of(manifest)
 
     def _entry(self, application: str, manifest: Manifest) -> InventoryEntry | None:

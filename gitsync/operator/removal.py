@@ -51,6 +51,7 @@ class RemovalGuard:
         finalizers = metadata.get("finalizers") or ()
         if not metadata.get("deletionTimestamp"):
             if CHILDREN_FINALIZER not in finalizers:
+                # before the children exist, so that none of them can be deleted with an unguarded Agent
                 self._set_finalizer(manifest, wanted=True)
             return self._inner.reconcile(manifest, cache)
         if CHILDREN_FINALIZER not in finalizers:
@@ -62,6 +63,7 @@ class RemovalGuard:
             self._release(manifest)
         except Conflict:  # a child changed since it was observed
             return _RETRY
+        # after the children are released: without it the Agent is gone, and with it their references lead nowhere
         self._set_finalizer(manifest, wanted=False)
         if ORDERED_DELETION in finalizers:  # the order of a deletion that does not happen
             self._apply(manifest, AGENTS_MANAGER, ())
@@ -71,6 +73,7 @@ class RemovalGuard:
         """Remove the owner references of the children; raise Conflict where one is not as it was observed."""
         uid = uid_of(manifest)
         for child in self._children.children(uid, ref_of(manifest).namespace).values():
+            # from the object as it was observed: a patch with this resourceVersion fails when the list has changed
             references = metadata_of(child).get("ownerReferences") or ()
             pointers = [
                 f"/metadata/ownerReferences/{index}"
@@ -96,5 +99,6 @@ class RemovalGuard:
         except Conflict:
             return  # it is gone, or was recreated: its event follows
         except Rejected as error:
+            # 404: it was deleted meanwhile, which ends the wait for the finalizer too
             if error.code != 404:
                 raise

@@ -34,6 +34,7 @@ class EventRecorder:
         for kind, reason, message in _changes(manifest.get("status") or {}, status):
             try:
                 self._cluster.apply(_event(manifest, kind, reason, message, now), manager=AGENTS_MANAGER)
+            # lost: this Event and those after it; the status has the same messages
             except GitsyncError:
                 return
 
@@ -43,6 +44,7 @@ def _changes(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator
     for kind, expected in {**_WARNINGS, **_NORMAL}.items():
         old = find_condition(previous, kind)
         new = find_condition(status, kind)
+        # reason and status: a message with a counter would be news in each pass
         is_news = (new.get("status"), new.get("reason")) != (old.get("status"), old.get("reason"))
         if is_news and new.get("status") == expected:
             yield "Warning" if kind in _WARNINGS else "Normal", str(new["reason"]), str(new.get("message", ""))
@@ -55,6 +57,7 @@ def _changes(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator
 def _event(manifest: Manifest, kind: str, reason: str, message: str, now: datetime) -> Manifest:
     meta = metadata_of(manifest)
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    # the time is in the name: the same news a day later is another Event
     suffix = content_hash([uid_of(manifest), reason, message, time])[:16]
     return {
         "apiVersion": "v1",
@@ -69,6 +72,7 @@ def _event(manifest: Manifest, kind: str, reason: str, message: str, now: dateti
         },
         "type": kind,
         "reason": reason,
+        # an Event of events.k8s.io/v1 has at most 1,024 bytes of text
         "message": message[:1024] or reason,
         "firstTimestamp": time,
         "lastTimestamp": time,
@@ -97,6 +101,7 @@ class ReportingReconciler:
         """Reconcile an Agent or system; raise UnexpectedError for an exception that no port declares."""
         try:
             return self._reconciler.reconcile(manifest, cache)
+        # a declared error needs no report of its own: the queue retries or the status has it
         except GitsyncError:
             raise
         except Exception as fault:

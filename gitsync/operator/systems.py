@@ -65,6 +65,7 @@ class SystemReconciler:
         previous = manifest.get("status") or {}
         try:
             system = parse_system(manifest)
+            # A deleted system is not checked: an invalid one could never be removed.
             if not system.is_deleted:
                 check_members(system)
         except InvalidInput as error:
@@ -78,6 +79,7 @@ class SystemReconciler:
         if refusal:
             self._write(manifest, changed_status(manifest, refusal, timestamp(now.timestamp())), now)
             return _UNCONFIRMED
+        # Before the Agents are written: without it they could be deleted in any order.
         self._set_finalizer(system, wanted=system.spec.deletion.order == "ReverseDependencies")
         return self._reconcile_members(system, manifest, cache, now)
 
@@ -87,6 +89,7 @@ class SystemReconciler:
         previous = manifest.get("status") or {}
         rollout = self._rollout(system, manifest)
         system, order = rollout.system, waves(system)
+        # Before the writes: which wave is due follows from what the Agents report now.
         members = self._members(system)
         wave = _wave(system, order, members)
         is_new = previous.get("observedGeneration") != system.generation
@@ -104,6 +107,7 @@ class SystemReconciler:
         situation = SystemSituation(
             system,
             order,
+            # Read again: the writes of this pass are in the local copies.
             self._members(system),
             wave,
             since,
@@ -120,6 +124,7 @@ class SystemReconciler:
             return _RETRY
         if done.held_plan and self._ownership.is_unconfirmed(manifest):
             return _UNCONFIRMED
+        # Once all are settled, only events change anything; before that, the wave may time out without one.
         return (
             seconds_left
             if seconds_left > 0 and not all(member.is_settled for member in situation.members.values())
@@ -143,6 +148,7 @@ class SystemReconciler:
             ref_of(manifest): manifest for manifest in (topology(system, ports), *entry_service(system, ports), *kept)
         }
         due = {name for wave in order for name in wave}
+        # Members that are down count, whatever made them so: an update must not add to them.
         unavailable = sum(member.live is not None and not member.is_serving for member in members.values())
         frozen = set()
         for member in system.spec.agents:
@@ -158,6 +164,7 @@ class SystemReconciler:
                 unavailable += 1
             if member.name not in due:
                 frozen.add(ref_of(agent))
+            # One of a later wave that exists has to stay among the children, or it would be deleted.
             if live is not None or member.name in due:
                 objects[ref_of(agent)] = agent
         return Desired(objects, frozenset(frozen & objects.keys()))
@@ -174,13 +181,16 @@ class SystemReconciler:
         }
         order = waves(system)
         if system.spec.deletion.cascade == "Background":
+            # Background does not wait between the waves: all are deleted in one.
             order = (tuple(owned),)
         last = next((index for index in range(len(order) - 1, -1, -1) if owned.keys() & set(order[index])), None)
         owner = Owner(system.ref, system.uid, system.generation)
         if last is None:
+            # The last chance to audit the outcomes of its writes: without the finalizer the system is gone.
             self._writes.of(str(OwnerKey.of_ref(system.ref))).conclude()
             self._set_finalizer(system, wanted=False)
             return None
+        # Those of earlier waves are kept until the later ones, which depend on them, are gone.
         kept = {name for wave in order[:last] for name in wave}
         agents = [
             member_agent(system, member)
@@ -210,6 +220,7 @@ class SystemReconciler:
         ports = {}
         for member in system.spec.agents:
             live = self._agent(system, member) or {}
+            # A member that another file declares has its port in its own spec.
             spec = member_spec(system, member) if member.template else live.get("spec") or {}
             ports[agent_name(system, member)] = port_of(spec)
         return ports
@@ -222,6 +233,7 @@ class SystemReconciler:
         if wanted:
             metadata["finalizers"] = [ORDERED_DELETION]
         manifest = {"apiVersion": f"{ref.group}/v1alpha1", "kind": ref.kind, "metadata": metadata}
+        # Without the finalizer in the applied set, server-side apply removes the one that this manager has set.
         self._cluster.apply(manifest, manager=AGENTS_MANAGER)
 
     def _write(self, manifest: Manifest, status: dict[str, Any], now: datetime) -> None:
@@ -237,6 +249,7 @@ def _wave(system: System, order: tuple[tuple[str, ...], ...], members: Mapping[s
     ignores = system.spec.rollout.on_failure == "Continue"
     for index, wave in enumerate(order):
         states = [members[name] for name in wave]
+        # A member that failed must not hold the later waves where the user wants to continue, or does not need it.
         if any(not state.is_settled and not ((ignores or state.is_optional) and state.failure) for state in states):
             return index + 1
     return len(order)
@@ -244,6 +257,7 @@ def _wave(system: System, order: tuple[tuple[str, ...], ...], members: Mapping[s
 
 def _differs(wanted: Any, live: Any) -> bool:
     """Whether a live value lacks something of a wanted one; members that the API server added do not count."""
+    # Defaults are filled in by the API server, so that a comparison for equality would never end.
     if isinstance(wanted, dict) and isinstance(live, dict):
         return any(_differs(value, live.get(name)) for name, value in wanted.items())
     if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):

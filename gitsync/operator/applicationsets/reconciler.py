@@ -104,6 +104,7 @@ class SetReconciler:
         return {
             str(metadata_of(application)["name"]): application
             for application in applications
+            # The namespace of the set only: its Applications are beside it.
             if metadata_of(application).get("namespace") == application_set.ref.namespace
         }
 
@@ -113,6 +114,7 @@ class SetReconciler:
 
 def _expanded(application_set: ApplicationSet, files: Files, cache: SetCache) -> Expansion:
     """Return the Applications of a set, computed again only for another spec or commit."""
+    # The owner is part of it: it is written into each Application.
     wanted = (application_set.uid, application_set.generation, application_set.owner, files.commits)
     if cache.expansion is None or cache.expanded_for != wanted:
         cache.expansion = expand(application_set, files.tree_of)

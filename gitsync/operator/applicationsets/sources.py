@@ -66,11 +66,13 @@ class SetSources:
     def files(self, application_set: ApplicationSet, cache: SourcesCache, now: datetime) -> Files | None:
         """Return the files of all Git generators, None while a query is due that will enqueue the set."""
         groups = _by_source(git_generators(application_set.spec))
+        # First: what an index meant before is another generator now.
         self._leave_others(application_set, cache, len(groups))
         inputs = [
             ReconcileInput(_as_application(application_set, index, group), now, SyncState())
             for index, group in enumerate(groups.values())
         ]
+        # All before the first query: a repository that is not allowed must not be asked, not even beside allowed ones.
         for request in inputs:
             self._check(request.app)
         polled = [self._poll(request, cache.git.setdefault(index, GitCache())) for index, request in enumerate(inputs)]
@@ -95,6 +97,7 @@ class SetSources:
 
         Return whether some are not watched, such as after a failed poll: these are polled by the next reconcile.
         """
+        # A copy: the reconcile of the set may change the caches while a webhook reads them.
         by_key = {_source_key(key, index): git for index, git in tuple(cache.git.items())}
         unwatched = self._watcher.poll_now(by_key)
         for watched in unwatched:
@@ -122,11 +125,13 @@ class SetSources:
     def _poll(self, inputs: ReconcileInput, cache: GitCache) -> Polled:
         key = inputs.app.key
         polled_at = self._watcher.catch_up(inputs.app)
+        # The poll of the branch is one of the set too, and need not be repeated.
         if polled_at is not None:
             cache.last_poll = polled_at
             cache.next_poll = polled_at + inputs.app.sync.interval
         polled = self._fetcher.poll(inputs, cache)
         if polled.error is not None:
+            # The error may be of the Secret, whose message does not name the repository.
             polled.error.object = polled.error.object or inputs.app.source.repo_url
         if polled.is_due:
             self._watcher.ask(key, polled.query)
@@ -138,6 +143,7 @@ class SetSources:
         """Return what reads the files of the polled commit, and have the branch watched from there."""
         app = inputs.app
         commit = self._fetcher.checkout(inputs, cache)
+        # The files are read when the elements are computed, and only for another commit.
         cache.snapshot = None
         if polled.error is None and cache.notified_at is None:
             self._watcher.follow(app.key, polled.query, commit.id, reads)
@@ -167,6 +173,7 @@ def poll_interval(application_set: ApplicationSet) -> float | None:
 
 
 def _by_source(generators: Iterable[GitGenerator]) -> dict[_Source, list[GitGenerator]]:
+    # Generators of one repository and revision share the query, its cache and its poll.
     groups: dict[_Source, list[GitGenerator]] = {}
     for generator in generators:
         groups.setdefault(_source(generator), []).append(generator)
@@ -184,6 +191,7 @@ def _as_application(application_set: ApplicationSet, index: int, group: Sequence
     return Application(
         name=_source_key(str(OwnerKey.of_ref(application_set.ref)), index).partition("/")[2],
         namespace=application_set.ref.namespace,
+        # Each source has its own cache, as an Application has.
         uid=f"{application_set.uid}/{index}",
         generation=application_set.generation,
         source=GitSource(

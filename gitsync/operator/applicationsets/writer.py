@@ -58,6 +58,7 @@ class SetWriter:
             lambda entries: None,
             lambda ref, manifest: HealthStatus(Health.HEALTHY),
             approver="annotation" if application_set.approved else "",
+            # A create must not take over an Application that a user made a moment ago (decision 0040).
             creates_only=True,
         )
         return self._applier.execute(request).results
@@ -86,6 +87,7 @@ def failures(results: Iterable[StepResult]) -> dict[str, str]:
 def retry_delay(results: Iterable[StepResult]) -> float | None:
     """Return the seconds until writes are repeated, None where none failed that may succeed then."""
     errors = [result.error for result in results if result.outcome is Outcome.FAILED]
+    # Each write to a status changes the object, so that such a conflict is over soon.
     if any(isinstance(error, Conflict) and not isinstance(error, AlreadyExists) for error in errors):
         return _CHANGED_RETRY
     return _RETRY if any(isinstance(error, TransientError) for error in errors) else None
