@@ -55,8 +55,10 @@ def changes(application_set: ApplicationSet, expansion: Expansion, live: Mapping
     owned = {
         name: application
         for name, application in live.items()
+        # without a uid nothing is the set's: an empty one would be equal to that of every orphan
         if application_set.uid and controller_of(application) == application_set.uid
     }
+    # neither updated nor deleted again, and its name is not free yet
     leaving = {name for name, application in owned.items() if metadata_of(application).get("deletionTimestamp")}
     present = {name: application for name, application in owned.items() if name not in leaving}
     updates = {
@@ -65,6 +67,7 @@ def changes(application_set: ApplicationSet, expansion: Expansion, live: Mapping
         if name in present and (changed := _changed(application, present[name])) is not None
     }
     gone = {name: present[name] for name in sorted(present.keys() - desired.keys())}
+    # a policy that deletes nothing has nothing to hold
     held = _held(application_set, expansion, gone, len(present)) if policy in _DELETES else None
     return Changes(
         creates={name: application.manifest for name, application in desired.items() if name not in live},
@@ -85,6 +88,7 @@ def _held(
     reason = _reason(application_set, expansion, len(gone), count)
     if not gone or not reason:
         return None
+    # the uids are part of it: an approval must not cover an Application that was recreated under the name
     digest = content_hash(sorted((name, uid_of(application)) for name, application in gone.items()))[:12]
     return None if application_set.approved == digest else HeldDeletions(digest, tuple(gone), reason)
 
@@ -92,10 +96,13 @@ def _held(
 def _reason(application_set: ApplicationSet, expansion: Expansion, deletes: int, count: int) -> str:
     """Return why deletions need an approval, empty where they do not."""
     limit = application_set.spec.sync_policy.max_delete_percent
+    # a generator that yields nothing is more often a mistake in a pattern than a decision
     if expansion.empty:
         return f"{', '.join(expansion.empty)} yields nothing"
+    # before the share: with one Application each deletion is one of all
     if deletes == count:
         return f"all {count} Applications would be deleted"
+    # multiplied instead of divided: no rounding at the limit
     if deletes * 100 > limit * count:
         return f"{deletes} of {count} Applications would be deleted, more than maxDeletePercent ({limit})"
     return ""
@@ -104,6 +111,7 @@ def _reason(application_set: ApplicationSet, expansion: Expansion, deletes: int,
 def _changed(wanted: Generated, live: Manifest) -> Manifest | None:
     """Return what to apply where a live Application differs; fields that users set through gitsync stay."""
     desired = _without_users_fields(wanted.manifest, live)
+    # the hash first: it tells another template or element without a comparison of the fields
     is_same = annotations_of(desired)[TEMPLATE_HASH] == annotations_of(live).get(TEMPLATE_HASH)
     return None if is_same and not _lacks(live, desired) else desired
 
@@ -111,14 +119,17 @@ def _changed(wanted: Generated, live: Manifest) -> Manifest | None:
 def _without_users_fields(manifest: Manifest, live: Manifest) -> Manifest:
     spec = manifest["spec"]
     if _is_suspended_or_resumed(live):
+        # a user suspends during an incident, and the set must not resume what it generated
         spec = _without(spec, ("suspend",))
     if PINNED_FROM in annotations_of(live):
+        # a pin is a rollback by a user, which the revision of the template would undo
         spec = _without(spec, ("source", "revision"))
     return {**manifest, "spec": spec}
 
 
 def _is_suspended_or_resumed(live: Manifest) -> bool:
     """Whether a user has set ``spec.suspend``."""
+    # by the field manager: the value alone does not tell who has set it
     entries = metadata_of(live).get("managedFields") or ()
     fields = (fields_set.get("fieldsV1") for fields_set in entries if fields_set.get("manager") == SUSPEND_MANAGER)
     return any(at(fields_set, "f:spec", "f:suspend") is not None for fields_set in fields)
@@ -142,6 +153,7 @@ def _lacks(live: Any, wanted: Any) -> bool:
     """
     if isinstance(wanted, dict) and isinstance(live, dict):
         return any(_lacks(live.get(name), value) for name, value in wanted.items() if name != "ownerReferences")
+    # lists of other lengths differ, and fall through to the comparison
     if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
         return any(_lacks(*pair) for pair in zip(live, wanted, strict=True))
     return bool(wanted != live)

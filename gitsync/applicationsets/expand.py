@@ -15,6 +15,7 @@ from gitsync.objects.application import parse_application
 from gitsync.objects.keys import API_VERSION, APPLICATION, APPLICATION_SET, MANAGED_BY, SET_LABEL, TEMPLATE_HASH
 from gitsync.objects.manifest import Manifest, content_hash
 
+# of 63 characters at most, since the name becomes a label of the objects
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -51,6 +52,7 @@ def expand(application_set: ApplicationSet, tree_of: TreeOf) -> Expansion:
             manifest = _application(application_set, element)
             name = manifest["metadata"]["name"]
             if name in applications:
+                # two elements of one name would take the Application from each other in each pass
                 raise _error(
                     application_set, element, f"yields the name {name!r}, as {applications[name].element} does"
                 )
@@ -62,6 +64,7 @@ def _elements(application_set: ApplicationSet, generator: Any, place: str, tree_
     try:
         return elements(generator, place, tree_of)
     except InvalidInput as error:
+        # the place of the generator in front, since the error of a file names only the file
         where = error.location if error.location.startswith(place) else f"{place}: {error.location}"
         raise InvalidInput(error.message, location=where, object=str(application_set.ref), hint=error.hint) from error
 
@@ -73,9 +76,11 @@ def _application(application_set: ApplicationSet, element: Element) -> Manifest:
         "spec": application_set.spec.template.spec,
     }
     try:
+        # after the filling: a parameter never becomes a null
         filled = _without_nulls(fill(template, element.parameters, "spec.template", element.place))
         manifest = _owned(application_set, filled)
         _check_name(manifest["metadata"]["name"])
+        # the whole Application, with its parameters: what is not valid fails here and not one by one in the cluster
         parse_application(manifest)
     except InvalidInput as error:
         if error.location.startswith("spec.template"):
@@ -90,15 +95,18 @@ def _owned(application_set: ApplicationSet, filled: Manifest) -> Manifest:
     metadata = filled["metadata"]
     ref = application_set.ref
     owner = {"apiVersion": API_VERSION, "kind": APPLICATION_SET.kind, "name": ref.name, "uid": application_set.uid}
+    # the Application that applied the set, whose policies apply to what it generates too (decision 0040)
     marks = {**metadata["annotations"], **({MANAGED_BY: application_set.owner} if application_set.owner else {})}
     marked = {
         "name": metadata["name"],
         "namespace": ref.namespace,
         "labels": {**metadata["labels"], SET_LABEL: ref.name},
         "annotations": marks,
+        # by the owner reference the API server deletes the Applications with their set
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
     }
     spec = _spec(application_set, filled["spec"])
+    # of the template and the marks, so that each change of them is an update
     marked["annotations"] = {**marks, TEMPLATE_HASH: content_hash([marked, spec])[:12]}
     return {"apiVersion": API_VERSION, "kind": APPLICATION.kind, "metadata": marked, "spec": spec}
 

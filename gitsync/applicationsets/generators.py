@@ -31,7 +31,7 @@ Generator = GeneratorModel | Inner | Leaf
 TreeOf = Callable[[GitGenerator], Tree]
 """Return the files of a Git generator."""
 
-MOST_ELEMENTS = 5000
+MOST_ELEMENTS = 5000  # each is an Application that is watched, planned and reconciled
 """Elements that one generator may yield."""
 _NOT_IN_NAMES = re.compile(r"[^-a-z0-9.]")
 
@@ -50,6 +50,7 @@ def elements(generator: Generator, place: str, tree_of: TreeOf) -> list[Element]
         yielded = list(_listed(generator.list, f"{place}.list"))
     elif generator.git is not None:
         yielded = list(_in_git(generator.git, f"{place}.git", tree_of))
+    # a Leaf has neither: the nesting of generators ends there, so that the recursion does
     elif not isinstance(generator, Leaf) and generator.matrix is not None:
         yielded = _combined(generator.matrix, f"{place}.matrix", tree_of)
     elif not isinstance(generator, Leaf) and generator.merge is not None:
@@ -71,6 +72,7 @@ def _in_git(git: GitGenerator, place: str, tree_of: TreeOf) -> Iterator[Element]
     tree = tree_of(git)
     patterns: list[Directory | File] = [*(git.directories or ()), *(git.files or ())]
     for pattern in patterns:
+        # the paths are queried before any element is known, so that no parameter may be left in them
         fill(pattern.path, {}, place, place)  # what is left is not known here
     for path in find(tree, git.directories, Entry.FOLDER) if git.directories else ():
         yield Element(f"{place}.directories {path}", _path_parameters(path, "", git.path_param_prefix))
@@ -98,12 +100,14 @@ def _path_parameters(folder: str, file: str, prefix: str) -> dict[str, str]:
     base = folder.rpartition("/")[2]
     parameters = {start: folder, f"{start}.path": folder, f"{start}.basename": base}
     parameters[f"{start}.basenameNormalized"] = _normalized(base)
+    # the index of each part, as Argo CD names them
     parameters |= {f"{start}[{index}]": part for index, part in enumerate(folder.split("/")) if part}
     return parameters | ({f"{start}.filename": file, f"{start}.filenameNormalized": _normalized(file)} if file else {})
 
 
 def _normalized(name: str) -> str:
     """Return a name as objects may have it."""
+    # 253 characters are the limit of names of most objects
     return _NOT_IN_NAMES.sub("-", name.lower())[:253].strip("-.")
 
 
@@ -113,9 +117,11 @@ def _combined(matrix: Matrix | InnerMatrix, place: str, tree_of: TreeOf) -> list
     combined: list[Element] = []
     for outer in elements(first, f"{place}.generators[0]", tree_of):
         where = f"{place}.generators[1]"
+        # of each first element, since the second may have its parameters in paths
         for right in elements(_filled(second, outer, where), where, tree_of):
             both = f"{outer.place} with {right.place}"
             combined.append(Element(both, _united(outer.parameters, right.parameters, both)))
+        # here already: the product of two generators may be far larger than either
         if len(combined) > MOST_ELEMENTS:
             break  # the caller reports it
     return combined
@@ -123,6 +129,7 @@ def _combined(matrix: Matrix | InnerMatrix, place: str, tree_of: TreeOf) -> list
 
 def _filled(generator: Inner | Leaf, element: Element, place: str) -> Inner | Leaf:
     """Return a generator with the parameters of an element filled into its texts."""
+    # without defaults: what was not written must stay absent for the validation of the filled one
     members = generator.model_dump(mode="json", by_alias=True, exclude_unset=True)
     filled = fill_known(members, element.parameters)
     return generator if filled == members else parse_spec(type(generator), filled, place)
@@ -140,6 +147,7 @@ def _merged(merge: Merge | InnerMerge, place: str, tree_of: TreeOf) -> list[Elem
         others = [group[key] for group in groups[1:] if key in group]
         parameters = dict(base.parameters)
         for other in others:
+            # the later generators win, in the order in which they are written
             parameters |= other.parameters
         merged.append(Element(" with ".join(element.place for element in (base, *others)), parameters))
     return merged
@@ -153,6 +161,7 @@ def _by_keys(yielded: Sequence[Element], keys: Sequence[str]) -> dict[tuple[str,
                 raise InvalidInput(f"has no parameter {key!r}, which is a merge key", location=element.place)
         values = tuple(element.parameters[key] for key in keys)
         if values in result:
+            # two base elements of one key would both be merged with the same others
             raise InvalidInput(
                 f"has the same merge keys as {result[values].place}: {', '.join(values)}", location=element.place
             )
@@ -200,11 +209,13 @@ def find(tree: Tree, patterns: Sequence[Directory | File], kind: Entry) -> tuple
             paths.update(_Walk(tree, kind, pattern.path).below("", tuple(pattern.path.split("/"))))
         if len(paths) > _MOST:
             raise InvalidInput(f"{pattern.path} matches more than {_MOST} paths", hint="narrow the pattern")
+    # exclusion comes last, so that the order of the patterns does not matter
     return tuple(sorted(path for path in paths if not any(_fits(path, pattern) for pattern in excluded)))
 
 
 def paths_read(git: GitGenerator) -> frozenset[str]:
     """Return the files, and folders with ``/`` at the end, on which the elements of a generator depend."""
+    # a file without wildcards is watched alone, and not with its folder
     return frozenset(map(_read, (pattern.path for pattern in git.directories or ()))) | frozenset(
         pattern.path if not set(_WILD) & set(pattern.path) else _read(pattern.path) for pattern in git.files or ()
     )
@@ -214,6 +225,7 @@ def _read(pattern: str) -> str:
     """Return the deepest folder that a pattern names without wildcards or parameters."""
     fixed = []
     for part in pattern.split("/")[:-1]:
+        # the last part is the name that is matched; what is above it is fixed until the first wildcard
         if set(_WILD) & set(part):
             break
         fixed.append(part)
@@ -238,6 +250,7 @@ class _Walk:
         head = parts[0]
         rest = parts[1:]
         if head == _ANY_DEPTH:
+            # ``**`` also means no folder at all
             yield from self.below(folder, rest or ("*",))
             for path in self._folders(folder):
                 yield from self.below(path, parts)
@@ -255,11 +268,14 @@ class _Walk:
     def _folders(self, folder: str) -> Iterator[str]:
         for name in self._names(folder):
             path = f"{folder}/{name}" if folder else name
+            # as in a shell: hidden folders are entered only where a pattern names them
             if not name.startswith(".") and self._tree.entry(path) is Entry.FOLDER:
                 yield path
 
     def _names(self, folder: str) -> Iterator[str]:
+        # a tree of Git has no entry for its root
         for name in self._tree.names(folder) if self._tree.entry(folder) is Entry.FOLDER or not folder else ():
+            # before the match: a pattern without matches visits as much as any other
             self._visited += 1
             if self._visited > _MOST_VISITED:
                 raise InvalidInput(

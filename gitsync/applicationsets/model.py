@@ -66,6 +66,7 @@ class GitGenerator(Ruled):
 
     RULES = (Rule("has(self.directories) != has(self.files)", "set either directories or files"),)
 
+    # without parameters: the repository is checked against policies before anything is read from it
     repo_url: Annotated[Fixed, Field(max_length=2048)] = Field(
         alias="repoURL", description="URL of the repository, as of an Application; without parameters."
     )
@@ -230,13 +231,14 @@ _OURS = frozenset(
     }
 )
 """Labels and annotations by which gitsync decides: a template must not set them."""
-_NAME_LIMIT = 63
+_NAME_LIMIT = 63  # the length of the value of a label
 
 
 def parse_application_set(manifest: Manifest) -> ApplicationSet:
     """Return the set of a custom resource; raise InvalidInput naming the field that has the wrong form."""
     ref = ref_of(manifest)
     meta = metadata_of(manifest)
+    # before the spec: the label of the Applications would be refused only when they are written
     if len(ref.name) > _NAME_LIMIT:
         raise InvalidInput(
             f"metadata.name has {len(ref.name)} characters; the label of its Applications takes {_NAME_LIMIT}",
@@ -268,4 +270,5 @@ def _check_template(template: ApplicationTemplate, object: str) -> None:
             if name in _OURS:
                 where = f"spec.template.metadata.{member}[{name}]"
                 raise InvalidInput("is set by gitsync", location=where, object=object, hint="remove it")
+    # open: a text with parameters is valid until it is filled, and each filled one is checked again
     check_spec(ApplicationSpec, template.spec, "spec.template.spec", object=object, is_open=has_parameters)

@@ -52,6 +52,7 @@ def set_status(done: Pass, previous: Mapping[str, Any], now: str) -> dict[str, A
         "observedGeneration": application_set.generation,
         "counts": {
             "desired": len(expansion.applications),
+            # counted from the rows, so that the counts and the list cannot differ
             "current": states.count("Current"),
             "failed": states.count("Failed") + states.count("NameTaken"),
             "waiting": states.count("AwaitingApproval"),
@@ -83,6 +84,7 @@ def failed_status(
         Condition(STALLED, str(not is_passing), reason, "" if is_passing else message),
     )
     changes = set_conditions(previous.get("conditions") or (), conditions, generation, now)
+    # the rows of the last pass stay: the Applications do too
     return {**previous, "observedGeneration": generation, "conditions": changes}
 
 
@@ -98,11 +100,13 @@ def held_message(ref: ObjectRef, held: Mapping[str, Any]) -> str:
 
 def _held(held: HeldDeletions, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     earlier = previous.get("heldDeletions") or {}
+    # since the same deletions wait: another id is another decision
     since = earlier.get("since", now) if earlier.get("id") == held.id else now
     return {
         "id": held.id,
         "since": since,
         "count": len(held.names),
+        # a status has a limit of size, and the count has all
         "names": list(held.names[:_LISTED]),
         "reason": held.reason,
     }
@@ -115,6 +119,7 @@ def _rows(done: Pass) -> Iterator[dict[str, str]]:
     failures = done.failures
     for name, application in expansion.applications.items():
         row = {"name": name, "element": application.element}
+        # the failure first: what the API server refuses hides in which state the Application was
         if name in failures:
             yield {**row, "state": "Failed", "message": failures[name]}
         elif name in changes.taken:
@@ -129,6 +134,7 @@ def _rows(done: Pass) -> Iterator[dict[str, str]]:
         **dict.fromkeys((*changes.leaving, *done.writing), "Deleting"),
         **dict.fromkeys(changes.kept, "Kept"),
         **dict.fromkeys(changes.held.names if changes.held else (), "AwaitingApproval"),
+        # last: a deletion that failed is more than one that runs
         **dict.fromkeys((name for name in changes.deletes if name in failures), "Failed"),
     }
     for name in sorted(others.keys() - expansion.applications.keys()):
@@ -151,6 +157,7 @@ def _conditions(done: Pass, held: Mapping[str, Any] | None) -> tuple[Condition, 
     application_set = done.application_set
     changes = done.changes
     failures = done.failures
+    # first of all: no retry solves it
     if changes.taken:
         names = ", ".join(changes.taken[:_NAMED])
         message = f"Applications exist that are not the set's: {names}; rename or delete them"

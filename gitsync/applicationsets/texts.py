@@ -11,7 +11,7 @@ from gitsync.errors import InvalidInput
 Parameters = Mapping[str, str]
 """The parameters of an element, by name."""
 
-_PARAMETER = re.compile(r"\{\{([^{}]*)\}\}")
+_PARAMETER = re.compile(r"\{\{([^{}]*)\}\}")  # no logic and no nesting, so that a text cannot compute or escape
 _SHOWN = 20
 
 
@@ -31,13 +31,16 @@ def fill(value: Any, parameters: Parameters, place: str, element: str) -> Any:
 
 def fill_known(value: Any, parameters: Parameters) -> Any:
     """Return a value with these parameters filled into its texts; others stay as they are written."""
+    # others are parameters of an outer generator, and are filled later
     return _replaced(value, "", lambda name, where: parameters.get(name, f"{{{{{name}}}}}"))
 
 
 def _replaced(value: Any, place: str, value_of: Callable[[str, str], str]) -> Any:
     if isinstance(value, str):
+        # a function as replacement: a value with a backslash must not be read as a pattern
         return _PARAMETER.sub(lambda match: value_of(match[1].strip(), place), value)
     if isinstance(value, dict):
+        # keys are not filled: a parameter must not change the structure
         return {key: _replaced(item, f"{place}.{key}", value_of) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_replaced(item, f"{place}[{index}]", value_of) for index, item in enumerate(value)]
@@ -61,6 +64,7 @@ def flatten(value: Mapping[str, Any], element: str) -> dict[str, str]:
 def _value(name: str, parameters: Parameters, place: str, element: str) -> str:
     if name in parameters:
         return parameters[name]
+    # sorted and cut: an element may have thousands of members
     known = sorted(parameters)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     raise InvalidInput(
@@ -81,6 +85,7 @@ def _flat(value: Any, prefix: str) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     """Return a scalar as YAML writes it."""
+    # str() would write True
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
