@@ -90,7 +90,8 @@ def _drifted(planned: Planned, execution: ExecutionCache, message: str) -> Phase
     problems = _repair_problems(planned, execution)
     phase = Phase.FAILED if problems else Phase.DRIFTED
     reason = "RepairFailed" if problems else "Drifted"
-    text = message or next(iter(problems.values()), "") or difference_of(planned.drifted)
+    # what differs comes first: why it stays does not tell how much does
+    text = "; ".join(filter(None, (difference_of(planned.drifted), message or next(iter(problems.values()), ""))))
     shown = {**problems, **planned.plan.unobserved}
     is_applied = not planned.plan.unobserved
     return PhaseOutcome(phase, reason, text, shown, len(planned.drifted), is_applied=is_applied)
