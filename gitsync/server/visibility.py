@@ -98,8 +98,8 @@ class VisibleState:
     def __init__(self, state: StateReader, shows: Shows) -> None:
         self._state = state
         self._shows = shows
-        # totals of all: only the metrics read them, and refuse a user who does not see all
         self.wait = state.wait
+        # totals of all: only the metrics read them, and refuse a user who does not see all
         self.drift_totals = state.drift_totals
         self.stage_durations = state.stage_durations
         self.api_requests = state.api_requests
