@@ -44,6 +44,7 @@ _PERIOD = 0.2
 def evaluate(cases: Sequence[Case], settings: Evaluation, url: str, serving: str = "") -> Verdict:
     """Return the verdict on the agent at a URL, compared with the one that serves, where there is one."""
     asker = Asker(settings)
+    # once, by the first case: an agent that does not answer would cost a timeout for each of them
     is_serving = bool(serving) and asker.reaches(cases[0], serving)
     return judge(settings, [_result(asker, case, url, serving if is_serving else "") for case in cases])
 
@@ -59,6 +60,7 @@ class Asker:
 
     def reaches(self, case: Case, url: str) -> bool:
         """Whether an agent answers."""
+        # counted as well: it costs what any other question costs
         self._calls += 1
         try:
             self._tokens += send(url, case.input, self._settings.timeout_seconds).tokens
@@ -114,6 +116,7 @@ def write_junit(path: Path, verdicts: dict[str, Verdict]) -> None:
     """Write verdicts by agent as JUnit XML, a suite for each agent."""
     root = ElementTree.Element("testsuites")
     for agent, verdict in verdicts.items():
+        # JUnit distinguishes what failed from what could not be tested
         errors = sum(result.is_inconclusive for result in verdict.results)
         failed = sum(not result.is_passed for result in verdict.results) - errors
         tests = str(len(verdict.results))
@@ -133,6 +136,7 @@ def running_agents(
 ) -> Iterator[dict[str, str]]:
     """Run what a folder renders to, and yield the URLs of these Agents by name once they are ready."""
     table = read_images(images or Path(str(files("gitsync.demo_agents") / "images.yaml")))
+    # the sandbox ends before the folder with its kubeconfig and data is removed
     with tempfile.TemporaryDirectory(prefix="gitsync-eval-") as folder, Sandbox(images=table) as sandbox:
         kubeconfig = sandbox.kubeconfig(Path(folder) / "kubeconfig")
         client = Client(Connection(str(kubeconfig)))
@@ -156,8 +160,10 @@ def running_agents(
 
 
 def _apply(cluster: KubernetesCluster, manifests: Sequence[Manifest]) -> None:
+    # namespaces and definitions before what needs them
     ordered = sorted(map(_unchecked, manifests), key=lambda manifest: stage_of(ref_of(manifest).of))
     known = {ref_of(manifest).name for manifest in ordered if manifest.get("kind") == "Namespace"}
+    # a cluster has them already where it runs these agents
     for name in sorted({_namespace(ref_of(manifest).namespace) for manifest in ordered} - known):
         _create_namespace(cluster, name)
     for manifest in ordered:

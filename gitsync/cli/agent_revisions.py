@@ -57,6 +57,7 @@ def revision_rows(
     )
     for index, (revision, created) in enumerate(revisions):
         previous = revisions[index + 1][0] if index + 1 < len(revisions) else None
+        # without the time zone: both are UTC, and creationTimestamp has whole seconds
         sync = max((done for done in syncs if _second(done) <= created[:19]), key=_second, default={})
         verdict = json.loads(revision.evaluation or "{}")
         yield {
@@ -82,11 +83,14 @@ def verdict_text(verdict: Mapping[str, Any]) -> str:
 
 def verdicts(client: Client, application: str) -> list[dict[str, Any]]:
     """Return the newest verdict on each Agent that an Application applied; empty where Agents cannot be read."""
+    # the label has the name only: those of other namespaces are left out below
     selector = f"{APPLICATION_LABEL}={application.rpartition('/')[2]}"
     try:
         items = client.get(f"/apis/{AGENTS_GROUP}/{VERSION}/agents", {"labelSelector": selector})["items"]
+    # a cluster without Agents does not serve them, and a user may not be allowed to read them
     except Rejected:
         return []
+    # the items of a list have neither apiVersion nor kind
     agents = [{"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": "Agent", **agent} for agent in items]
     return [
         {"agent": str(ref_of(agent)), **verdict}
@@ -113,6 +117,7 @@ def _syncs(client: Client, agent: Manifest) -> list[dict[str, Any]]:
         if not name:
             return []
         application = client.get(f"/apis/{API_VERSION}/namespaces/{segment(namespace)}/applications/{segment(name)}")
+    # the revisions are shown without their commits
     except Rejected:
         return []
     history: list[dict[str, Any]] = at(application, "status", "history", default=[])
@@ -133,6 +138,7 @@ def _changed(previous: Revision, after: Revision) -> list[str]:
     names = sorted(documents[0].keys() | documents[1].keys())
     parts = [name for name in names if documents[0].get(name) != documents[1].get(name)]
     parts += ["prompt"] if _prompt(previous) != _prompt(after) else []
+    # a revision without another difference has another template of its Pods
     return parts or ["pods"]
 
 

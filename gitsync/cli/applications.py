@@ -79,6 +79,7 @@ def change_application(
 
 def request_sync(client: Client, target: Target) -> str:
     """Annotate an Application with a sync request; return its id, which the status repeats when the sync is done."""
+    # with a random part: two requests of one second differ
     request = f"{int(time.time())}-{uuid.uuid4().hex[:8]}"
     change_application(client, target, REQUEST_MANAGER, annotations={REQUESTED_SYNC: request})
     return request
@@ -91,6 +92,7 @@ def annotate_push(client: Client, target: Target) -> None:
 
 def pinned_from(application: Manifest) -> str:
     """Return the revision that an Application followed before it was pinned; empty when it is not pinned."""
+    # an annotation that remained when the revision was changed by hand is not a pin
     is_fixed = is_commit(str(at(application, "spec", "source", "revision", default="")))
     return annotations_of(application).get(PINNED_FROM, "") if is_fixed else ""
 
@@ -99,6 +101,7 @@ def is_good(application: Manifest) -> bool:
     """Return whether the controller observed this generation and reports it in sync and healthy."""
     status = application.get("status") or {}
     return (
+        # the status of an older spec proves nothing about this one
         status.get("observedGeneration") == at(application, "metadata", "generation")
         and status.get("sync") == "Synced"
         and status.get("health") in ("Healthy", "Suspended")

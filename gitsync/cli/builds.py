@@ -74,6 +74,7 @@ def _joined(texts: Sequence[str], output: BuildFormat) -> str:
     """Return the manifests of several paths as one text."""
     if output is BuildFormat.YAML:
         return "---\n".join(texts)
+    # without the brackets and the line break of each list
     return "[" + ",".join(text[1:-2] for text in texts) + ("\n]\n" if texts else "]\n")
 
 
@@ -123,6 +124,7 @@ def map_forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Itera
     count = min(len(items), os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
         replies = (
+            # every count-th item: the results are read in the order of the items, from each process in turn
             [stack.enter_context(_forked(work, items[start::count])) for start in range(count)] if count > 1 else []
         )
         for index, item in enumerate(items):
@@ -137,8 +139,10 @@ def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator
     child = os.fork()
     if not child:
         os.close(reading)
+        # a process whose item fails ends: the parent computes that item again, and raises its error
         with contextlib.suppress(BaseException), os.fdopen(writing, "wb") as replies:
             for item in items:
+                # marshal is safe here: the bytes come from a fork of this process
                 body = marshal.dumps(work(item))
                 replies.write(len(body).to_bytes(_LENGTH_BYTES) + body)
                 replies.flush()
@@ -148,6 +152,7 @@ def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator
         with os.fdopen(reading, "rb") as replies:
             yield replies
     finally:
+        # the pipe is closed by now: a child that still writes to it ends
         os.waitpid(child, 0)
 
 
@@ -156,6 +161,7 @@ def _read(replies: BinaryIO) -> TaskOutput | None:
     body = replies.read(int.from_bytes(replies.read(_LENGTH_BYTES)))
     try:
         result: TaskOutput = marshal.loads(body)
+    # the process ended before this result was complete
     except (EOFError, ValueError):
         return None
     return result

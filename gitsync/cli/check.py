@@ -38,6 +38,7 @@ def problems(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
     messages: list[str] = []
     with ErrorCollector(faults):
         messages += _validate(options.render(place, provenance=True, faults=faults))
+    # renderer and validation may report the same problem
     return tuple(dict.fromkeys((*map(str, faults), *messages)))
 
 
@@ -51,6 +52,7 @@ def _validate(build: Build) -> Iterator[str]:
         kind = str(manifest.get("kind") or "")
         version = api_version.rpartition("/")[2]
         schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
+        # as JSON, which an API server receives: it has neither dates nor keys that are numbers
         sent = protocol.as_received(manifest)
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
@@ -82,6 +84,7 @@ def _reject_ambiguous(manifest: Manifest) -> None:
 
 
 def _declare(manifest: Manifest) -> None:
+    # without a cluster every kind is treated as namespaced
     desired_objects(_ANY, [manifest], lambda of: True)
 
 
@@ -107,6 +110,7 @@ def _as_error(problem: Problem, manifest: Manifest, history: History) -> Invalid
 def _where(problem: Problem, manifest: Manifest, history: History) -> str:
     """Return where the field, or the nearest field above it, was set last."""
     path = tuple(str(part) for part in follow(manifest, problem.path)[0])
+    # a list or a mapping has no setter of its own: the first field below it has one
     leaf = next(iter(history.below(path)), None) if path else None
     setters = history.setters(leaf) if leaf is not None else ()
     return setters[-1].where if setters else history.source.where(path)

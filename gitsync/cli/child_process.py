@@ -102,6 +102,7 @@ class ChildProcess:
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """End input and output of a process, and return once it has ended."""
+        # after a question that is being asked, which must not read from a closed pipe
         with self._asking:
             self._questions = None
             for pipe in (process.stdin, process.stdout):
@@ -146,6 +147,7 @@ class Questions:
 
     def _answer(self, number: bytes, give_up: float) -> bytes | None:
         while (line := self._line(give_up)) is not None:
+            # a line that is not an answer is a ValueError, as a closed pipe is
             answered, _, answer = line.partition(b" ")
             self._answered = int(answered)
             if answered == number:
@@ -157,6 +159,7 @@ class Questions:
         while output is not None and b"\n" not in self._rest:
             if not _is_readable(output, give_up - time.monotonic()):
                 return None
+            # what has arrived: a buffered read would wait for a whole chunk, and poll() would not see what it keeps
             chunk = os.read(output.fileno(), _CHUNK)
             if not chunk:
                 return None
@@ -174,6 +177,7 @@ def answer_until_end(questions: Iterable[bytes], output: IO[bytes], report: Call
 
 
 def _is_readable(output: IO[bytes], seconds: float) -> bool:
+    # not select(), which refuses descriptors from 1,024 on
     poll = select.poll()
     poll.register(output, select.POLLIN)
     return bool(poll.poll(max(seconds, 0.0) * 1000))

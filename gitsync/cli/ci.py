@@ -48,6 +48,7 @@ def _actions(env: Mapping[str, str]) -> CiJob:
     target = env.get("GITHUB_BASE_REF", "")
     previous = str(event.get("before") or "")
     candidates = (
+        # a merge queue tests a commit of its own, on top of this base
         str(queue.get("base_sha") or ""),
         f"refs/remotes/origin/{target}" if target else "",
         previous if previous != _NO_COMMIT else "",

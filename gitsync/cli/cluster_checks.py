@@ -46,6 +46,7 @@ def namespace_finding(cluster: KubernetesCluster, name: str, check: str) -> Find
     try:
         namespace = cluster.read(ObjectRef("", "Namespace", "", name), "v1")
     except Rejected as error:
+        # not missing: the caller of this command may lack a right that the controller has
         return warning(check, f"{name}: {error.message}", "let the controller get namespaces")
     if namespace is None:
         return missing(check, f"{name} does not exist", f"kubectl create namespace {name}")
@@ -228,6 +229,7 @@ def _needs(checks: Checks, app: Application, inventory: Inventory) -> Iterator[t
         {(ref.group, ref.kind, held.version, ref.namespace) for ref, held in inventory.entries.items()}
     ):
         resource = checks.cluster.resource(group, version, kind)
+        # a kind that the cluster does not serve any more needs no rights
         if resource is not None:
             watched = namespace if checks.namespaces else ""  # a controller of the whole cluster watches all namespaces
             yield Need(group, resource.plural, READ, watched), ""

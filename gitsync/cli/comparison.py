@@ -183,6 +183,7 @@ class Evaluator:
             reconcile.app,
             manifest,
             commit.id,
+            # masked before any command can print it
             replace(
                 planned.plan,
                 changes=tuple(map(mask_change, planned.plan.changes)),
@@ -229,6 +230,7 @@ class Evaluator:
             # what it held last: an Application that cannot be read must not lose its objects to this one
             return frozenset(Inventory.from_status(at(manifest, "status", default={})))
         created = created_namespace(reconcile.app)
+        # a Namespace that is only created belongs to none of the Applications that may create it
         return frozenset(ref for ref in desired if created.get(ref) != desired[ref])
 
     def _traced(self, planned: Planned, source: Source) -> Traces:
@@ -255,6 +257,7 @@ class Evaluator:
         namespace, _, name = key.partition("/")
         try:
             return one_application(self.client, namespace, name)
+        # blocking_dependency() reports an Application that does not exist
         except InvalidInput:
             return None
 

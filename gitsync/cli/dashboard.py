@@ -96,6 +96,7 @@ class Dashboard:
     def is_alive(self) -> bool:
         """Return whether it answers; the URL of a killed dashboard stays in the data folder and does not."""
         try:
+            # answers without a token: a wrong one is reported by the request itself
             status, _ = request("GET", f"{self.url}/healthz", {}, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
         except RequestFailed:
             return False
@@ -128,6 +129,7 @@ class Dashboard:
         except RequestFailed as error:
             raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
         if status != 200:
+            # a proxy in front of the dashboard may answer with a page instead of JSON
             problem = _json(answer)
             detail = str(problem.get("detail", "")) if isinstance(problem, dict) else ""
             _fail(self.url, status, detail or answer.decode(errors="replace"))
@@ -166,6 +168,7 @@ def _token(file: Path | None) -> str:
 def items(dashboard: Dashboard, path: str, limit: int, **query: str) -> list[dict[str, Any]]:
     """Return at most ``limit`` items of a list of the API, page by page."""
     parameters = {name: text for name, text in query.items() if text}
+    # 500 is the largest page of the API
     url = f"/api/v1/{path}?{urlencode({**parameters, 'limit': str(min(limit, 500))})}"
     collected: list[dict[str, Any]] = []
     while url and len(collected) < limit:
@@ -213,11 +216,13 @@ def application_path(application: str) -> str:
 def can_forward() -> bool:
     """Return whether there are a kubectl and a kubeconfig."""
     config = _given() or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    # KUBECONFIG may name several files
     return shutil.which("kubectl") is not None and any(map(os.path.exists, config.split(os.pathsep)))
 
 
 def forward() -> str:
     """Return the URL of the dashboard in the cluster, which is reached until this process ends."""
+    # kubectl does not know the variable of gitsync
     place = [f"--kubeconfig={_given()}"] if _given() else []
     command = [
         "kubectl",

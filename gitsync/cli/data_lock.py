@@ -31,8 +31,10 @@ def lock_data(folder: Path) -> Iterator[None]:
     """
     protect(folder)
     remove_leftovers(Path(tempfile.gettempdir()))
+    # "a+" does not truncate: the name of the process that holds the lock remains readable
     with (folder / _NAME).open("a+", encoding="utf-8") as file:
         try:
+            # a lock of fcntl, unlike one of flock(), is not inherited by a fork
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
             file.seek(0)
@@ -41,6 +43,7 @@ def lock_data(folder: Path) -> Iterator[None]:
                 location="--data",
                 hint="stop that process, or name another folder with --data or GITSYNC_DATA",
             ) from error
+        # with the lock: before, the text is that of the process that holds it
         file.truncate(0)
         file.write(f"process {os.getpid()} ({shlex.join(['gitsync', *sys.argv[1:]])})\n")
         file.flush()
@@ -58,11 +61,13 @@ def protect(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in (folder, *folder.iterdir()):
+            # not through links, whose targets may be elsewhere
             status = path.lstat()
             if status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode):
                 path.chmod(0o700 if stat.S_ISDIR(status.st_mode) else 0o600)
     except OSError as error:
         raise _unusable(folder, error.strerror or str(error)) from error
+    # a volume may be root's and writable by a group: only this shows whether it is writable here
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unusable(folder, "Permission denied")
 
@@ -82,6 +87,8 @@ def remove_leftovers(folder: Path) -> None:
         for path in folder.glob(f"{prefix}*"):
             with contextlib.suppress(OSError):
                 status = path.lstat()
+                # the folder is shared with other users, who may choose the same prefix
                 if status.st_uid != os.geteuid() or status.st_mtime > oldest:
                     continue
+                # a link is removed, never followed
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

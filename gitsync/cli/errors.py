@@ -42,6 +42,7 @@ def _code(command: Callable[[], Exit]) -> Exit:
         )  # or the interpreter reports the error again at exit
         return Exit.OK
     except OSError as error:
+        # without a file it is not a mistake of the user
         if error.filename is None:
             return _unexpected(error)
         return _print(one_line(f"{error.filename}: {error.strerror}"), Exit.INVALID)
@@ -52,6 +53,7 @@ def _code(command: Callable[[], Exit]) -> Exit:
 
 def print_error(error: GitsyncError) -> Exit:
     """Print an error as one line, and return its exit code."""
+    # a controller waits for other credentials; at a command the user has to act
     is_transient = isinstance(error, TransientError) and not isinstance(error, SourceDenied)
     return _print(str(error), Exit.UNAVAILABLE if is_transient else Exit.INVALID)
 

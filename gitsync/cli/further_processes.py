@@ -29,6 +29,7 @@ from gitsync.server.metrics import process_text
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, ProcessGroup, build_controller, group_name
 
+# -P: a file gitsync.py in the current folder must not be imported instead
 _COMMAND = (sys.executable, "-P", "-m", "gitsync.cli.further_processes")
 _OF_THE_FIRST = {"install_crds": False, "users": None, "audit_days": 0, "audit_records": 0}
 """Settings without what only the first process does."""
@@ -54,8 +55,10 @@ def message(settings: Settings, group: str, number: int) -> bytes:
     """Return the settings of a process, without the secrets that only the dashboard uses, and its group."""
     secrets = {name for name in Settings.model_fields if isinstance(getattr(settings, name), SecretStr)}
     own = {
+        # each process locks a data folder of its own; the database is shared
         "data": str(settings.data / "processes" / str(number)),
         "database": settings.database_url,
+        # the processes share the cores of one machine
         "render_workers": max(settings.render_workers // settings.processes, 1),
     }
     kept = settings.model_dump(mode="json", exclude=secrets)

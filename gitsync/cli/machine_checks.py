@@ -65,6 +65,7 @@ def machine_findings(data: Path) -> Iterator[Finding]:
 def _git() -> Finding:
     if shutil.which("git") is None:
         return missing("git", "git is not on PATH", "install Git 2.31 or newer, or add its folder to PATH")
+    # a git that fails prints no version, which is reported below
     text = subprocess.run(["git", "version"], capture_output=True, text=True, check=False).stdout.strip()
     version = re.search(r"(\d+)\.(\d+)", text)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST_GIT:

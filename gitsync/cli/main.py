@@ -41,6 +41,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
     """Return a command by importing its module: the function of its name there, or the group that it is."""
     target = getattr(import_module(f"gitsync.cli.commands.{_MODULE_OF.get(name, name)}"), name)
     if not isinstance(target, typer.Typer):
+        # a Typer with one command becomes that command, without a level of its own
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(target)
         target = single

@@ -131,6 +131,7 @@ class Place:
     @property
     def is_demo(self) -> bool:
         """Whether the cluster is that of the demo, whose repository is a folder."""
+        # the same file may be named by another path
         return bool(self.cluster) and Path(self.cluster).resolve() == self._demo.resolve()
 
     @property
@@ -178,6 +179,7 @@ def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
 
     An option that two groups have is one option, whose value both get.
     """
+    # annotations are text, by "from __future__ import annotations"
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, type[Any]] = {
         name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
@@ -190,6 +192,7 @@ def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
             parameters.setdefault(option.name, option)
 
     def run(**values: Any) -> Exit:
+        # members of groups are not parameters of the function
         arguments = {name: value for name, value in values.items() if name in hints}
         for name, group in groups.items():
             arguments[name] = group(**{member.name: values[member.name] for member in fields(group)})

@@ -69,6 +69,7 @@ def to_json(value: Any) -> str:
     """Return indented JSON."""
     import orjson
 
+    # keys of YAML may be numbers
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS).decode()
 
 
@@ -146,6 +147,7 @@ def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], head
         table.add_column(column.upper(), overflow="fold")
     for item in items:
         cells = [(_in_words(item, column), _cell(item.get(column))) for column in columns]
+        # Text, not str, in which Rich would read brackets as markup
         table.add_row(*(Text(cell, style=STYLES.get(name, "")) for cell, name in cells))
     Console().print(table)
 
@@ -165,6 +167,7 @@ def say(text: str, style: str = "", *, is_warning: bool = False) -> None:
     A warning goes to standard error, so that the output in between stays JSON or YAML.
     """
     file = sys.stderr if is_warning else sys.stdout
+    # a terminal obeys escape sequences, also those in a name or a message
     shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
     if style and file.isatty():
         from rich.console import Console
@@ -186,6 +189,7 @@ def repeat(
     is_first = True
     while True:
         current = list(rows())
+        # dicts are not hashable, hence a list
         fresh = [row for row in current if row not in known]
         if fresh or is_first:
             show(fresh, columns, output, key=key, header=is_first)

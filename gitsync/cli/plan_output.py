@@ -129,4 +129,5 @@ def _location(setters: Sequence[FieldSetter]) -> str:
 
 def shown(value: Any, limit: int = _MAX_LENGTH) -> str:
     """Return a value as one line."""
+    # repr() distinguishes the text "1" from the number 1
     return "(absent)" if value is ABSENT else one_line(repr(value), limit)

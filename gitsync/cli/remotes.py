@@ -26,6 +26,7 @@ def render_with_remotes(
 
     def attempt(fetched: Mapping[str, RemoteBase]) -> Build:
         built = render(mounted(tree, fetched))
+        # a collector of faults keeps the error that is raised otherwise
         needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
         if faults and needed:
             faults.clear()

@@ -41,11 +41,13 @@ class DatabaseRecords:
 
     def audit(self, records: Iterable[AuditRecord]) -> None:
         """Append records to the audit chain, or print that there is none."""
+        # read twice: an iterator would be empty for the messages below
         kept = tuple(records)
         try:
             with open_records(self.data) as database:
                 database.audit(kept)
         except InvalidInput as error:
+            # no database is here: any other problem, such as an invalid setting, is an error
             if error.location != "--data":
                 raise
             for record in kept:
@@ -91,6 +93,7 @@ class ClusterWriter:
 
     def pin(self, key: str, pin: Pin) -> None:
         """Set the revision of an Application, and the annotation that remembers the one before."""
+        # in one apply: revision and annotation must not disagree after a crash
         change_application(
             self.client,
             target_of(key),
@@ -154,6 +157,7 @@ def user_name(name: str = "", option: str = "--author") -> str:
         return name.strip()
     try:
         return getpass.getuser()
+    # a container may run as a user without an entry in the passwd file; OSError since Python 3.13
     except (KeyError, OSError) as error:
         raise InvalidInput(
             "cannot determine the current user", location=option, hint=f"give a name with {option}"

@@ -46,6 +46,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
     when another controller uses the data folder, before anything is started.
     """
     configure(sys.stderr)
+    # before the lock: with invalid settings nothing is started
     access = access_of(settings)
     is_local = _is_loopback(settings.web_host)
     if not access.is_needed and not is_local:
@@ -57,6 +58,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
     with listener, lock_data(settings.data):
         _log.info("gitsync starts", extra={"version": __version__, **changed_settings(settings)})
         controller = build_controller(settings)
+        # again: the token of the data folder is read under its lock
         access = access_of(settings, "" if access.is_needed else local_token(settings.data))
         try:
             controller.start()
@@ -65,10 +67,12 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
             with further_processes(settings) as children, _announced(settings, address) as url:
                 secret = settings.webhook_secret.get_secret_value()
                 app = create_app(controller, access, webhook_secret=secret, others=reports_of(children))
+                # behind a proxy all clients have one address
                 config = _configuration(app, most_connections(), is_proxied=bool(settings.web_proxy) or is_local)
                 _Server(config, lambda: on_ready(f"{url}{access.link}")).run([listener])
         finally:
             say("stopping")
+            # also after a start that failed: some of its threads may run
             controller.stop()
 
 
@@ -180,6 +184,7 @@ def _announced(settings: Settings, url: str) -> Iterator[str]:
     try:
         yield url
     finally:
+        # a process that is killed leaves it: commands check whether the dashboard answers
         file.unlink(missing_ok=True)
 
 

@@ -135,6 +135,7 @@ class Uninstaller:
             finalizers = [name for name in metadata.get("finalizers") or () if not name.startswith(_OURS)]
             if not metadata.get("deletionTimestamp") and _ORPHAN not in finalizers:
                 finalizers.append(_ORPHAN)  # the API server takes no new finalizer while an object is being deleted
+            # written since it was read: the next attempt has the current object
             with suppress(Conflict):
                 released = {**owner, "metadata": {**metadata, "finalizers": finalizers}}
                 self._cluster.replace(released, manager=_MANAGER)
@@ -152,6 +153,7 @@ class Uninstaller:
         for manifest in rendered(overlay):
             ref = ref_of(manifest)
             if ref.of == NAMESPACE:
+                # decided on at the end, by what else is in it
                 continue
             live = self._read(ref, version_of(manifest))
             if live is not None:
@@ -170,6 +172,7 @@ class Uninstaller:
         yield from (
             binding
             for binding in bindings
+            # only in namespaces with a binding to our role: other objects may have these names
             if metadata_of(binding)["name"] in names and metadata_of(binding)["namespace"] in tenants
         )
         for tenant in sorted(tenants):
@@ -191,6 +194,7 @@ class Uninstaller:
             str(ref_of(manifest))
             for kind in _WORKLOADS
             for manifest in self._list(*kind, namespace=self._namespace)
+            # what has an owner is counted by it
             if ref_of(manifest) not in own and not metadata_of(manifest).get("ownerReferences")
         ]
         return sorted({*held, *live})
@@ -201,6 +205,7 @@ class Uninstaller:
 
     def _delete_all(self, manifests: Iterable[Manifest], report: Callable[[str], None]) -> None:
         for manifest in manifests:
+            # by uid: an object that was created again since is not deleted
             self._cluster.delete(ref_of(manifest), version_of(manifest), uid=uid_of(manifest))
             report(f"deleted {ref_of(manifest)}")
 
@@ -237,6 +242,7 @@ class Uninstaller:
                     f"not gone after {self._timeout:g} s: {names}: {what}", hint="correct that, and run it again"
                 )
             time.sleep(_PERIOD)
+            # discovery is cached: it would still list a definition that is gone
             self._cluster.definitions_changed()
 
 

@@ -97,6 +97,7 @@ def promote(target: AgentTarget, origin: Origin) -> Exit:
 def abort(target: AgentTarget, origin: Origin) -> Exit:
     """Stop a rollout, and return to the revision before; blue-green also while the old side is kept."""
     live = _read(target)
+    # the new side of blue-green serves already, and the old one still runs
     is_kept = at(live.manifest, "status", "rollout", "stage") == Stage.KEEP_OLD.value
     revision = str(at(live.manifest, "status", "currentRevision")) if is_kept else _new_revision(live)
     return live.request("abort", origin, ABORT, revision)
@@ -126,6 +127,7 @@ def approve(
     # The operator decides by its policies whether this review counts, so none are needed here.
     reviews = ReviewService(DatabaseRecords(target.data), SystemClock(), lambda app: Policy())
     until = reviews.approve(app, plan, Approval(by, origin.reason or "gitsync agent approve", overrules=True))
+    # the review first: the annotation only makes the operator reconcile
     live.annotate("approve", APPROVE, plan.digest)
     say(f"{live}: plan {plan.digest[:12]} approved by {by.name} until {until:%Y-%m-%d %H:%M} UTC")
     return Exit.OK
@@ -164,6 +166,7 @@ def retry(target: AgentTarget, origin: Origin) -> Exit:
     if not revision or revision == at(live.manifest, "status", "lastGoodRevision"):
         raise InvalidInput("no revision waits for its checks", object=str(live), hint="see its status.conditions")
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # with the time: a second retry of one revision is another value
     return live.request("retry", origin, RETRY, f"{revision}@{stamp}")
 
 

@@ -51,6 +51,7 @@ def approve(
     evaluation = evaluator.evaluate()
     plan = evaluation.plan
     steps = selected([change.ref.path for change in plan.writes], step or ())
+    # not authenticated: the name of the operating system's user proves nothing to the policies
     approval = Approval(User(approver), origin.reason, overrule, tuple(steps))
     requests = review_requests(evaluator, target.data)
     until = requests.approve(evaluated_view(evaluation), shown_digest(evaluation), approval)
@@ -98,6 +99,7 @@ def review_at_dashboard(
         rule = f", rule {step['rule']}" if step["rule"] else ""
         say(f"{step['action']} {step['object']}  [{step['risk']}{rule}] {step['reason']}")
     chosen = selected([step["path"] for step in plan["steps"]], steps)
+    # of the plan that was printed: the dashboard refuses it where the plan is another one by now
     return dashboard.review(target.namespace, target.name, {**review, "digest": plan["digest"], "steps": chosen})
 
 
@@ -122,4 +124,5 @@ def shown_digest(evaluation: Comparison) -> str:
     """Return the digest of the evaluated plan where the status shows that plan, else what the status shows."""
     shown = str(at(evaluation.manifest, "status", "plan", "id", default="")) or "none"
     digest = evaluation.plan.digest
+    # the status has only the start of a digest
     return digest if digest.startswith(shown) else shown

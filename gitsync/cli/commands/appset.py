@@ -59,6 +59,7 @@ def preview(
     if live:
         client = connect(place.cluster)
         declared_in = metadata_of(manifest)["namespace"]
+        # changes() recognises the set's own Applications by its uid
         uid = uid_of(one_set(client, declared_in, str(metadata_of(manifest).get("name"))) or {})
         manifest = {**manifest, "metadata": {**metadata_of(manifest), "uid": uid}}
         known = {
@@ -67,6 +68,7 @@ def preview(
         }
     application_set = parse_application_set(manifest)
     tree = open_path(repo).tree
+    # every Git generator reads this folder, whatever repository it names
     expansion = expand(application_set, lambda git: tree)
     rows = list(preview_rows(expansion, changes(application_set, expansion, known)))
     show(rows, ("action", "name", "element", "path"), output, key="name")

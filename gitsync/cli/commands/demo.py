@@ -70,6 +70,7 @@ def demo(
     """Run everything on this machine: sandbox cluster, demo repository, controller and dashboard."""
     data = data.absolute()
     config = _checked(kubeconfig.absolute()) if kubeconfig else data / "kubeconfig"
+    # before anything is written: a port that is taken ends the demo at once
     listener = listen(host, DEFAULT_PORT if port is None else port, alternatives=_PORTS if port is None else 0)
     data.mkdir(parents=True, exist_ok=True)
     origin = data / "demo.git"
@@ -95,6 +96,7 @@ def demo(
 
 def _checked(kubeconfig: Path) -> Path:
     """Return the file for the sandbox's kubeconfig; raise InvalidInput when it belongs to another cluster."""
+    # any file may be there, in any encoding
     if kubeconfig.exists() and _SANDBOX_CONTEXT not in kubeconfig.read_text(encoding="utf-8", errors="replace"):
         raise InvalidInput(
             f"{kubeconfig} is the kubeconfig of another cluster, and the demo would overwrite it",
@@ -158,6 +160,7 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[tuple[str, str]]:
 
 def _images() -> Path | None:
     """Return the images that run as processes, None where the extra ``agents`` is not installed."""
+    # not imported: the agents run in processes of their own
     is_installed = all(importlib.util.find_spec(name) for name in ("a2a", "httpx2", "mcp"))
     return Path(str(importlib.resources.files("gitsync.demo_agents") / "images.yaml")) if is_installed else None
 
@@ -198,6 +201,7 @@ Ctrl-C stops everything; the next start continues from there.
 
 def _steps(demo: Demo) -> Iterator[str]:
     folder = shlex.quote(str(demo.clone))
+    # -i.bak is understood by the sed of GNU and of BSD, -i alone is not
     yield f"""Commit: the cluster follows
 cd {folder}
 sed -i.bak s/2.2.0-rc1/2.2.0/ overlays/dev/kustomization.yaml && rm overlays/dev/*.bak

@@ -68,6 +68,7 @@ def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespa
         return
     if shutil.which("git") is None:
         return  # which is reported; no Application can be checked
+    # not the mirrors of the controller: a check changes none of its data
     with tempfile.TemporaryDirectory() as mirrors:
         source = Repositories(Path(mirrors), schemes=schemes)
         checks = Checks(KubernetesCluster(client), rights, source, watched)

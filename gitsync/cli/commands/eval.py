@@ -126,6 +126,7 @@ def _report(verdicts: dict[str, Verdict], junit: Path | None, summary: Path | No
         # in place: the termination log of a Pod is a mounted file, which no rename can replace
         summary.write_bytes(orjson.dumps(next(iter(verdicts.values())).to_status(_SUMMARY_BYTES)))
     results = {verdict.result for verdict in verdicts.values()}
+    # a failure is certain, and an inconclusive result of another agent does not hide it
     if EvaluationResult.FAILED in results:
         return Exit.DIFFERENT
     return Exit.UNAVAILABLE if EvaluationResult.INCONCLUSIVE in results else Exit.OK

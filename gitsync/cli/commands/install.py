@@ -84,6 +84,7 @@ def _policies(folder: Path) -> Manifest:
 def _image(text: str) -> dict[str, str]:
     """Return name, tag and digest of an image as Kustomize sets them; raise InvalidInput without tag and digest."""
     rest, _, digest = text.partition("@")
+    # a registry may have a port: the colon of a tag is in the last part only
     head, slash, last = rest.rpartition("/")
     name, _, tag = last.partition(":")
     if not name or not (tag or digest):

@@ -61,4 +61,5 @@ def new_lines(printed: list[str], now: list[str]) -> list[str]:
         count = min(end, len(printed))
         if now[end - count : end] == printed[-count:]:
             return now[end:]
+    # nothing in common: more lines came than are read at a time
     return now

@@ -31,6 +31,7 @@ def orphans(
     """List objects that an Application applied and that no Application holds any more. Exit code 1: there are some."""
     client = connect(place.cluster)
     hidden: list[str] = []
+    # by uid: an object that two groups serve, such as an Event, is listed twice
     live = {uid_of(manifest): manifest for manifest in _labelled(client, namespace, hidden)}
     # Read after the objects: an object is in its inventory before it is in the cluster.
     held = {_key(app): Inventory.from_status(app.get("status") or {}) for app in all_applications(client)}

@@ -35,6 +35,7 @@ def pin(
     """Follow one commit until unpinned, whatever the branch does."""
     evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, target.namespace, target.name)
+    # a second pin remembers the branch, not the commit of the first one
     followed = pinned_from(manifest) or parse_application(manifest).source.revision
     commit = find_commit(evaluator, manifest, revision, followed)
     requests = DeclarationRequests(DatabaseRecords(target.data), SystemClock())

@@ -75,6 +75,7 @@ def _hold_reasons(comparison: Comparison) -> list[str]:
 def _known(comparison: Comparison) -> dict[str, Any]:
     """Return the status of this very plan; a reasoner may have raised its class there."""
     status = at(comparison.manifest, "status", "plan", default={})
+    # a status with another id is of an earlier plan
     return status if status.get("id") == comparison.plan.digest[:12] else {}
 
 

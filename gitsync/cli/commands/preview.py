@@ -78,10 +78,12 @@ def preview(
     if output is PreviewFormat.SCHEMA:
         print(to_json(PreviewReport.model_json_schema()))
         return Exit.OK
+    # ../folder is a path: a range has its dots in the last part
     spans = [item for item in change or () if ".." in item.split("/")[-1] or "..." in item]
     paths = [item for item in change or () if item not in spans]
     if len(spans) > 1 or (spans and staged):
         raise InvalidInput("name one range of commits, or --staged")
+    # the repository of the first path need not be that of the current folder
     repository = LocalRepository(Path(paths[0] if paths and Path(paths[0]).exists() else "."))
     job = detect(os.environ) if ci else None
     merged = repository.staged() if staged else _merged(repository, spans[0] if spans else "", job)
@@ -119,6 +121,7 @@ def _report(repository: LocalRepository, merged: MergeResult, policies: Path | N
     try:
         comparison = preview_of(
             Sides(base, result, merged.changed),
+            # without a remote every URL may be that of this repository
             lambda url: not urls or any(matches_url(own, url) for own in urls),
             Rules(policy_set.policies, policy_set.rules),
             ["" if path == "." else path for path in below],

@@ -40,6 +40,7 @@ def rollback(
     commits = service.commits(readable(view), commit_of_sync(manifest, to))
     user = user_name()
     requests, _ = user_requests(evaluator.client, target.data)
+    # Git takes no author without an address
     revert = Revert(commits, author or f"{user} <{user}@localhost>", branch)
     reverted = requests.revert(view, service, revert, User(author or user), reason)
     for commit in commits:

@@ -103,6 +103,7 @@ def apply_applications(settings: Settings, applications: Sequence[Manifest]) -> 
     cluster = KubernetesCluster(client)
     CrdInstaller(cluster, install=settings.install_crds).start()
     for namespace in sorted({str(at(item, "metadata", "namespace", default="default")) for item in applications}):
+        # read first: a user may be allowed to read a namespace, but not to create one
         try:
             client.get(f"/api/v1/namespaces/{namespace}")
         except Rejected as error:

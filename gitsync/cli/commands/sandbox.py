@@ -43,6 +43,7 @@ def sandbox(
         say(f"try: kubectl --kubeconfig {config} get namespaces")
         if server.proxy_url:
             say(f"services by name: curl --proxy {server.proxy_url} http://NAME.NAMESPACE:PORT")
+        # the demo waits for these lines at the other end of a pipe
         sys.stdout.flush()
         stopped.wait()
     return Exit.OK

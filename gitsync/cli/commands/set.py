@@ -24,6 +24,7 @@ from gitsync.preview.roots import find_roots
 from gitsync.source.local import open_path, repository_of
 from gitsync.source.work_tree import commit_files, require_unchanged
 
+# a key in brackets may contain "="
 _ASSIGNMENT = re.compile(r"((?:[^=\[]|\[[^\]]*\])+)=(.*)", re.DOTALL)
 
 
@@ -57,6 +58,7 @@ def set(
         subject = str(ref_of(manifest))
         edit = editor.set(position, field, text, Scope(also, overlay))
         files[edit.file] = edit.content
+        # each assignment is made on the result of those before
         tree = EditedTree(target.tree, files)
         for line in _lines(manifest, field, edit):
             say(line)
@@ -103,6 +105,7 @@ def _shown(value: Any) -> str:
 def _write(top: Path, files: dict[str, bytes], message: str, *, is_committed: bool, branch: str) -> None:
     """Write the files; the tree outside Git is the whole disk."""
     if is_committed:
+        # before a file is written: its other changes would be committed too
         require_unchanged(top, list(files))
     for file, content in files.items():
         (top / file).write_bytes(content)

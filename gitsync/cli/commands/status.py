@@ -99,6 +99,7 @@ def _print_one(application: Manifest) -> None:
 def _print_conditions(state: Mapping[str, Any]) -> None:
     say("Conditions:")
     for item in state.get("conditions") or ():
+        # False is the good state of Stalled
         style = "red" if item["status"] == "False" and item["type"] != "Stalled" else ""
         say(f"  {item['type']:12} {item['status']:8} {item['reason']}: {item['message']}", style)
     problems = state.get("problems") or ()

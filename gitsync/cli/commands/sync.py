@@ -109,4 +109,5 @@ def _is_settled(application: Manifest, request: str) -> bool:
         return True
     if state.get("requestedSync") != request:
         return False
+    # a rollout that is in progress has no result yet
     return phase not in _BUSY and state.get("health") != "Progressing"

@@ -42,6 +42,7 @@ def webhook(
     client = connect(kubeconfig)
     store = WebhookCertificates(client, namespace, _NAME, configuration)
     rotation = CertificateRotation(store, names, SystemClock().now)
+    # before the certificate is made: a port in use changes nothing in the cluster
     with listen(host, port) as listener:
         rotation.start()
         try:
@@ -51,6 +52,7 @@ def webhook(
                 access_log=False,
                 server_header=False,
                 ws="none",
+                # not a file of a certificate: it changes while the server runs
                 ssl_context_factory=lambda config, default: rotation.context(),
                 timeout_graceful_shutdown=10,
             )
