@@ -51,6 +51,7 @@ def known_backups(manifests: Iterable[Manifest]) -> tuple[KnownBackup, ...]:
     for manifest in manifests:
         groups.setdefault(labels_of(manifest)[BACKUP_LABEL], []).append(manifest)
     backups = [_known(id, tuple(objects)) for id, objects in groups.items()]
+    # A backup has several objects; ids break the tie of those that were begun in one second.
     return tuple(sorted(backups, key=lambda manifest: (manifest.began, _natural(manifest.id)), reverse=True))
 
 
@@ -65,6 +66,7 @@ def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBac
         return ""
     last = croniter(backup.schedule, now).get_prev(datetime)
     id = last.strftime(_STAMP)
+    # Every earlier id is compared: the newest backup may be one that a user requested.
     return id if last >= since and all(known_backup.id != id for known_backup in known) else ""
 
 
@@ -73,6 +75,7 @@ def seconds_until_next(backup: Backup, now: datetime) -> float | None:
     if backup.schedule is None:
         return None
     following: datetime = croniter(backup.schedule, now).get_next(datetime)
+    # At least a second: a reconcile at the very time of the schedule would be repeated at once.
     return max((following - now).total_seconds(), 1.0)
 
 
@@ -88,6 +91,7 @@ def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[K
     The one with the id ``guard`` is kept, since a change waits for it: it would be deleted and requested in a loop.
     """
     good = [known_backup for known_backup in known if known_backup.result is BackupResult.SUCCEEDED]
+    # The newest one stays as long as it has failed: its message is what a user has to see.
     old = [known_backup for known_backup in known[1:] if known_backup.result is BackupResult.FAILED]
     return tuple(known_backup for known_backup in (*good[backup.keep :], *old) if known_backup.id != guard)
 
@@ -151,6 +155,7 @@ _FOLDER = "/backup"
 
 def claims_of(agent: Agent, names: Sequence[str], workload: str) -> list[str]:
     """Return which of these claims hold the volumes of an Agent: shared ones, and those of each replica."""
+    # By exact name or by the pattern of a StatefulSet: claims of other workloads begin with the same texts.
     shared = {f"{agent.name}-{volume.name}" for volume in volumes_of(agent) if volume.scope == "Shared"}
     prefixes = tuple(f"{volume.name}-{workload}-" for volume in volumes_of(agent) if volume.scope == "PerReplica")
     return sorted(name for name in names if name in shared or _is_of_replica(name, prefixes))
@@ -163,6 +168,7 @@ def backup_objects(
     backup = agent.spec.backup
     if backup is None:
         return []
+    # Snapshots are consistent and need no Pod; the command is for clusters without them.
     if snapshots and claims:
         return [_snapshot(agent, backup, id, claim) for claim in claims]
     return [_job(agent, backup, id, claims, template)] if backup.command else []
@@ -203,6 +209,7 @@ def _job(agent: Agent, backup: Backup, id: str, claims: Sequence[str], template:
     pod: dict[str, Any] = {
         **compact({name: template["spec"].get(name) for name in ("imagePullSecrets", "securityContext")}),
         "restartPolicy": "Never",
+        # A copy needs no rights in the cluster.
         "automountServiceAccountToken": False,
         "containers": [container],
     }

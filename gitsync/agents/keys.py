@@ -119,4 +119,5 @@ def service_url(name: str, namespace: str, port: int, path: str = "") -> str:
 
 def compact(members: dict[str, Any]) -> dict[str, Any]:
     """Return the members that are set: neither None, nor an empty text, list or map."""
+    # Not ``bool(value)``: 0 and false are values that the API server distinguishes from absence.
     return {name: value for name, value in members.items() if value not in (None, "", (), [], {})}

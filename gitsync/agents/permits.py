@@ -34,5 +34,6 @@ def spec_digest(manifest: Manifest) -> str:
     try:
         members = parse(manifest).model_dump(mode="json", exclude={"replicas"})
     except InvalidInput:
+        # An invalid spec is never carried out, so that nothing of it has to be permitted.
         return ""
     return content_hash(members)[:_LENGTH]

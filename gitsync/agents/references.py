@@ -33,6 +33,7 @@ def _all(agent: Agent) -> Iterator[Reference]:
     if spec.prompt is not None and (prompt := spec.prompt.config_map_key_ref) is not None:
         yield Reference("ConfigMap", prompt.name, prompt.key, is_copied=True)
     if spec.evaluation is not None:
+        # Pods of the agent do not read these: a change of them must not replace Pods.
         yield Reference("ConfigMap", spec.evaluation.cases.name, spec.evaluation.cases.key, is_copied=True)
         if spec.evaluation.judge is not None and (signin := spec.evaluation.judge.credentials) is not None:
             yield Reference("Secret", signin.secret_key_ref.name, signin.secret_key_ref.key, is_copied=True)
@@ -75,6 +76,7 @@ def named_objects(manifest: Manifest) -> frozenset[str]:
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
+            # Only members called ``name``: a reference has one, whatever its kind.
             if isinstance(name := value.get("name"), str):
                 names.add(name)
             pending += value.values()

@@ -91,6 +91,7 @@ def phase_of(computed: Sequence[Condition], *, is_suspended: bool, is_new: bool,
     if is_suspended:
         return "Suspended" if replicas == 0 else "Draining"
     if is_true(STALLED):
+        # A failed first revision serves nothing; a later one leaves the last good one in its place.
         return "Degraded" if is_true(READY) or not is_new else "Failed"
     if is_true(RECONCILING):
         if "Validated" in status and status["Validated"].reason == "Running":
@@ -118,6 +119,7 @@ def _storage(situation: Situation) -> Condition | None:
 def _cache(situation: Situation) -> Condition | None:
     if situation.agent.spec.model.cache is None:
         return None
+    # One ready Pod has passed the init container that checks the digest.
     is_done = situation.ready > 0
     return Condition("ModelCached", "True" if is_done else "Unknown", "DigestMatches" if is_done else "Pending")
 
@@ -130,6 +132,7 @@ def _validated(situation: Situation) -> Condition | None:
     if not checks and evaluation is None:
         return None
     passed = str(observed.evaluation.get("message", "")) or f"{checks} checks"
+    # The Job and its result may be gone; that the revision is the good one proves that it passed.
     if observed.checks is CheckResult.NONE and situation.rollout.state.last_good == observed.target:
         return Condition("Validated", "True", "Passed", passed)
     if observed.checks is CheckResult.PASSED:
@@ -149,6 +152,7 @@ def _scaling(situation: Situation) -> Condition | None:
     if unserved := [kind for kind in situation.unserved if kind in kinds]:
         return Condition("ScalingActive", "False", "KindNotServed", f"the cluster does not serve {unserved[0]}")
     status = next((status for ref, status in situation.health.items() if ref.kind in kinds), None)
+    # A suspended Agent has no autoscaler, which would start Pods again.
     if status is None:
         return Condition("ScalingActive", "False", "Suspended")
     is_active = status.health is not Health.DEGRADED
@@ -159,6 +163,7 @@ def _network(situation: Situation) -> Condition:
     network = situation.agent.spec.network
     if network.policy != "Managed":
         return Condition("NetworkRestricted", "False", "Unmanaged")
+    # One allowed range of addresses may be meant for these hosts, which no policy can tell.
     if situation.hosts and not any(peer.cidr for peer in network.egress_to):
         names = ", ".join(situation.hosts)
         message = f"a NetworkPolicy cannot name {names}; allow its addresses by network.egressTo"
@@ -180,6 +185,7 @@ def _traffic(situation: Situation) -> Condition | None:
 
 
 def _stalled(situation: Situation) -> Condition:
+    # The first cause decides: a name that is taken is also why writes fail.
     if situation.conflicts:
         return Condition(STALLED, "True", "ChildConflict", "; ".join(situation.conflicts))
     if situation.failure:
@@ -208,6 +214,7 @@ def _ready(situation: Situation) -> Condition:
     message = f"{situation.ready} of {situation.observed.wanted} replicas are ready"
     if situation.agent.spec.suspend:
         return Condition(READY, "False", "Suspended", "spec.suspend is true")
+    # Also with none wanted: scaled to zero is what the spec or its autoscaler asks for.
     if situation.ready >= situation.observed.wanted:
         return Condition(READY, "True", "AllReplicasReady" if situation.observed.wanted else "ScaledToZero", message)
     pods = _worst(situation.health.values())
@@ -237,6 +244,7 @@ def agent_status(
         "replicas": situation.replicas,
         "readyReplicas": situation.ready,
         "updatedReplicas": updated,
+        # For the subresource ``scale``: an autoscaler finds the Pods by it.
         "selector": f"{AGENT_LABEL}={agent.name}",
         "updateRevision": observed.target,
         **state.to_status(len(canary.steps) if canary else 0, situation.rollout.weight),
@@ -251,6 +259,7 @@ def agent_status(
         "children": [
             _child(ref, manifest, situation)
             for ref, manifest in sorted(children.items())
+            # There are several of each Agent, and none of them can be unready.
             if ref.kind != "ControllerRevision"
         ],
         "conditions": set_conditions(previous.get("conditions") or (), current, agent.generation, now),
@@ -273,6 +282,7 @@ def changed_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]
         Condition(RECONCILING, "False", "ChangedInCluster"),
     )
     conditions = set_conditions(previous.get("conditions") or (), found, generation, now)
+    # The phase of before stays: the children continue as they were.
     return {"phase": "Failed", **previous, "conditions": conditions}
 
 
@@ -375,6 +385,7 @@ def _validation(situation: Situation, previous: Mapping[str, Any], now: str) -> 
         return dict(kept)
     result = {"revision": observed.target, "result": observed.checks.value, "message": observed.checks_message}
     result = {name: value for name, value in result.items() if value}
+    # Without the time: the same result found again must not change the status.
     if {name: value for name, value in kept.items() if name != "finishedAt"} == result:
         return dict(kept)
     return {**result, "finishedAt": now}

@@ -57,6 +57,7 @@ class Assertion(Ruled):
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
         try:
+            # RE2 matches in linear time, whatever pattern a repository has.
             re2.compile(pattern or "")
         except re2.error as error:
             raise PydanticCustomError("pattern", "not a regular expression: {why}", {"why": str(error)}) from error
@@ -100,6 +101,7 @@ def broken(assertion: Assertion, answer: Answer, grade: Grade | None) -> str:
 
 
 def _broken_text(assertion: Assertion, text: str) -> str:
+    # casefold and not lower: it also compares letters such as the German sharp s.
     folded = text.casefold()
     if assertion.contains is not None and assertion.contains.casefold() not in folded:
         return f"the answer does not contain {assertion.contains!r}"
@@ -118,6 +120,7 @@ def _broken_call(assertion: Assertion, answer: Answer) -> str:
     if answer.tools is None:
         return "the agent does not report which tools it called"
     calls = [call for call in answer.tools if call.name == wanted]
+    # An agent may report names only: whether the arguments were right is unknown then.
     if arguments and any(not call.arguments for call in calls):
         return "the agent does not report the arguments of its tool calls"
     is_called = any(_has(call.arguments, arguments) for call in calls)
@@ -150,6 +153,7 @@ def violation(text: str, schema: Mapping[str, Any]) -> str:
     except json.JSONDecodeError:
         return "the answer is not JSON"
     try:
+        # An empty registry: a schema must not make the evaluation fetch other documents.
         errors = sorted(_Validator(schema, registry=Registry()).iter_errors(value), key=lambda error: list(error.path))
     except (Unresolvable, re2.error) as error:
         return f"the JSON Schema cannot be applied: {error}"
@@ -174,4 +178,5 @@ def _pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) 
                 yield from validator.descend(value[name], below, path=name, schema_path=pattern)
 
 
+# the standard keywords would use ``re``, see above
 _Validator = extend(Draft202012Validator, {"pattern": _pattern, "patternProperties": _pattern_properties})

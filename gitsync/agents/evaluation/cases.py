@@ -26,6 +26,7 @@ class Case(Section):
 def parse_cases(text: str, place: str) -> tuple[Case, ...]:
     """Return the cases of JSON Lines; raise InvalidInput that names the line."""
     cases: list[Case] = []
+    # Empty lines are counted, so that the number is the one that editors show.
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -34,6 +35,7 @@ def parse_cases(text: str, place: str) -> tuple[Case, ...]:
         except json.JSONDecodeError as error:
             raise InvalidInput(f"not JSON: {error}", location=f"{place}:{number}") from error
         case = parse_spec(Case, members, f"{place}:{number}")
+        # Names are how ``mustPass`` and the comparison with the serving revision find a case.
         if any(known.name == case.name for known in cases):
             raise InvalidInput(f"a second case is named {case.name}", location=f"{place}:{number}")
         cases.append(case)

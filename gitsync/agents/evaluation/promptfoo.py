@@ -45,6 +45,7 @@ def imported(document: Any, place: str) -> Imported:
         try:
             case = {"name": name, "input": _input(document, test)}
             asserted = list(_assertions(document, test, name, left_out))
+            # Each case is validated alone, so that one that does not fit is reported and the others are used.
             parse_spec(Case, {**case, "assert": asserted}, f"{place}: {name}")
         except InvalidInput as error:
             left_out.append(f"{name}: {error.message}")
@@ -55,15 +56,18 @@ def imported(document: Any, place: str) -> Imported:
 
 def _name(test: Mapping[str, Any], number: int, cases: list[Members]) -> str:
     name = str(test.get("description") or f"test {number}")[:120]
+    # promptfoo does not need unique descriptions; the number of the test makes a name of them.
     return name if all(case["name"] != name for case in cases) else f"{name} {number}"
 
 
 def _input(document: Members, test: Mapping[str, Any]) -> str:
     """Return the message of a test: its only prompt with the variables, or its only variable."""
     variables = {**(at(document, "defaultTest", "vars") or {}), **(test.get("vars") or {})}
+    # A list is a matrix in promptfoo: it would be several tests.
     if not all(isinstance(value, str | int | float) for value in variables.values()):
         raise InvalidInput("a variable is not a text: each combination would be a test of its own")
     prompts = document.get("prompts") or []
+    # A prompt of another file is not here, and its text is what the case would ask.
     if len(prompts) == 1 and isinstance(prompts[0], str) and not prompts[0].startswith("file:"):
         return _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), prompts[0])
     if prompts or len(variables) != 1:
@@ -85,6 +89,7 @@ def _assertions(document: Members, test: Mapping[str, Any], name: str, left_out:
 
 
 def _escaped(value: Any, around: str = "{}") -> str:
+    # re2's own escape: what ``re`` escapes differs, and RE2 rejects unknown escapes.
     return around.format(re2.escape(str(value)))
 
 

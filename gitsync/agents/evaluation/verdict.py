@@ -70,8 +70,10 @@ class Verdict:
             "message": self.message[:_LONGEST_MESSAGE],
             "results": [],
         }
+        # Failed cases first: what does not fit into the message is left out.
         for result in sorted(self.results, key=lambda result: (result.is_passed, result.name)):
             added = [*status["results"], _row(result)]
+            # Bytes and not characters: Kubernetes cuts the termination message at 4,096 bytes.
             if len(json.dumps({**status, "results": added}).encode()) > limit:
                 break
             status["results"] = added
@@ -89,6 +91,7 @@ def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
     unknown = [result for result in results if result.is_inconclusive]
     regressed = [name for name in failed if name in evaluation.must_pass and _may_not_fail(results, name)]
     passed = len(results) - len(failed) - len(unknown)
+    # Even if all of the unknown cases had passed.
     if regressed or _percent(passed + len(unknown), results) < evaluation.pass_percent:
         verdict = EvaluationResult.FAILED
     elif _percent(passed, results) < evaluation.pass_percent or any(
@@ -112,6 +115,7 @@ def _percent(count: int, results: Sequence[CaseResult]) -> float:
 
 def _may_not_fail(results: Sequence[CaseResult], name: str) -> bool:
     """Whether a case passes on the revision that serves, or none serves."""
+    # A case that fails on the serving revision too is not a regression of this one.
     return any(result.name == name and result.was_passed is not False for result in results)
 
 
@@ -148,6 +152,7 @@ def decision(completion: Any) -> tuple[str, int]:
         raise InvalidInput(
             "the model that judges gave no verdict", hint="its reply has to be JSON: pass, reason"
         ) from error
+    # A text such as "false" would be true.
     if not isinstance(is_passed, bool):
         raise InvalidInput("the model that judges gave no verdict", hint="pass has to be true or false")
     return "" if is_passed else f"judged: {reason or 'the rubric is not met'}"[:_LONGEST], tokens

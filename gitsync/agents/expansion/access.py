@@ -34,6 +34,7 @@ def services(sharing: Sharing, active: Track | None, preview: Track | None) -> l
     """Return the Services: of the serving Pods, of a preview, and of the names of StatefulSet Pods."""
     agent = sharing.serving
     manifests = []
+    # Of any revision in use: the Service has to stay until the last Pods that serve are gone.
     if any(revision.spec.expose.protocol != "None" for revision in sharing.all):
         # A Service selects by labels alone, so switching the track switches all requests at once.
         selector = track_selector(agent, active) if active else {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}
@@ -112,6 +113,7 @@ def disruption_budget(agent: Agent) -> list[Manifest]:
     """Return the PodDisruptionBudget; one replica has none, since it would block the drain of a node for ever."""
     wanted = agent.spec.availability
     scaling = agent.spec.autoscaling
+    # An absent number means 1, as by the default of the API server.
     fewest = scaling.min_replicas if scaling else agent.spec.replicas or 1
     # The fewest replicas count: an autoscaler may go down to one while the budget stays.
     if wanted is None or fewest < 2 or agent.spec.suspend:

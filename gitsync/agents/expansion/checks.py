@@ -48,6 +48,7 @@ def checks_hash(agent: Agent, revision: Revision, facts: Facts, attempt: int = 0
     )
     evaluation = agent.spec.evaluation
     settings = evaluation.model_dump(mode="json", exclude_defaults=True) if evaluation else None
+    # A request is for one revision: the verdicts of the others stay.
     retry = agent.annotations.get(RETRY, "")
     is_requested = retry.partition("@")[0] == revision.name
     return content_hash([checks, settings, facts.cases, retry if is_requested else "", attempt])[:10]
@@ -78,6 +79,7 @@ def validation_job(sharing: Sharing, revision: Revision, facts: Facts, attempt: 
         ],
     }
     spec = {
+        # The Job has one count for all of its containers, so that the most patient check decides.
         "backoffLimit": max((check.retries for check in checks), default=0),
         "activeDeadlineSeconds": max((_seconds(check) for check in checks), default=0)
         + (evaluation.limits.seconds if evaluation else 0)
@@ -111,6 +113,7 @@ def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
         service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port, "/"),
         service_url(agent.name, agent.namespace, sharing.serving.spec.runtime.port, "/"),
     ]
+    # Without cases, image and resources, which the container has by itself.
     settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image", "resources"})
     command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", "--url", urls[0], "--serving", urls[1]]
     # Sorted: the Job is immutable, and an equal spec has to give an equal command.

@@ -21,6 +21,7 @@ _DEFAULT_PORT = 8080
 
 def config_data(agent: Agent, facts: Facts) -> dict[str, str]:
     """Return the data of the configuration: the prompt as a file too, so that its changes are shown as text."""
+    # compact: what is not set is absent, so that a member which a newer version adds changes no older configuration.
     document = compact(
         {
             "name": agent.name,
@@ -94,6 +95,7 @@ def tool_url(agent: Agent, tool: Tool, facts: Facts) -> str:
     """Return where a tool is reached."""
     if tool.agent_ref is not None:
         name = tool.agent_ref.name
+        # An Agent that does not exist yet has no port; the default is corrected when it is created.
         return service_url(name, agent.namespace, facts.ports.get(name, _DEFAULT_PORT))
     target = tool.mcp or tool.http
     if target is None:
@@ -130,6 +132,7 @@ def _tool(agent: Agent, tool: Tool, facts: Facts) -> dict[str, Any]:
             # An empty list allows nothing; an absent one allows all.
             "allow": list(tool.allow) if tool.allow is not None else None,
             "requireApproval": list(tool.require_approval or ()),
+            # The value is in a variable: a ConfigMap is readable for more users than a Secret.
             "headers": {header.name: f"${{{header_variable(tool, header)}}}" for header in tool.headers_from},
             "timeoutSeconds": tool.timeout_seconds,
         }

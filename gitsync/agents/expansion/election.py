@@ -25,6 +25,7 @@ def lease_name(agent: Agent) -> str:
 def service_account_name(agent: Agent) -> str:
     """Return the ServiceAccount of the Pods."""
     account = agent.spec.runtime.service_account
+    # An account that is named keeps its own rights; ``default`` is what the API server would choose.
     return agent.name if account.create else account.name or "default"
 
 
@@ -39,6 +40,7 @@ def leader_election(sharing: Sharing) -> list[Manifest]:
 
     Its spec belongs to the replicas. They may not create Leases: a Role cannot limit that to a name.
     """
+    # Of all revisions in use: until its last Pod is gone, an older one needs the Lease.
     electing = [agent for agent in sharing.all if agent.spec.leader_election is not None]
     if not electing:
         return []
@@ -50,6 +52,7 @@ def leader_election(sharing: Sharing) -> list[Manifest]:
         "resourceNames": [name],
         "verbs": ["get", "update", "patch"],
     }
+    # dict.fromkeys: each account once, in an order that does not change between two passes.
     accounts = dict.fromkeys(service_account_name(elector) for elector in electing)
     subjects = [{"kind": "ServiceAccount", "name": account, "namespace": agent.namespace} for account in accounts]
     return [

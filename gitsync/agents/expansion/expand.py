@@ -57,6 +57,7 @@ def sharing_of(
     """
     older = [known[name] for name in sorted(in_use) if name in known and name != target.name]
     others = agents_of(agent, older)
+    # A target that is held or failed must not widen what the others share.
     if target.name in in_use:
         others[target.name] = agent
     serving = others.get(current or target.name, agent)

@@ -13,6 +13,7 @@ from gitsync.objects.manifest import Manifest
 class Images:
     """Images of containers that are not the user's."""
 
+    # Pinned: an image that moves would change Pods without a change of the Agent.
     http: str = "docker.io/curlimages/curl:8.16.0"
     oci: str = "ghcr.io/oras-project/oras:v1.3.0"
     buckets: str = "docker.io/rclone/rclone:1.71.0"

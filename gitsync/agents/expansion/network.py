@@ -23,6 +23,7 @@ _PROVIDERS = {
     "Bedrock": "amazonaws.com",
     "VertexAI": "aiplatform.googleapis.com",
 }
+# defaults of the protocols, where a URL has none
 _PORTS = {"http": 80, "https": 443, "nats": 4222, "redis": 6379, "kafka": 9092, "amqp": 5672}
 # DNS is open to all namespaces: its Pods have other labels in each distribution, and NodeLocal DNSCache none.
 _DNS = {
@@ -58,6 +59,7 @@ def network_policy(sharing: Sharing, facts: Facts) -> list[Manifest]:
 
 def unnamed_hosts(agent: Agent, facts: Facts) -> tuple[str, ...]:
     """Return the hosts outside the cluster that the Agent uses: a NetworkPolicy cannot name them."""
+    # Port 0: the rule is not used, only whether there can be one.
     hosts = {host for host, _ in _targets(agent, facts) if host and not _peer(host, 0, agent, facts)}
     if agent.spec.leader_election is not None and not facts.api_servers:
         hosts.add(API_SERVER)
@@ -129,6 +131,7 @@ def _address(url: str) -> tuple[str, int]:
 
 
 def _to_agent(name: str, facts: Facts) -> Rule:
+    # The port of an Agent that does not exist yet; the rule follows when it does.
     port = facts.ports.get(name, 8080)
     return {
         "to": [{"podSelector": {"matchLabels": {AGENT_LABEL: name}}}],
@@ -143,6 +146,7 @@ def _peer(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
     except ValueError:
         return _to_service(host, port, agent, facts)
     return {
+        # The whole length of the prefix: exactly this address.
         "to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}],
         "ports": [{"protocol": "TCP", "port": port}],
     }

@@ -109,6 +109,7 @@ def described_revision(agent: Agent, facts: Facts, stored: Mapping[str, Revision
     """
     number = max((revision.number for revision in stored.values()), default=0) + 1
     described = revision_of(agent, facts, number)
+    # The newest of equal inputs, since an older version may have stored several.
     equal = [revision for revision in stored.values() if revision.inputs == described.inputs]
     known = max(equal, key=lambda revision: revision.number, default=None)
     legacy = stored.get(observed)
@@ -160,6 +161,7 @@ def stored_revision(manifest: Manifest) -> Revision | None:
         number=int(manifest.get("revision") or 1),
         verdict=annotations.get(VERDICT, ""),
         evaluation=annotations.get(EVALUATION, ""),
+        # A user may have edited the annotation: an unreadable version counts as the oldest.
         expansion=int(version) if version.isdecimal() else 1,
         inputs=annotations.get(INPUTS, ""),
         spec=_parsed(annotations.get(SPEC, "")),
@@ -215,6 +217,7 @@ def _is_of(revision: Revision, agent: Agent, facts: Facts) -> bool:
 
 def _upgrades(agent: Agent) -> bool:
     version = agent.annotations.get(UPGRADE, "")
+    # At least: a request for an earlier version is fulfilled by a later one.
     return version.isdecimal() and int(version) >= EXPANSION_VERSION
 
 

@@ -35,6 +35,7 @@ class Sharing:
     def all(self) -> tuple[Agent, ...]:
         """Each Agent once, the one that serves first."""
         agents = [self.serving]
+        # A list: the order decides which revision names the ports of the Service.
         agents += [agent for agent in self.others.values() if agent not in agents]
         return tuple(agents)
 
@@ -47,6 +48,7 @@ class Sharing:
         children: dict[tuple[str, str], Manifest] = {}
         for agent in self.all:
             for manifest in make(agent):
+                # setdefault: of equal names that of the serving revision counts.
                 children.setdefault((manifest["kind"], manifest["metadata"]["name"]), manifest)
         return list(children.values())
 
@@ -85,6 +87,7 @@ def _with_items(desired: Manifest, live: Manifest, members: Iterable[str]) -> Ma
     spec = dict(desired["spec"])
     for member in members:
         wanted = spec.get(member) or []
+        # Only added: what the live object allows is never narrowed here.
         spec[member] = [*wanted, *(item for item in at(live, "spec", member, default=[]) if item not in wanted)]
     return {**desired, "spec": spec}
 
@@ -93,6 +96,7 @@ def _with_ports(desired: Manifest, live: Manifest) -> Manifest:
     ports = list(desired["spec"]["ports"])
     for port in at(live, "spec", "ports", default=[]):
         if all(port["port"] != wanted["port"] for wanted in ports):
+            # Without the nodePort and others that the API server has assigned.
             plain = {key: port[key] for key in ("port", "targetPort", "protocol") if key in port}
             ports.append({"name": f"{port.get('name', 'port')}-{port['port']}", **plain})
     return {**desired, "spec": {**desired["spec"], "ports": ports}}

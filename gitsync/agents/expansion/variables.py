@@ -166,4 +166,5 @@ def _secret(name: str, ref: SecretKeyRef) -> dict[str, Any]:
 
 
 def _upper(name: str) -> str:
+    # Names of variables have no hyphens and dots.
     return "".join(char if char.isalnum() else "_" for char in name).upper()

@@ -29,6 +29,7 @@ def live_placement(live: Manifest, agent: str) -> Placement:
     selector = at(live, "spec", "selector", "matchLabels", default={})
     labels = at(live, "spec", "template", "metadata", "labels", default={})
     track = Track(selector.get(TRACK_LABEL, Track.STABLE.value))
+    # A Deployment has no partition, and one without means all Pods.
     partition = at(live, "spec", "updateStrategy", "rollingUpdate", "partition", default=0)
     return Placement(track, f"{agent}-{labels.get(REVISION_LABEL, '')}", partition=int(partition or 0))
 
@@ -78,6 +79,7 @@ def _stateful_set(agent: Agent, placement: Placement, revision: Revision) -> Man
 
 def _sized(spec: dict[str, Any], placement: Placement) -> dict[str, Any]:
     """Return the spec with a number of replicas, unless an autoscaler decides on it."""
+    # With the number left out, server-side apply leaves the field to the autoscaler.
     return spec if placement.replicas is None else {"replicas": placement.replicas, **spec}
 
 
@@ -91,6 +93,7 @@ def _template(agent: Agent, placement: Placement, revision: Revision) -> Manifes
         **metadata["labels"],
         TRACK_LABEL: placement.track.value,
         REVISION_LABEL: revision.hash,
+        # A preview gets no requests of users: the Service selects by this label.
         **({} if placement.track is Track.PREVIEW else {SERVING_LABEL: "true"}),
     }
     return {**template, "metadata": {**metadata, "labels": labels}}

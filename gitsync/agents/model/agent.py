@@ -21,6 +21,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metada
 from gitsync.objects.parsing import parse_spec
 from gitsync.objects.ref import ObjectRef, ref_of
 
+# CEL fails on an absent member, so that each is asked for first.
 _VOLUMES = "has(self.state) && has(self.state.volumes)"
 _PER_REPLICA = f"{_VOLUMES} && self.state.volumes.exists(volume, volume.scope == 'PerReplica')"
 # The API server fills in defaults only inside sections that are there.

@@ -41,6 +41,7 @@ HOST_AND_PORT = rf"(\[[0-9A-Fa-f:.]+\]|[^@/?#:\[\]\s]+)(:{_PORT})?"
 def readable_url(url: str) -> str:
     """Return a URL; raise PydanticCustomError for an address that no pattern can tell from a valid one."""
     try:
+        # No pattern can tell whether an address in brackets is one of IPv6.
         urlsplit(url)
     except ValueError as error:
         raise PydanticCustomError("url", "{message}", {"message": str(error)}) from error

@@ -55,6 +55,7 @@ class LeaderElection(Ruled):
             "leaseDurationSeconds",
         ),
         Rule(
+            # 1.2 is the jitter factor of client-go, by which a retry may be late.
             "self.renewDeadlineSeconds * 5 > self.retryPeriodSeconds * 6",
             "must be more than 1.2 times retryPeriodSeconds",
             "renewDeadlineSeconds",

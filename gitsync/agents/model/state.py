@@ -21,6 +21,7 @@ class Volume(Ruled):
 
     RULES = (
         Rule("self.scope == oldSelf.scope", _KEPT, "scope"),
+        # These fields of a claim are immutable in Kubernetes: a change could only fail later.
         Rule("self.accessModes == oldSelf.accessModes", _KEPT, "accessModes"),
         Rule(
             "has(self.storageClassName) == has(oldSelf.storageClassName)"
@@ -35,6 +36,7 @@ class Volume(Ruled):
             "/etc/agent has what the operator mounts",
             "mountPath",
         ),
+        # Kubernetes only lets a claim grow.
         Rule("quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0", "a volume only grows", "size"),
     )
 

@@ -31,6 +31,7 @@ def _advanced(context: RolloutContext) -> Rollout:
     state = context.state
     observed = context.observed
     goal = _goal(state, observed)
+    # A suspension comes first: no stage may start Pods.
     if context.spec.suspend:
         return _suspended(context, goal)
     if not state.current and not context.has_checks:
@@ -79,12 +80,14 @@ def _with_past(rollout: Rollout, context: RolloutContext) -> Rollout:
 
 def _as_requested(state: RolloutState, observed: Observed) -> RolloutState:
     """Return the state after what a user requested, and without a failure of another revision."""
+    # A failure is that of one revision: another spec is tried.
     if state.failed and state.failed != observed.target:
         state = replace(state, failed="", message="")
     if state.failed == observed.target and observed.has_new_checks:
         state = replace(state, failed="", message="")
     if state.stage is Stage.KEEP_OLD and observed.abort == observed.target == state.current:
         return state.switched_back("a user aborted it")
+    # The current revision serves already, so that nothing can be aborted.
     if observed.abort == observed.target and observed.target not in (state.failed, state.current):
         state = replace(state, goal=observed.target).given_up("a user aborted it")
     return state
@@ -111,6 +114,7 @@ def _suspended(context: RolloutContext, goal: str) -> Rollout:
     A rollout begins again after the suspension: what was not checked does not become the current revision by it.
     """
     state = context.state
+    # Of the track where it serves: another one would leave its volumes and its Service.
     home = state.home if state.current else context.home
     stopped = replace(state.ended(), current=state.current or goal, home=home)
     rollout = keep_running(context.at(stopped))
@@ -150,6 +154,7 @@ def _update(context: RolloutContext) -> Rollout:
     """Bring the new revision to the requests, as ``update.type`` wants it."""
     state = context.state
     update = context.spec.update
+    # Without a good revision nothing has to be protected, so that the update need not go step by step.
     is_first = not state.current or not state.last_good
     if is_first or update.type in ("RollingUpdate", "Recreate") or context.observed.wanted == 0:
         home = state.home if state.current else context.home

@@ -21,11 +21,13 @@ def advance_blue_green(context: RolloutContext) -> Rollout:
         return move(context, Track.BLUE)
     side = state.home.other
     beside = context.workload(side)
+    # Also the number: a side that was scaled up meanwhile must not take all requests with fewer Pods.
     is_ready = beside.is_complete and beside.revision == state.goal and beside.wanted >= observed.wanted
     # A Job that has begun stays, also when a Pod of its side is not ready for a moment.
     is_checked = context.has_checks and (is_ready or observed.checks is not CheckResult.NONE)
     placements = [context.serving(state.home, state.current), Placement(side, state.goal, observed.wanted)]
     layout = context.layout(placements, side, state.goal if is_checked else "")
+    # Without checks a ready side is as good as a checked one.
     verdict = context.verdict if context.has_checks else CheckResult.PASSED
     if verdict is CheckResult.FAILED:
         return fail(context, f"checks failed: {observed.checks_message}")
@@ -45,6 +47,7 @@ def advance_blue_green(context: RolloutContext) -> Rollout:
         waiting = context.running_checks
         return Rollout(state=state, layout=layout, weight=0, stalled=context.failed_checks, waiting=waiting)
     settings = context.spec.update.blue_green or BlueGreen()
+    # The user promotes a revision by its name: a click for an earlier one must not switch this one.
     if settings.promotion == "Manual" and observed.promote != state.goal:
         return Rollout(state=state, layout=layout, weight=0, waiting=f"a user to promote {state.goal}")
     switched = replace(

@@ -24,6 +24,7 @@ def advance_canary(context: RolloutContext, canary: Canary) -> Rollout:
     observed = context.observed
     if observed.analysis.exceeded:
         return fail(context, f"analysis: {observed.analysis.exceeded}")
+    # A step of 100 % is the promotion: the serving Pods become the revision instead.
     is_last = state.step >= len(canary.steps) or canary.steps[state.step].weight == 100
     if is_last or observed.promote == state.goal:
         promoted = replace(state, current=state.goal, stage=Stage.PROMOTE, step_at=observed.now)
@@ -143,4 +144,5 @@ def _ready_replicas(context: RolloutContext) -> int:
 
 def _share(context: RolloutContext, weight: int) -> int:
     """Return the number of canary replicas for a percentage of the requests, at least one."""
+    # At least one: a share that rounds to none would test nothing.
     return max(1, round(context.observed.wanted * weight / 100))

@@ -29,6 +29,7 @@ def repeat_checks(context: RolloutContext, layout: Layout, placements: Sequence[
     if state.attempt >= MOST_ATTEMPTS:
         held = f"{message}; after {state.attempt + 1} attempts it waits for gitsync agent retry"
         return Rollout(state=state, layout=replace(layout, placements=tuple(placements)), weight=0, stalled=held)
+    # Kept in the state: the delay continues after a restart.
     ready_at = state.ready_at or observed.now
     waited = (observed.now - ready_at).total_seconds()
     seconds = _FIRST_DELAY * 2**state.attempt - waited

@@ -89,6 +89,7 @@ class RolloutContext:
     def given_up(self, track: Track) -> str:
         """Return why a new revision on a track is given up: its deadline passed, or its Pods crash; empty before."""
         workload = self.workload(track)
+        # Pods of the old revision may crash on the same track, which says nothing about the new one.
         is_own = workload.revision == self.state.goal
         has_tried = self.spec.update.progress_deadline_seconds - self.seconds_left >= _CRASH_PATIENCE
         return self.late or (workload.crash if is_own and has_tried else "")
@@ -109,7 +110,9 @@ class RolloutContext:
         """The result of the checks, as ``onValidationFailure`` takes it."""
         if self.observed.checks is not CheckResult.FAILED:
             return self.observed.checks
+        # Without a lifecycle only an evaluation can have failed, and the default of the field applies.
         policy = self.spec.lifecycle.on_validation_failure if self.spec.lifecycle else "Rollback"
+        # Hold is like checks that run: the revision waits, and the serving one stays.
         return {"Ignore": CheckResult.PASSED, "Hold": CheckResult.RUNNING}.get(policy, CheckResult.FAILED)
 
     @property
@@ -156,6 +159,7 @@ class RolloutContext:
 def active_track(spec: AgentSpec, home: Track) -> Track | None:
     """Return the only track that the Service selects, None where it selects all that serve."""
     canary = spec.update.canary
+    # A route names Services by track: one that selected both would divide the requests a second time.
     is_routed = canary is not None and canary.traffic == "GatewayAPI"
     is_side = spec.update.type == "BlueGreen" and home is not Track.STABLE
     return home if is_routed or is_side else None

@@ -95,6 +95,7 @@ class Observed:
 def workload_of(live: Manifest, agent: str, crash: str = "") -> Workload:
     """Return what a live Deployment or StatefulSet reports; ``crash`` is what is wrong with its Pods."""
     status = live.get("status") or {}
+    # Absent replicas are 1 by the default of the API server.
     wanted = int(at(live, "spec", "replicas", default=1))
     label = at(live, "spec", "template", "metadata", "labels", REVISION_LABEL, default="")
     # Before the controller has seen the newest template, its counts are of the older one.

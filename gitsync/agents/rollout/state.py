@@ -68,6 +68,7 @@ class RolloutState:
 
     def ended(self) -> RolloutState:
         """Return the state after a rollout."""
+        # Also the attempts: they belong to the goal that has ended.
         return replace(self, goal="", stage=Stage.NONE, step=0, step_at=None, ready_at=None, old="", attempt=0)
 
     def given_up(self, message: str) -> RolloutState:
@@ -77,6 +78,7 @@ class RolloutState:
 
     def switched_back(self, message: str) -> RolloutState:
         """Return the state after the Service was switched back to the old side, whose Pods are still there."""
+        # The side that is left is the failed one, and the one that is returned to was good.
         returned = replace(self, current=self.old, last_good=self.old, home=self.home.other)
         return replace(returned.ended(), failed=self.current, message=message)
 

@@ -19,6 +19,7 @@ def keep_running(context: RolloutContext) -> Rollout:
     state = context.state
     observed = context.observed
     workload = context.workload(state.home)
+    # At least as many: an autoscaler may have wanted more a moment ago.
     is_complete = workload.is_complete and workload.revision == state.current and workload.wanted >= observed.wanted
     placements = [context.serving(state.home, state.current)]
     canary = observed.workloads.get(Track.CANARY)
@@ -94,6 +95,7 @@ def _incomplete(context: RolloutContext, placements: list[Placement]) -> Rollout
             waiting=context.missing_replicas(state.home),
             requeue_after=context.seconds_left,
         )
+    # Without a good revision there is nothing to return to.
     if context.spec.update.auto_rollback and state.last_good:
         returned = replace(context.state, goal=state.current).given_up(late)
         return keep_running(context.at(replace(returned, current=state.last_good)))

@@ -48,6 +48,7 @@ def entry_service(system: System, ports: dict[str, int]) -> list[Manifest]:
         return []
     name = agent_name(system, member)
     port = {"name": "http", "port": ports.get(name, _DEFAULT_PORT), "targetPort": "http", "protocol": "TCP"}
+    # By the name of the Agent: one that is declared on its own has no label of the system.
     spec = {"selector": {AGENT_LABEL: name, SERVING_LABEL: "true"}, "ports": [port]}
     return [{**_object(system, "v1", "Service", system.name), "spec": spec}]
 
@@ -80,6 +81,7 @@ def _object(
             "name": name,
             "namespace": system.namespace,
             "labels": {
+                # First the user's: they must not replace those by which the system finds its Agents.
                 **(labels or {}),
                 SYSTEM_LABEL: system.name,
                 "app.kubernetes.io/part-of": system.name,

@@ -24,6 +24,7 @@ def agent_name(system: System, member: Member) -> str:
 def member_spec(system: System, member: Member) -> dict[str, Any]:
     """Return the spec of an inline member: the template over the defaults, maps merged, lists replaced."""
     spec = declared_spec(system, member)
+    # After the merge: a template must not resume a member of a suspended system.
     return {**spec, "suspend": True} if system.spec.suspend else spec
 
 
@@ -38,6 +39,7 @@ def check_members(system: System) -> None:
         if member.template is None:
             continue
         where = f"spec.agents[{index}].template.spec"
+        # With the defaults merged in: a template alone may lack what the defaults have.
         parse_spec(AgentSpec, member_spec(system, member), where, object=str(system.ref))
         if len(agent_name(system, member)) > LONGEST_NAME:
             raise InvalidInput(
@@ -46,6 +48,7 @@ def check_members(system: System) -> None:
                 object=str(system.ref),
                 hint="shorten the name of the member or of the system",
             )
+    # Called for its error: a cycle is reported before anything is written.
     waves(system)
 
 
@@ -75,6 +78,7 @@ def _cycle(needs: Mapping[str, set[str]]) -> list[str]:
     """Return the members of one cycle, the first one again at the end; every member depends on another of these."""
     path = [next(iter(needs))]
     while True:
+        # min: the same cycle is named in each pass.
         step = min(needs[path[-1]] & needs.keys())
         if step in path:
             return [*path[path.index(step) :], step]
@@ -86,6 +90,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Manifest:
     result = dict(base)
     for name, value in over.items():
         known = result.get(name)
+        # Lists replace: merging them by position would mix two members.
         result[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
     return result
 

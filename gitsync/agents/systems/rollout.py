@@ -54,11 +54,13 @@ def system_rollout(
     message = ""
     if failed == target.name:
         message = str(status.get("failure", ""))
+    # All of them: a part of the members was never tried together.
     elif all(member.is_settled for member in members.values()):
         good = target.name
         failed = ""
     else:
         message = _failures(system, members)
+        # Without another good set there is nothing to return to, and the failure is reported as that of its member.
         failed = target.name if message and good in known and good != target.name else ""
     kept = (target, *(known[name] for name in (good,) if name in known and name != target.name))
     returned = _with_specs(system, known[good].specs) if failed and good in known else system
@@ -80,6 +82,7 @@ def kept_data(revision: SystemRevision) -> dict[str, Any]:
 
 def _revision(system: System) -> SystemRevision:
     specs = {member.name: declared_spec(system, member) for member in system.spec.agents if member.template}
+    # Of the declared specs: a suspension must not make another revision.
     return SystemRevision(f"{system.name}-{content_hash(specs)[:10]}", specs, system.generation)
 
 
@@ -91,6 +94,7 @@ def _failures(system: System, members: Mapping[str, MemberState]) -> str:
     return "; ".join(
         f"{member.name}: {member.failure}"
         for member in inline
+        # Of the newest generation and the declared spec: an old failure would roll back the fix.
         if member.is_current and member.is_observed and member.failure
     )
 
@@ -98,6 +102,7 @@ def _failures(system: System, members: Mapping[str, MemberState]) -> str:
 def _with_specs(system: System, specs: Specs) -> System:
     """Return the system with these specs of its inline members; a member that had none keeps what is declared."""
     agents = tuple(_with_spec(system, member, specs) for member in system.spec.agents)
+    # The specs are complete: the defaults of today must not be merged under those of then.
     return replace(system, spec=system.spec.model_copy(update={"defaults": {}, "agents": agents}))
 
 

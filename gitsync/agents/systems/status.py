@@ -31,6 +31,7 @@ class MemberState:
     def is_serving(self) -> bool:
         """Whether the Agent is ready at its newest generation."""
         condition = find_condition(self._status, READY)
+        # also the generation: the status of an older spec may still be ready
         is_ready = condition.get("status") == "True" or condition.get("reason") == "Suspended"
         return self.live is not None and self.is_observed and is_ready
 
@@ -162,6 +163,7 @@ def _stalled(situation: SystemSituation) -> Condition:
 def _phase(situation: SystemSituation, conditions: Sequence[Condition]) -> str:
     status = {condition.type: condition.status for condition in conditions}
     members = situation.members.values()
+    # suspended first: its members are ready without replicas
     if situation.system.spec.suspend:
         return "Suspended"
     if status[READY] == "True":
