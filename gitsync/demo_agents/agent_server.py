@@ -31,6 +31,7 @@ class AnsweringExecutor(AgentExecutor):
         self.is_draining = False
         self._in_flight = 0
         self._idle = asyncio.Event()
+        # set at first: a drain before any message has nothing to wait for
         self._idle.set()
 
     async def answer(self, question: str) -> tuple[str, list[dict[str, Any]]]:
@@ -40,6 +41,7 @@ class AnsweringExecutor(AgentExecutor):
         try:
             return await converse(self.settings, question)
         finally:
+            # in finally: a question that fails must not hold the drain for ever
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
@@ -63,6 +65,7 @@ class AnsweringExecutor(AgentExecutor):
 def application(settings: Settings) -> Starlette:
     """Return the routes of an agent."""
     agent = AnsweringExecutor(settings)
+    # unknown members are ignored: the card may be of a later version than the library
     card = ParseDict(_known(settings.card), AgentCard(), ignore_unknown_fields=True)
     handler = DefaultRequestHandler(agent, InMemoryTaskStore(), card)
 
@@ -71,6 +74,7 @@ def application(settings: Settings) -> Starlette:
         return PlainTextResponse(f"{text}\n")
 
     async def ready(request: Request) -> Response:
+        # 503 takes the Pod out of the Service while its messages are finished
         return PlainTextResponse("draining\n" if agent.is_draining else "ok\n", 503 if agent.is_draining else 200)
 
     async def alive(request: Request) -> Response:
@@ -90,6 +94,7 @@ def application(settings: Settings) -> Starlette:
             Route("/ask", ask, methods=["POST"]),
             Route("/readyz", ready),
             Route("/healthz", alive),
+            # GET too: a preStop hook of Kubernetes can send nothing else
             Route("/drain", drain, methods=["GET", "POST"]),
             Route("/metrics", metrics),
         ]

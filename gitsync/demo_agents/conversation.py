@@ -15,7 +15,7 @@ from prometheus_client import Counter, Histogram
 
 from gitsync.demo_agents.settings import McpServer, Settings
 
-_MAX_ROUNDS = 5
+_MAX_ROUNDS = 5  # a model that calls tools in a circle must end
 _TIMEOUT = 30.0
 Message = dict[str, Any]
 
@@ -34,6 +34,7 @@ async def converse(settings: Settings, question: str) -> tuple[str, list[dict[st
                 return str(message["content"]), called
             messages.append(message)
             for call in calls:
+                # functions of the model are named SERVER__TOOL, since the names of two servers may be equal
                 name = call["function"]["name"].partition("__")[2]
                 arguments = call["function"]["arguments"]
                 called.append({"name": name, "arguments": json.loads(arguments)})
@@ -82,6 +83,7 @@ async def _functions(tool: McpServer, session: Any) -> list[dict[str, Any]]:
 async def _call(settings: Settings, sessions: dict[str, Any], function: dict[str, Any]) -> str:
     name, _, wanted = function["name"].partition("__")
     tool = next((server for server in settings.tools if server.name == name), None)
+    # again, although only these were offered: a model may name any function
     if tool is None or not tool.is_offered(wanted):
         TOOL_CALLS.labels(function["name"], "refused").inc()
         return f"the tool {function['name']} may not be called"
@@ -104,12 +106,14 @@ _DURATION = Histogram(
     "gen_ai_client_operation_duration_seconds",
     "Time of a request to the model, or of a call of a tool.",
     _OPERATION,
+    # up to 82 seconds, by powers of two
     buckets=[0.01 * 2**power for power in range(14)],
 )
 _TOKENS = Histogram(
     "gen_ai_client_token_usage",
     "Tokens of a request to the model.",
     [*_OPERATION, "gen_ai_token_type"],
+    # up to 67 million tokens, by powers of four; both are the buckets that the semantic conventions advise
     buckets=[4**power for power in range(14)],
 )
 TOOL_CALLS = Counter("agent_tool_calls_total", "Calls of tools by outcome.", ["tool", "outcome"])

@@ -39,6 +39,7 @@ _ORDER = re.compile(r"\b\d{4,}\b")
 
 def answer(prompt: str, question: str, facts: Iterable[str] = ()) -> str:
     """Return the answer to a question, with the facts that tools returned."""
+    # line breaks of a prompt must not divide its sentences
     prompt = " ".join(prompt.split())
     words = _words(question)
     lines = ["Hello, and thank you for your message."] if re.search(r"\bGreet\b", prompt) else []
@@ -64,6 +65,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
+    # "es" before "s": the shorter one would leave an "e"
     for suffix in ("ing", "ed", "es", "s"):
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             stem = word.removesuffix(suffix)
@@ -97,6 +99,7 @@ async def complete(request: Request) -> Response:
     usage = {**used, "total_tokens": sum(used.values())}
     finish = "tool_calls" if "tool_calls" in choice else "stop"
     choices = [{"index": 0, "message": {"role": "assistant", **choice}, "finish_reason": finish}]
+    # created is 0: equal questions give equal answers
     made = {"id": "local", "object": "chat.completion", "created": 0, "model": body["model"]}
     return JSONResponse({**made, "choices": choices, "usage": usage})
 
@@ -112,6 +115,7 @@ def _choice(messages: list[dict[str, Any]], tools: list[str]) -> dict[str, Any]:
     facts = [message["content"] for message in messages if message["role"] == "tool"]
     order = order_of(question)
     tool = next((name for name in tools if name.endswith("find_order")), None)
+    # once: with the answer of the tool the model has what it needs
     if order and tool and not facts:
         call = {"name": tool, "arguments": json.dumps({"number": order})}
         return {"content": None, "tool_calls": [{"id": "call-1", "type": "function", "function": call}]}
@@ -119,6 +123,7 @@ def _choice(messages: list[dict[str, Any]], tools: list[str]) -> dict[str, Any]:
 
 
 def _tokens(value: object) -> int:
+    # by words, without a tokenizer: only sums are shown
     return len(json.dumps(value).split())
 
 

@@ -24,6 +24,7 @@ class McpServer:
 
     def is_offered(self, function: str) -> bool:
         """Return whether the model may call a tool without a person's approval."""
+        # an absent list allows all tools, an empty one none
         return (self.allow is None or function in self.allow) and function not in self.require_approval
 
 
@@ -60,19 +61,21 @@ def load_settings() -> Settings:
 
 
 def _tool(tool: dict[str, Any]) -> McpServer:
+    # the configuration names variables, since their values are in a Secret
     headers = tuple((name, os.path.expandvars(value)) for name, value in tool.get("headers", {}).items())
     allow = tool.get("allow")
     needs_approval = frozenset(tool.get("requireApproval") or ())
     return McpServer(tool["name"], tool["url"], None if allow is None else tuple(allow), needs_approval, headers)
 
 
-_DRAIN_SECONDS = 20
+_DRAIN_SECONDS = 20  # below the grace period of a Pod, which is 30 by default
 
 
 def serve(app: ASGIApp) -> None:
     """Answer requests until SIGTERM, and finish those in flight."""
     uvicorn.run(
         app,
+        # the address of the Pod: in the sandbox all Pods share the loopback device, and each has its own address
         host=os.environ.get("POD_IP", "127.0.0.1"),
         port=int(os.environ.get("PORT", "8080")),
         log_level=os.environ.get("LOG_LEVEL", "info"),

@@ -40,6 +40,7 @@ def main() -> None:
         "streamable-http",
         host=os.environ.get("POD_IP", "127.0.0.1"),
         port=int(os.environ.get("PORT", "8080")),
+        # replicas share nothing, so that a session would be lost behind a Service
         stateless_http=True,
         json_response=True,
         transport_security=security,
