@@ -53,8 +53,8 @@ def version_of_definition(definition: Manifest) -> str:
 def version_order(version: str) -> tuple[tuple[int, ...], bool, int]:
     """Return a key that orders versions such as ``0.5.0.dev3`` and ``0.5.0``; text without a number comes first."""
     release, is_development, number = version.partition(".dev")
-    parts = tuple(int(part) for part in release.split(".") if part.isdigit())
-    return parts, not is_development, int(number) if number.isdigit() else 0
+    parts = tuple(int(part) for part in release.split(".") if part.isdecimal())
+    return parts, not is_development, int(number) if number.isdecimal() else 0
 
 
 def lost_fields(live: Manifest, definition: Manifest) -> list[str]:

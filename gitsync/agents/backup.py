@@ -175,7 +175,7 @@ def backup_objects(
 
 
 def _is_of_replica(name: str, prefixes: tuple[str, ...]) -> bool:
-    return any(name.startswith(prefix) and name.removeprefix(prefix).isdigit() for prefix in prefixes)
+    return any(name.startswith(prefix) and name.removeprefix(prefix).isdecimal() for prefix in prefixes)
 
 
 def _snapshot(agent: Agent, backup: Backup, id: str, claim: str) -> Manifest:

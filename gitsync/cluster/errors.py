@@ -75,7 +75,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     text = headers.get("Retry-After")
     if not text:
         return None
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdecimal():
         return min(float(text), _RETRY_LIMIT)
     try:
         until = parsedate_to_datetime(text)

@@ -56,7 +56,7 @@ def candidates(tree: Tree, setters: Sequence[FieldSetter], wanted: Wanted) -> It
     for place in dict.fromkeys(setter.where for setter in reversed(setters)):
         # ``build`` and files of other repositories have no line here, and cannot be edited.
         file, _, number = place.rpartition(":")
-        if not number.isdigit() or tree.entry(file) is not Entry.FILE:
+        if not number.isdecimal() or tree.entry(file) is not Entry.FILE:
             continue
         try:
             text = tree.read(file).decode()

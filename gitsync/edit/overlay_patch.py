@@ -30,9 +30,9 @@ def merge_patch(manifest: Manifest, name: str, path: Sequence[str], value: Any) 
         item = _ITEM.fullmatch(part)
         if item:
             pairs = (pair.partition("=") for pair in item[1].split(","))
-            holder.append({key: int(text) if text.isdigit() else text for key, _, text in pairs})
+            holder.append({key: int(text) if text.isdecimal() else text for key, _, text in pairs})
             holder = holder[-1]
-        elif part.isdigit():
+        elif part.isdecimal():
             raise InvalidInput("an item of a list has no key by which a patch can name it", hint="edit the base")
         elif following is None:
             holder[part] = value

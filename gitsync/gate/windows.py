@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Window
@@ -44,6 +44,12 @@ def check(window: Window) -> None:
             hint='write minute, hour, day, month, weekday: "0 18 * * 5"',
         )
     try:
+        croniter(window.schedule, datetime(2000, 1, 1, tzinfo=UTC)).get_next()
+    except CroniterBadDateError:  # such as 30 February
+        raise InvalidInput(
+            f"{window.schedule!r} never occurs", location="spec.sync.windows.schedule", hint="choose a date that exists"
+        ) from None
+    try:
         ZoneInfo(window.time_zone)
     # ValueError: an absolute path or one with "..". OSError: a folder of zones, such as "Europe".
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -58,15 +64,16 @@ def state(windows: Iterable[Window], now: datetime, *, manual: bool = False) -> 
     """
     Return whether a sync may run now.
 
-    An open Deny window stops it. Where there are Allow windows, one must be open. A manually
-    requested sync ignores windows with ``manualSync``.
+    An open Deny window stops it. Where there are Allow windows, one must be open. A manually requested sync passes
+    windows with ``manualSync``, as if each were a Deny window that is closed or an Allow window that is open.
     """
+    windows = tuple(windows)
     passing = [window for window in windows if not (manual and window.manual_sync)]
     # Deny first: it wins over an Allow window that is open at the same time.
     for window in passing:
         if window.kind == "Deny" and is_open(window, now):
             return WindowState(False, f"a Deny window is open ({window.schedule} {window.time_zone})")
-    allows = [window for window in passing if window.kind == "Allow"]
-    if allows and not any(is_open(window, now) for window in allows):
+    allows = [window for window in windows if window.kind == "Allow"]
+    if allows and not any(window not in passing or is_open(window, now) for window in allows):
         return WindowState(False, "no Allow window is open")
     return WindowState(True)

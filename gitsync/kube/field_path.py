@@ -63,7 +63,7 @@ def _item(value: Any, rest: str) -> tuple[int | None, int]:
     selector = _SELECTOR.match(rest)
     if selector is None or not isinstance(value, list):
         return None, 0
-    if selector[1].isdigit():
+    if selector[1].isdecimal():
         index = int(selector[1])
         return (index if index < len(value) else None), selector.end()
     try:
@@ -122,7 +122,7 @@ def _spelled(part: str) -> str:
         pairs = (pair.partition("=") for pair in _NEXT_KEY.split(part[1:-1]))
         spelled = ",".join(f'{key}="{_escaped(value)}"' for key, _, value in pairs)
         return f"[{spelled}]"
-    if part.isdigit():
+    if part.isdecimal():
         return f"[{part}]"
     if re.search(r'[.\[\]"\\]', part) or not part:
         return f'["{_escaped(part)}"]'

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+"""What Go's strconv.ParseInt reads."""
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
@@ -28,12 +32,15 @@ def holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         case "Exists":
             return value is not None
         case "Gt":
-            return _is_integer(value) and int(value or 0) > int(values[0])
+            return _compares(value, values, lambda number, bound: number > bound)
         case "Lt":
-            return _is_integer(value) and int(value or 0) < int(values[0])
+            return _compares(value, values, lambda number, bound: number < bound)
         case _:
             return value is None
 
 
-def _is_integer(value: str | None) -> bool:
-    return value is not None and value.lstrip("-").isdigit()
+def _compares(value: str | None, bounds: Sequence[str], is_met: Callable[[int, int], bool]) -> bool:
+    """Compare a label with the only bound; one that is not an integer meets nothing, as in the scheduler."""
+    if value is None or len(bounds) != 1 or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(str(bounds[0])):
+        return False
+    return is_met(int(value), int(bounds[0]))

@@ -162,7 +162,10 @@ class _Cover:
 
 def _less(value: Any, paths: Iterable[Keys]) -> Any:
     """Return a value without the fields at some paths."""
-    for path in sorted(paths, reverse=True):
+    # the last items first, by number: each removal moves the items behind it
+    for path in sorted(
+        paths, key=lambda keys: [(int(key) if key.isdecimal() else -1, key) for key in keys], reverse=True
+    ):
         value = _drop(value, path)
     return value
 

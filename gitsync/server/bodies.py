@@ -65,7 +65,7 @@ class _Replay:
 async def _read(receive: Receive, length: str) -> bytes | None:
     """Return the body, None where it is too large; no more than the limit is held."""
     # h11 has refused one that is not a number; the size is counted below in any case
-    if length.isdigit() and int(length) > LARGEST:
+    if length.isdecimal() and int(length) > LARGEST:
         return None
     chunks = []
     size = 0

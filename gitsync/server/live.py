@@ -46,7 +46,7 @@ def router(
         if feed.listeners >= clients:
             return PlainTextResponse("Too many live pages; try again later.", 503, headers={"Retry-After": "30"})
         # isdigit alone accepts digits such as ², which int() refuses
-        known = last_event_id.isascii() and last_event_id.isdigit()
+        known = last_event_id.isascii() and last_event_id.isdecimal()
         # EventSource sends the header when it reconnects: newer than the position in its URL
         position = int(last_event_id[:18]) if known else after
         return EventStreamResponse(feed.messages(position, partial(seen_by, request)), patience)

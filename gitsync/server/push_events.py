@@ -103,7 +103,7 @@ def normal(url: str) -> str:
     rest = re.sub(r"^[^/@]*@", "", rest)
     host, slash, path = rest.partition("/")
     # git@host:path, as scp writes it: what follows the colon is not a port
-    if (":" in host and not slash) or (":" in host and not host.rpartition(":")[2].isdigit()):
+    if (":" in host and not slash) or (":" in host and not host.rpartition(":")[2].isdecimal()):
         host, _, path = rest.partition(":")
     # without its port: a server has several, by HTTPS and by SSH
     name = host.partition(":")[0]

@@ -214,7 +214,7 @@ async def _receive(
     A large one takes a slot until ``files`` are closed, and with them its copy on the disk.
     """
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > _LIMIT:
+    if length.isdecimal() and int(length) > _LIMIT:
         return False
     size = 0
     async for chunk in request.stream():

@@ -16,7 +16,7 @@ _VARIABLE: Final = "GITSYNC_FILE_MIB"
 def file_limit() -> int:
     """Return the largest file, in bytes, that a command may read, as the environment sets it."""
     text = os.environ.get(_VARIABLE, str(FILE_MIB))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_FILE_MIB:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MAX_FILE_MIB:
         raise InvalidInput(
             f"{text!r} is not a number of MiB", location=_VARIABLE, hint=f"write a number from 1 to {MAX_FILE_MIB}"
         )

@@ -50,7 +50,7 @@ def blame(repository: Repository, commit: str, places: Collection[str]) -> dict[
     lines = defaultdict(list)
     for place in places:
         file, _, line = place.rpartition(":")
-        if file and line.isascii() and line.isdigit():
+        if file and line.isascii() and line.isdecimal():
             lines[file].append(line)
     authors: dict[str, str] = {}
     until = time.monotonic() + _BLAME_SECONDS

@@ -33,7 +33,7 @@ class Version:
     def rank(self) -> tuple[object, ...]:
         """What versions are compared by: a pre-release comes before its release, numbers before words."""
         parts = self.prerelease.split(".") if self.prerelease else []
-        words = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+        words = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
         return (self.numbers, not parts, words)
 
 
@@ -112,7 +112,7 @@ def _span(operator: str | None, *parts: str | None) -> Span:
     *numbers, prerelease = parts
     known = []
     for number in numbers:
-        if number is None or not number.isdigit():
+        if number is None or not number.isdecimal():
             break
         known.append(int(number))
     low = Version(_filled(known), prerelease or "")

@@ -71,3 +71,23 @@ def test_a_person_passes_a_window_that_says_so():
 def test_a_window_without_a_meaning_is_refused(schedule, zone, where):
     with pytest.raises(InvalidInput, match=where):
         is_open(Window(kind="Deny", schedule=schedule, duration="1m", time_zone=zone), at("2026-11-20T12:00:00"))
+
+
+@pytest.mark.parametrize("is_open_now", [True, False])
+def test_an_allow_window_that_a_person_passes_counts_as_open(is_open_now: bool) -> None:
+    """A manual request must not be refused where an automated sync is allowed."""
+    passable = Window(
+        kind="Allow", schedule="0 9 * * *" if is_open_now else "0 20 * * *", duration="1h", manual_sync=True
+    )
+    closed = Window(kind="Allow", schedule="0 3 * * *", duration="1h")
+    now = at("2026-11-20T09:30:00")
+
+    assert state((passable, closed), now, manual=True).allowed
+    assert state((passable, closed), now).allowed is is_open_now
+    assert not state((closed,), now, manual=True).allowed
+
+
+@pytest.mark.parametrize("schedule", ["0 0 30 2 *", "0 0 31 4,6 *"])
+def test_a_date_that_does_not_exist_is_refused(schedule: str) -> None:
+    with pytest.raises(InvalidInput, match="never occurs"):
+        is_open(Window(kind="Deny", schedule=schedule, duration="1h"), at("2026-11-20T12:00:00"))

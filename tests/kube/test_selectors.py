@@ -43,3 +43,18 @@ def test_a_selector_selects_what_meets_all_its_requirements(selector, selects):
 )
 def test_each_operator(rule, holds_for):
     assert holds(rule, LABELS) is holds_for
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "is_met"),
+    [
+        ("3", "2", True),
+        ("2", "2", False),
+        ("-1", "-2", True),
+        ("--5", "1", False),
+        ("²", "1", False),
+        ("3", "x", False),
+    ],
+)
+def test_only_integers_are_compared(value: str, bound: str, is_met: bool) -> None:
+    assert holds({"key": "size", "operator": "Gt", "values": [bound]}, {"size": value}) is is_met

@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import Difference
 from gitsync.plan.drift import find_drift
-from gitsync.plan.ignored_fields import IgnoredFields, without_ignored
+from gitsync.plan.ignored_fields import IgnoredFields, _less, without_ignored
 from tests.plan.factories import CONTAINER, applied, config, deployment, edited, schema_of
 
 REPLICAS = ("spec", "replicas")
@@ -129,3 +129,10 @@ def test_a_path_that_is_not_understood_is_refused():
     live = edited(applied(deployment()), REPLICAS, 5)
     with pytest.raises(InvalidInput, match=r"spec\.sync\.ignoreDifferences"):
         ignore(IgnoreRule(kind="*", jq_paths=("keys",)), deployment(), live)
+
+
+def test_several_items_are_dropped_by_their_number_not_their_text() -> None:
+    items = [f"item-{number}" for number in range(13)]
+    kept = _less({"items": items}, [("items", "2"), ("items", "10")])
+
+    assert kept == {"items": [item for item in items if item not in ("item-2", "item-10")]}

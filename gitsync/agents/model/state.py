@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
@@ -149,4 +149,8 @@ class Backup(Section):
         if schedule is not None and not croniter.is_valid(schedule):
             hint = 'write minute, hour, day, month, weekday: "0 3 * * *"'
             raise PydanticCustomError("cron", "not a cron expression", {"hint": hint})
+        try:
+            croniter(schedule or "0 0 * * *").get_next()
+        except CroniterBadDateError as error:  # such as 30 February
+            raise PydanticCustomError("cron", "never occurs", {"hint": "choose a date that exists"}) from error
         return schedule

@@ -169,8 +169,8 @@ def _with_indexes(path: str) -> list[str]:
     for part in split(path):
         head, bracket, rest = part.partition("[")
         if bracket and head and rest.endswith("]"):
-            parts += [head, rest[:-1]] if rest[:-1].isdigit() else [head, f"[{rest}"]
-        elif bracket and not head and rest[:-1].isdigit():
+            parts += [head, rest[:-1]] if rest[:-1].isdecimal() else [head, f"[{rest}"]
+        elif bracket and not head and rest[:-1].isdecimal():
             parts.append(rest[:-1])
         else:
             parts.append(part)

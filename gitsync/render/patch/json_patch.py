@@ -167,7 +167,7 @@ def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:
     """Return a pointer with indexes that count from the end turned round; an inserted item may follow the last."""
     parts = pointer.split("/")
     for index, part in enumerate(parts):
-        if part.startswith("-") and part[1:].isdigit():
+        if part.startswith("-") and part[1:].isdecimal():
             holder = _at(manifest, [unescape(parent) for parent in parts[1:index]])
             length = len(holder) + (inserts and index == len(parts) - 1) if isinstance(holder, list) else 0
             # A negative index counts from the end (SupportNegativeIndices).
@@ -180,7 +180,7 @@ def _at(value: Any, parts: Sequence[str]) -> Any:
     for part in parts:
         if isinstance(value, dict):
             value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         else:
             return None

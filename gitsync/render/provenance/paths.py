@@ -82,14 +82,14 @@ def with_all_keys(manifest: Manifest, path: FieldPath) -> FieldPath:
     for part in path:
         key = _index(value, part) if isinstance(value, list) else part
         value = value[key]
-        names = _names(value) if isinstance(key, int) and not part.isdigit() else []
+        names = _names(value) if isinstance(key, int) and not part.isdecimal() else []
         parts.append(names[-1] if names else part)
     return tuple(parts)
 
 
 def _index(items: list[Any], part: str) -> int | None:
     """Return the index of the item that a part means; the part may name more keys than the item has."""
-    if part.isdigit():
+    if part.isdecimal():
         return int(part) if int(part) < len(items) else None
     names = [_names(item) for item in items]
     exact = (index for index, of_item in enumerate(names) if part in of_item)
@@ -108,7 +108,7 @@ def starts_with(leaf: FieldPath, path: FieldPath, leaves: Mapping[FieldPath, Any
     for depth, (part, wanted) in enumerate(zip(leaf, path, strict=False)):
         if part == wanted or _is_alike(part, wanted):
             continue
-        if not (part.startswith("[") and wanted.isdigit()):
+        if not (part.startswith("[") and wanted.isdecimal()):
             return False
         items = list(
             dict.fromkeys(other[depth] for other in leaves if other[:depth] == leaf[:depth] and len(other) > depth)

@@ -52,7 +52,7 @@ def key_of(holder: Any, part: str) -> Any:
     if holder is None:
         return None
     # PathGetter takes a number for an index before any member of that name.
-    if part.isdigit() or part == "-":
+    if part.isdecimal() or part == "-":
         if not isinstance(holder, list):
             raise InvalidInput(f"{part} is an index, but {_shape(holder)} has none", hint="correct the path")
         index = len(holder) - 1 if part == "-" else int(part)
@@ -89,7 +89,7 @@ def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -
     node = slot.holder[slot.key]
     part = path[0]
     rest = path[1:]
-    if part.isdigit():
+    if part.isdecimal():
         yield from _index(node, int(part), rest, create)
     elif _is_match(part):
         yield from _matching(node, part, rest, create)
@@ -179,7 +179,7 @@ def _fresh(rest: tuple[str, ...], create: Callable[[], Any]) -> Any:
     """Return what a missing part becomes, judged by the part that follows it."""
     if not any(rest):
         return create()
-    return [] if _is_match(rest[0]) or rest[0].isdigit() else {}
+    return [] if _is_match(rest[0]) or rest[0].isdecimal() else {}
 
 
 def _shape(value: Any) -> str:

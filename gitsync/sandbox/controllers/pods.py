@@ -89,7 +89,7 @@ def deletion_rank(pod: Manifest) -> tuple[object, ...]:
         bool(at(pod, "spec", "nodeName")),
         phase,
         is_ready(pod),
-        int(cost) if cost.lstrip("+-").isdigit() else 0,
+        int(cost) if cost.lstrip("+-").isdecimal() else 0,
         -seconds_of(condition_of(pod, "Ready").get("lastTransitionTime")) if is_ready(pod) else 0.0,
         -restarts(pod),
         -seconds_of(pod["metadata"]["creationTimestamp"]),

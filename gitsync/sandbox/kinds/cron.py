@@ -40,7 +40,7 @@ def _descriptor_problem(schedule: str) -> str:
     if schedule.startswith("@every "):
         duration = schedule[len("@every ") :]
         # Go's duration in the forms people write; a full parser would reject no schedule that occurs.
-        if duration and duration[-1] in "smh" and duration[0].isdigit():
+        if duration and duration[-1] in "smh" and duration[0].isdecimal():
             return ""
         return f'failed to parse duration {schedule}: time: invalid duration "{duration}"'
     return f"unrecognized descriptor: {schedule}"

@@ -245,7 +245,7 @@ def _amount(value: Any) -> int:
     if isinstance(value, int):
         return value
     digits = value[:-1] if is_percent(value) else str(value)
-    return int(digits) if digits.isascii() and digits.isdigit() else 0
+    return int(digits) if digits.isascii() and digits.isdecimal() else 0
 
 
 def _deployment_strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:

@@ -76,7 +76,7 @@ def _parse(text: str, layout: str) -> datetime:
             fraction = element_match[0][1:]
         elif element == "Z07:00":
             zone = element_match[0]
-        elif element_match[0].isdigit():
+        elif element_match[0].isdecimal():
             numbers.append(int(element_match[0]))
         # Go's time.Parse accepts a fraction after the seconds of any layout; it is dropped, since the type stores whole
         # seconds.

@@ -176,7 +176,7 @@ def file_url(repository: str, commit: str, location: str) -> str:
     host, path = _host_and_path(repository)
     page = next((page for name, page in _PAGES if name in host), "")
     file, _, line = location.rpartition(":")
-    if not page or not commit or not line.isdigit() or not _HOST.fullmatch(host):
+    if not page or not commit or not line.isdecimal() or not _HOST.fullmatch(host):
         return ""
     root = f"https://{host}/{quote(path.strip('/').removesuffix('.git'))}"
     # names of files in Git are bytes, not necessarily UTF-8

@@ -64,7 +64,7 @@ def with_index(pod: Manifest, job: Manifest, index: int) -> Manifest:
 def index_of(pod: Manifest) -> int:
     """Return the completion index of a pod, -1 where it has none."""
     text = annotations_of(pod).get(_INDEX, "")
-    return int(text) if text.isdigit() else -1
+    return int(text) if text.isdecimal() else -1
 
 
 def completed_indexes(status: Manifest, finished: Iterable[Manifest]) -> Manifest:

@@ -138,7 +138,7 @@ def _share(deployment: Manifest, replica_set: Manifest, change: int, remainder: 
 def revision_of(replica_set: Manifest) -> int:
     """Return the revision number in the annotations; 0 where there is none."""
     text = annotations_of(replica_set).get(REVISION, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def template_of(replica_set: Manifest) -> Manifest:

@@ -222,7 +222,7 @@ class StatefulSets(SandboxController):
 def ordinal_of(pod: Manifest) -> int:
     """Return the number at the end of the pod's name, -1 where there is none."""
     text = pod["metadata"]["name"].rpartition("-")[2]
-    return int(text) if text.isdigit() else -1
+    return int(text) if text.isdecimal() else -1
 
 
 def revision_of(pod: Manifest) -> str:
