@@ -102,7 +102,7 @@ def _owned(application_set: ApplicationSet, filled: Manifest) -> Manifest:
         "namespace": ref.namespace,
         "labels": {**metadata["labels"], SET_LABEL: ref.name},
         "annotations": marks,
-        # by the owner reference the API server deletes the Applications with their set
+        # the garbage collector deletes the Applications of a deleted set by it
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
     }
     spec = _spec(application_set, filled["spec"])

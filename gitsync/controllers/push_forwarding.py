@@ -31,7 +31,7 @@ def one_of_each(
         view = view_of(key)
         source = at(manifest, "spec", "source", default={})
         namespace = metadata_of(manifest).get("namespace")
-        # both may be of the same branch, but only the valid and active ones make their replica poll
+        # apart from those that poll: a notification on one that its replica does not poll would wake no other
         is_polled = not (
             at(manifest, "spec", "suspend", default=False) or metadata_of(manifest).get("deletionTimestamp")
         )

@@ -30,7 +30,7 @@ def send(url: str, text: str, seconds: float) -> Answer:
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
             reply = json.loads(answer.read(_ANSWER_BYTES))
-    # also an answer that is not JSON: an agent that is not ready yet often answers through its proxy
+    # also an answer that is not JSON, such as the error page of a proxy
     except (OSError, ValueError) as error:
         raise ClusterUnavailable(f"{url} did not answer: {error}") from error
     return _answer(reply, url)

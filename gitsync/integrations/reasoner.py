@@ -19,7 +19,7 @@ from gitsync.objects.application import Application, OpenAI
 from gitsync.objects.change import Plan
 from gitsync.ports import Advice, AdviceCache, Clock
 
-_TRIES = 2  # one retry, for answers without the requested form: models give them now and then
+_TRIES = 2  # one retry: after a failure of the server, or an answer without the requested form
 _HOUR = 3600.0
 _REMEMBERED = 1024
 

@@ -26,7 +26,7 @@ class Reasoner(Protocol):
     Called by a reconcile before the gate decides, again at each pass until there is an answer.
     """
 
-    # a model may take a minute to answer, and a worker reconciles other Applications meanwhile
+    # a model may take long to answer, and a worker reconciles other Applications meanwhile
     def advise(self, app: Application, plan: Plan, key: str) -> Advice | None:
         """Return the advice on a plan, requested once; None while the request is pending. Never blocks."""
         ...

@@ -146,7 +146,7 @@ class Declarations:
         It delays no prune. Its last declaration counts, or ``declared`` where none is known.
         """
         with self._lock:
-            # None delays no prune, which an absent entry would, as of an Application that was not reconciled yet
+            # None and not absent: ``register`` would add an absent one as an Application that has declared nothing yet
             self._declared_at[key] = None
             is_known = self._declared.has(key)
         if not is_known:

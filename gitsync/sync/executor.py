@@ -128,7 +128,7 @@ class SyncExecutor:
 
     def _postponed(self, operation: Operation, cache: ExecutionCache) -> frozenset[ObjectRef]:
         """Return the objects that a self-heal leaves for later; every other sync applies all."""
-        # a commit or a user wants everything applied now, also what another controller sets back
+        # a sync for a commit or a user applies everything, also what another controller sets back
         if operation.trigger != "drift":
             return frozenset()
         now = self._clock.monotonic()

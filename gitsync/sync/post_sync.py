@@ -137,7 +137,7 @@ class PostSyncAnalysis:
         commit = planned.target.commit.id
         # dropped by default: a state that keeps an analysis continues it
         state = replace(inputs.state, analysis=None)
-        # once good, always good: what fails later has causes that are not in the commit
+        # a good commit stays good: what fails later may have causes outside the commit
         if state.last_good == commit:
             return AnalysisResult(state)
         # an analysis of another commit in the status says nothing about this one

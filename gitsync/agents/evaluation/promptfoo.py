@@ -67,7 +67,7 @@ def _input(document: Members, test: Mapping[str, Any]) -> str:
     if not all(isinstance(value, str | int | float) for value in variables.values()):
         raise InvalidInput("a variable is not a text: each combination would be a test of its own")
     prompts = document.get("prompts") or []
-    # A prompt of another file is not here, and its text is what the case would ask.
+    # A prompt in another file is not read, so that the message of such a test is not known.
     if len(prompts) == 1 and isinstance(prompts[0], str) and not prompts[0].startswith("file:"):
         return _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), prompts[0])
     if prompts or len(variables) != 1:

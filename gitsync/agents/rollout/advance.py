@@ -114,7 +114,6 @@ def _suspended(context: RolloutContext, goal: str) -> Rollout:
     A rollout begins again after the suspension: what was not checked does not become the current revision by it.
     """
     state = context.state
-    # Of the track where it serves: another one would leave its volumes and its Service.
     home = state.home if state.current else context.home
     stopped = replace(state.ended(), current=state.current or goal, home=home)
     rollout = keep_running(context.at(stopped))
