@@ -115,7 +115,6 @@ class Fetcher:
             wait = cache.next_poll - now
         since = now - _max_age(inputs, cache, now)
         query = Query(inputs.app, credentials, since, cache)
-        # never 0, as the time of a poll is reached while this runs: the next reconcile is still a later one
         return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT), query, is_due)
 
     def checkout(self, inputs: ReconcileInput, cache: GitCache) -> Commit:
