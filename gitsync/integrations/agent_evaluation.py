@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import http
 import json
-import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +11,7 @@ from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
+from gitsync.integrations.http import RequestFailed, request
 
 _ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
 _HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
@@ -26,14 +27,24 @@ def send(url: str, text: str, seconds: float) -> Answer:
     """Return the answer of an agent; raise ClusterUnavailable where none comes in time or it is not one of A2A."""
     message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": text}]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    request = urllib.request.Request(url, json.dumps(call).encode(), _HEADERS)
     try:
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
-            reply = json.loads(answer.read(_ANSWER_BYTES))
-    # also an answer that is not JSON, such as the error page of a proxy
-    except (OSError, ValueError) as error:
+        reply = _posted(url, call, _HEADERS, seconds, _ANSWER_BYTES)
+    except (RequestFailed, ValueError) as error:
         raise ClusterUnavailable(f"{url} did not answer: {error}") from error
     return _answer(reply, url)
+
+
+def _posted(url: str, body: Any, headers: Mapping[str, str], seconds: float, limit: int) -> Any:
+    """
+    Return the JSON that a server answers.
+
+    Raise RequestFailed where it answers with an error, ValueError where that is not JSON, such as the page of a proxy.
+    Redirects are not followed: the key in the headers is for this host alone.
+    """
+    status, answer = request("POST", url, headers, json.dumps(body).encode(), timeout=seconds, max_bytes=limit)
+    if status != http.HTTPStatus.OK:
+        raise RequestFailed(f"HTTP status {status}", retryable=status >= 500)
+    return json.loads(answer)
 
 
 def _answer(reply: Any, url: str) -> Answer:
@@ -92,10 +103,7 @@ def ask_judge(judge: Judge, key: str, question: str, seconds: float) -> tuple[st
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
     url = f"{judge.endpoint.rstrip('/')}/chat/completions"
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=seconds
-        ) as answer:
-            completion = json.loads(answer.read(_VERDICT_BYTES))
-    except (OSError, ValueError) as error:
+        completion = _posted(url, body, headers, seconds, _VERDICT_BYTES)
+    except (RequestFailed, ValueError) as error:
         raise ClusterUnavailable(f"the model that judges did not answer: {error}") from error
     return decision(completion)
