@@ -203,6 +203,10 @@ def test_a_retained_volume_is_deleted_with_the_agent_once_the_spec_wants_it(worl
     world.start()
     for generation, policy in enumerate(("Delete", "Retain", "Delete"), 1):
         world.apply(agent(state={"volumes": [{**volume, "onDelete": policy}]}))
+        if generation == 3:  # what was to outlive the Agent may be lost from now on
+            plan = until(lambda: status_of(world).get("plan"), 10, lambda: status_of(world))
+            assert any("its volumes will be deleted" in reason for reason in plan["reasons"])
+            approve(world)
         running(world, generation=generation)
     delete(world, "helper")
     until(lambda: world.get("PersistentVolumeClaim", "helper-data") is None)

@@ -29,6 +29,8 @@ _ASSIGNMENT = re.compile(
 """A name and what follows it, which may be the next name; bounded, since authors of commits write the text."""
 _MEMBERS = frozenset({"endpoint", "baseUrl", "baseURL", "base_url", "apiBase", "provider", "proxyUrl", "proxyURL"})
 """Members of custom resources that name where data is sent, as Agent, kagent, ARK and KServe spell them."""
+_UNRELATED = frozenset({("autoscaling", "provider")})
+"""Members with such a name, by what they are in, that send nothing: what scales an Agent."""
 _SEPARATORS = re.compile(r"[^A-Z0-9]")
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 _CONFIGURATION = ("ConfigMap", "Secret")
@@ -118,7 +120,8 @@ def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
     """Yield the settings of environments and arguments at any depth: kinds differ in where their containers are."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            if isinstance(inner, str) and key in _MEMBERS:  # of agents and model services of any platform
+            # Of agents and model services of any platform.
+            if isinstance(inner, str) and key in _MEMBERS and (member, key) not in _UNRELATED:
                 yield from _named(key, inner)
             yield from _of_value(inner, key)
     # Joined: a flag and its value may be two items.

@@ -191,6 +191,11 @@ CASES = [
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.fallbacks.0.provider", "Bedrock"))),
     ("agent-model-moved", update(SYSTEM, with_(SYSTEM, "spec.defaults.model.endpoint", "http://b"))),
     ("agent-model-moved", update(without_endpoint(AGENT), AGENT)),
+    ("updates", update(AGENT, with_(AGENT, "spec.autoscaling", {"provider": "HPA", "maxReplicas": 5}))),
+    (
+        "updates",
+        update(SYSTEM, with_(SYSTEM, "spec.agents.0.template.spec.autoscaling", {"provider": "KEDA"})),
+    ),
     ("endpoint-set", update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/x")),
     ("endpoint-set", update(config(), config(**{"app.yaml": "llm:\n  base_url: http://evil"}), "/data/x")),
     ("endpoint-set", update(config(), config(**{"c.json": '{"baseUrl": "http://evil"}'}), "/data/x")),
