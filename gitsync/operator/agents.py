@@ -400,11 +400,26 @@ def _spec_change(input: _AgentInput) -> Change | None:
     if at(spec, "prompt", "text") is not None:
         # A kept spec has no prompt: its text is in the configuration of the revision.
         spec["prompt"] = {**spec["prompt"], "text": permitted.config.get(PROMPT_FILE, "")}
+    spec = _without_own_plans(spec, input.agent.declared)
     # Without a change of the spec, the children are judged alone.
     if spec == input.agent.declared:
         return None
     live = {**input.manifest, "spec": spec}
     return Change(input.agent.ref, Action.UPDATE, desired=input.manifest, live=live)
+
+
+def _without_own_plans(permitted: dict[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the permitted spec without what plans of their own carry out: a stop, and the deletion of volumes."""
+    spec = dict(permitted)
+    # A stop waits for no approval, so it must not hold what else the spec changes either.
+    if declared.get("suspend") is True:
+        spec["suspend"] = True
+    volumes = at(spec, "state", "volumes")
+    if volumes:
+        names = {volume.get("name") for volume in at(declared, "state", "volumes") or ()}
+        # Removed volumes keep their claims here: only the plan that deletes them asks whether they may be lost.
+        spec["state"] = {**spec["state"], "volumes": [volume for volume in volumes if volume.get("name") in names]}
+    return spec
 
 
 def _backup_status(backups: Backups) -> dict[str, Any]:

@@ -86,6 +86,20 @@ def test_a_tool_that_needs_no_approval_any_more_needs_one_itself(world: World) -
     running(world, generation=2)
 
 
+def test_a_stop_waits_for_nothing_and_lets_nothing_else_through(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    stopped = changed(agent(), "spec.suspend", True)
+    world.apply(changed(stopped, "spec.model.endpoint", ENDPOINT))
+    plan = held(world)
+    assert not any("stops all replicas" in reason for reason in plan["reasons"])
+    until(lambda: (world.get("Deployment", "helper", api="apps/v1") or {})["spec"]["replicas"] == 0)
+    assert "elsewhere" not in deployment(world)
+    world.apply(stopped)
+    until(lambda: status_of(world).get("phase") == "Suspended", 10, lambda: status_of(world))
+
+
 def test_a_prompt_after_an_approved_endpoint_is_a_prompt(world: World) -> None:
     world.start()
     world.apply(agent())
