@@ -148,7 +148,7 @@ def test_which_agents_changed_model_prompt_or_tools(open_page: Opens, site: Site
     with visitor(open_page, 1) as person:
         person.click(person.page.get_by_role("link", name="Agents", exact=True))
         change = person.page.locator("details.object", has_text="greeter in staff")
-        expect(change.locator("summary")).to_contain_text(re.compile(r"model, prompt.*Retrain, Ada"))
+        expect(change.locator("summary")).to_contain_text(re.compile(r"model, prompt.*Retrain, Ada", re.DOTALL))
         expect(change.locator("tr", has_text=".data.MODEL_ID")).to_contain_text(re.compile("small.*large", re.DOTALL))
         expect(change.locator("ins mark")).to_have_text("brief")
 
