@@ -12,11 +12,14 @@ from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditRecord, SyncRecord
 from gitsync.objects.ref import GroupKind
 from gitsync.server.dependencies import PagesOf, Start, ViewOf
+from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.paging import page_of
+from gitsync.server.queries.agents import agents_of, find_agent
 from gitsync.server.queries.applications import app_row, newest_syncs
 from gitsync.server.queries.contents import recorded_content
 from gitsync.server.queries.fields import FIELDS, recorded_field
+from gitsync.server.queries.systems import find_system
 from gitsync.server.templates import Pages
 
 router = APIRouter()
@@ -44,7 +47,8 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
 @router.get("/agents/{namespace}/{name}/history", response_class=HTMLResponse)
 def agent_history(request: Request, pages: PagesOf, namespace: str, name: str, before: Start = 0) -> HTMLResponse:
     """Show the syncs of an Agent, newest first."""
-    return _show_history(pages, request, _key("Agent", namespace, name), before)
+    is_known = find_agent(agents_of(pages.engine), namespace, name) is not None
+    return _show_history(pages, request, _key("Agent", namespace, name), before, is_known=is_known)
 
 
 @router.get("/agents/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
@@ -56,7 +60,9 @@ def agent_sync(request: Request, pages: PagesOf, namespace: str, name: str, id: 
 @router.get("/agents/systems/{namespace}/{name}/history", response_class=HTMLResponse)
 def system_history(request: Request, pages: PagesOf, namespace: str, name: str, before: Start = 0) -> HTMLResponse:
     """Show the syncs of a system, newest first."""
-    return _show_history(pages, request, _key("MultiAgentSystem", namespace, name), before)
+    view = pages.engine.view
+    is_known = find_system(view.applications(), view.live, namespace, name) is not None
+    return _show_history(pages, request, _key("MultiAgentSystem", namespace, name), before, is_known=is_known)
 
 
 @router.get("/agents/systems/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
@@ -70,8 +76,11 @@ def _key(kind: str, namespace: str, name: str) -> str:
     return str(OwnerKey(GroupKind(AGENTS_GROUP, kind), namespace, name))
 
 
-def _show_history(pages: Pages, request: Request, key: str, before: int) -> HTMLResponse:
+def _show_history(pages: Pages, request: Request, key: str, before: int, *, is_known: bool) -> HTMLResponse:
     records = pages.engine.records.history(key, limit=_HISTORY, before=before)
+    # the history of a deleted owner stays; whether one is hidden or never existed must not be visible
+    if not records and not is_known:
+        raise HTTPException(404, f"No syncs of {visible(key)} are kept.")
     older = records[-1].id if len(records) == _HISTORY else 0
     return pages.show(request, "owner_history.html", key=key, records=records, older=older)
 
