@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import http
 import json
+import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +11,6 @@ from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
-from gitsync.integrations.http import RequestFailed, request
 
 _ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
 _HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
@@ -29,22 +28,28 @@ def send(url: str, text: str, seconds: float) -> Answer:
     call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     try:
         reply = _posted(url, call, _HEADERS, seconds, _ANSWER_BYTES)
-    except (RequestFailed, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ClusterUnavailable(f"{url} did not answer: {error}") from error
     return _answer(reply, url)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follow no redirect: urllib would send the headers along, and the key in them is for this host alone."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        """Return nothing, so that the redirect is an error with its status."""
 
 
 def _posted(url: str, body: Any, headers: Mapping[str, str], seconds: float, limit: int) -> Any:
     """
     Return the JSON that a server answers.
 
-    Raise RequestFailed where it answers with an error, ValueError where that is not JSON, such as the page of a proxy.
-    Redirects are not followed: the key in the headers is for this host alone.
+    Raise OSError where it answers with an error, ValueError where that is not JSON, such as the page of a proxy.
     """
-    status, answer = request("POST", url, headers, json.dumps(body).encode(), timeout=seconds, max_bytes=limit)
-    if status != http.HTTPStatus.OK:
-        raise RequestFailed(f"HTTP status {status}", retryable=status >= 500)
-    return json.loads(answer)
+    request = urllib.request.Request(url, json.dumps(body).encode(), dict(headers))
+    # the proxy variables of the Job count: they are how its Pod reaches other hosts
+    with urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds) as answer:
+        return json.loads(answer.read(limit))
 
 
 def _answer(reply: Any, url: str) -> Answer:
@@ -104,6 +109,6 @@ def ask_judge(judge: Judge, key: str, question: str, seconds: float) -> tuple[st
     url = f"{judge.endpoint.rstrip('/')}/chat/completions"
     try:
         completion = _posted(url, body, headers, seconds, _VERDICT_BYTES)
-    except (RequestFailed, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ClusterUnavailable(f"the model that judges did not answer: {error}") from error
     return decision(completion)

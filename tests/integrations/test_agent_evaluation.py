@@ -37,8 +37,8 @@ def test_a_redirect_is_not_followed_with_the_key() -> None:
         with serve_http(Redirecting) as redirecting:
             url = f"http://127.0.0.1:{redirecting}"
             judge = Judge.model_validate({"id": "m", "endpoint": url})
-            with pytest.raises(ClusterUnavailable, match="HTTP status 302"):
+            with pytest.raises(ClusterUnavailable, match="HTTP Error 302"):
                 ask_judge(judge, "canary-key", "question", 5)
-            with pytest.raises(ClusterUnavailable, match="HTTP status 302"):
+            with pytest.raises(ClusterUnavailable, match="HTTP Error 302"):
                 send(url, "question", 5)
     assert seen == []
