@@ -66,11 +66,21 @@ class AppliedStates:
         self._manifests: dict[ObjectRef, tuple[str, Manifest]] = {}
         self._digests: dict[ObjectRef, tuple[Manifest, str, tuple[IgnoreRule, ...], str]] = {}
         self._settled: tuple[object, ...] | None = None
+        self._being_written: set[ObjectRef] = set()
+
+    def begin(self, refs: Iterable[ObjectRef]) -> None:
+        """Note that a sync writes objects: until it is known what became of them, so are not their states."""
+        self._being_written.update(refs)
+
+    def abandon(self, ref: ObjectRef) -> None:
+        """Note that the write of an object was not carried out: its state is the one before."""
+        self._being_written.discard(ref)
 
     def record(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> None:
         """Remember that a state was applied completely; it was permitted."""
         self._manifests[ref] = (self._digest(app, ref, manifest, origin), manifest)
         self._permitted[ref] = self.permitted(app, manifest)
+        self._being_written.discard(ref)
 
     def permitted(self, app: Application, manifest: Manifest) -> str:
         """
@@ -100,8 +110,15 @@ class AppliedStates:
         entries = {
             ref: inventory.entries[ref]._replace(applied=digest, permitted=self._permitted.get(ref, ""))
             for ref, (digest, _) in self._manifests.items()
-            if (inventory.entries[ref].applied, inventory.entries[ref].permitted)
+            if ref not in self._being_written
+            and (inventory.entries[ref].applied, inventory.entries[ref].permitted)
             != (digest, self._permitted.get(ref, inventory.entries[ref].permitted))
+        }
+        # the old digest would have a repair after a restart undo what the sync has written
+        entries |= {
+            ref: inventory.entries[ref]._replace(applied="")
+            for ref in self._being_written
+            if ref in inventory and inventory.entries[ref].applied
         }
         return inventory.with_entries(entries) if entries else inventory
 
@@ -124,6 +141,8 @@ class AppliedStates:
             # What Git declares comes first: the identical manifest spares the planner a comparison.
             if entry.applied == self._digest(app, ref, manifest, declared.origin):
                 states[ref] = manifest
+            elif ref in self._being_written:
+                continue  # a repair to the state before could undo the write of our own sync
             elif remembered is not None and remembered[0] == entry.applied:
                 states[ref] = remembered[1]
             else:

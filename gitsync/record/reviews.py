@@ -72,10 +72,11 @@ def last_review(connection: Connection, links: list[AuditRecord], now: datetime,
     if not links or links[-1].action == REJECT:
         # a rejection stays until it is replaced: it neither expires nor is used up
         return review_of(links[-1]) if links else None
-    # an approval is for one sync, and one that wrote something has used it
-    if _written_by(connection, links[0]) - {sync}:
-        return None
-    valid = [review for review in map(review_of, links) if review.until is not None and review.until > now]
+    # an approval is for one sync, and one that wrote something has used those before its writes; where a crash
+    # interrupted it, they are still here, and must not use up the next one
+    used = _last_use(connection, links[0], sync)
+    unused = [review_of(link) for link in links if link.id > used]
+    valid = [review for review in unused if review.until is not None and review.until > now]
     if not valid:
         return None
     last = valid[-1]
@@ -99,13 +100,14 @@ def _link(connection: Connection, id: int, application: str, digest: str) -> Aud
     return link
 
 
-def _written_by(connection: Connection, review: AuditRecord) -> set[str]:
-    """Return the syncs that used approvals of a plan, after its review, and wrote something of it."""
+def _last_use(connection: Connection, review: AuditRecord, sync: str) -> int:
+    """Return the last intent by which another sync used approvals of a plan after a review, 0 where none did."""
     query = select(*AUDIT_COLUMNS).where(AUDIT.c.application == review.application, AUDIT.c.id > review.id)
     links = [link for link in map(record_of, connection.execute(query)) if link.digest == review.digest]
-    used = {link.sync for link in links if link.outcome is Outcome.INTENDED and link.approver}
     # a sync that was interrupted before its first write has not used the approval
-    return used & {link.sync for link in links if link.outcome is Outcome.SUCCEEDED}
+    wrote = {link.sync for link in links if link.outcome is Outcome.SUCCEEDED} - {sync}
+    intents = (link for link in links if link.outcome is Outcome.INTENDED and link.approver and link.sync in wrote)
+    return max((intent.id for intent in intents), default=0)
 
 
 def _mismatch(problem: str) -> AuditMismatch:

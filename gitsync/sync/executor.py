@@ -24,7 +24,8 @@ from gitsync.plan.hook_needs import is_needed_by_hooks
 from gitsync.plan.order import POST_SYNC
 from gitsync.ports import LiveCache, Ports
 from gitsync.state.declarations import Declarations, branch_of
-from gitsync.sync.cache import ExecutionCache, Operation, RetryState
+from gitsync.sync.cache import ExecutionCache, Operation, ReconcileCache, RetryState
+from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import created_namespace, health_of
 from gitsync.sync.operation import Ending, operation_from_status, operation_to_status, record_steps, save_record
 from gitsync.sync.planner import Planned
@@ -41,6 +42,8 @@ _HOOK_DELETE_REFUSED_RETRY = 600.0
 """Retry delay in seconds for a failed hook deletion: transient error, and permanent refusal."""
 _HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_deletion}
 """The triggers of operations that only run hooks, because the Application is being deleted."""
+_PAGE = 500
+"""Audit records that are read at once: each has the differences of its object."""
 _PEER_POLL = 0.2
 """Seconds between two checks of the Applications that a prune waits for, at first; later the resync period."""
 
@@ -141,6 +144,26 @@ class SyncExecutor:
         answered = self._writes.of(application).take()
         # an answer for an operation that has ended meanwhile is in the audit; the next one does not count it
         cache.answered += [write.result for write in answered if write.request.sync == operation]
+
+    def restore_writes(self, inputs: ReconcileInput, cache: ReconcileCache) -> None:
+        """
+        Before the first plan after a start, note what was written since the status: it has older states of that.
+
+        Without that the writes of a sync that a crash interrupted would be taken for changes by others.
+        """
+        head = inputs.state.audit
+        if cache.execution.is_operation_restored or head is None:
+            return
+        newest = self._records.head(inputs.app.key)
+        # most often nothing was written, which one small query tells
+        before = newest.id + 1 if newest is not None and newest.id > head.id else 0
+        while before > head.id + 1:
+            records = self._records.audit_records(
+                inputs.app.key, limit=_PAGE, before=before, outcome=Outcome.INTENDED.value
+            )
+            since = [record for record in records if record.id > head.id]
+            cache.plans.applied.begin(ObjectRef.from_path(intent.resource) for intent in since)
+            before = since[-1].id if len(since) == _PAGE else 0
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
@@ -265,11 +288,16 @@ class SyncExecutor:
                 if ref not in is_left
             }
             store(kept, operation_to_status(operation))
+            # after the status: where that cannot be written, nothing else is
+            planned.states.begin(kept)
 
         def record(result: StepResult) -> None:
             declared = desired.get(result.change.ref)
             if declared is not None and _is_applied(result):
                 planned.states.record(app, result.change.ref, declared, planned.target.origin)
+            # a lost response says nothing: the object may be as before, or as the sync wrote it
+            elif result.outcome is Outcome.FAILED and not result.is_unknown:
+                planned.states.abandon(result.change.ref)
             if operation is not None and result.change.action is not Action.HOOK and _counts_late(result):
                 operation.steps.update(record_steps([result]))
 

@@ -71,6 +71,7 @@ class Reconciler:
     def observe(self, report: Report, cache: ReconcileCache, target: Target) -> str:
         """Report how the cluster differs from a target, and return it as text; nothing is written to the cluster."""
         self._executor.take_answered(report.app.key, cache.execution)
+        self._executor.restore_writes(report.inputs, cache)
         # not validated either: a suspended Application shows what differs also where the commit is not valid
         planned = self._evaluator.plan_for(report, cache, replace(target, locate=None))
         self._report_drift(report, cache, planned)
@@ -134,6 +135,7 @@ class Reconciler:
     def prepare(self, report: Report, cache: ReconcileCache, target: Target, trigger: str = "") -> Planned:
         """Observe, validate and plan; restore or supersede an operation, and resolve writes."""
         self._executor.take_answered(report.app.key, cache.execution)
+        self._executor.restore_writes(report.inputs, cache)
         # after the answers were taken: what they wrote is in the local copies by now
         planned = self._evaluator.plan_for(report, cache, target)
         # a restored operation needs a plan: it is what is left of the one that the crash interrupted

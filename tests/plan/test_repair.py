@@ -151,6 +151,27 @@ def test_a_commit_that_renders_to_something_else_is_not_believed(declared):
     assert AppliedStates().find(APP, new, held(declared, "a1"), lambda: other) == {}
 
 
+def test_a_state_is_unknown_until_the_write_of_a_sync_is_answered(declared):
+    new = Declared(desired_of(APP, agent("http://new/v1")), "b2")
+    inventory = held(declared, "a1")
+    states = AppliedStates()
+    states.begin([ref(AGENT)])
+    assert states.find(APP, new, inventory, lambda: declared) == {}
+    assert states.stamped(inventory).entries[ref(AGENT)].applied == "", "nor is it after a restart"
+    states.record(APP, ref(AGENT), new.objects[ref(AGENT)], "b2")
+    assert states.find(APP, new, states.stamped(inventory), nothing) == new.objects
+
+
+def test_a_write_that_was_refused_leaves_the_state_before_it(declared):
+    new = Declared(desired_of(APP, agent("http://new/v1")), "b2")
+    inventory = held(declared, "a1")
+    states = AppliedStates()
+    states.begin([ref(AGENT)])
+    states.abandon(ref(AGENT))
+    assert states.find(APP, new, inventory, lambda: declared) == declared.objects
+    assert states.stamped(inventory) is inventory
+
+
 def test_a_removed_ignore_rule_makes_the_state_unknown():
     """A field that a rule left to others was never applied, so no repair may apply it."""
     rule = {"kind": "Deployment", "jsonPointers": ["/spec/template/spec/containers/0/env"]}

@@ -87,6 +87,17 @@ def test_a_longer_validity_or_a_repeated_use_is_not_gained_in_the_table(
     assert records.review(APP, "d1", NOW) is None
 
 
+def test_a_plan_is_approved_again_after_an_interrupted_sync(records: SqlRecords) -> None:
+    approve(records)
+    records.audit([write(), write(Outcome.SUCCEEDED)])  # the process ended before it ended the approval
+    assert records.review(APP, "d1", NOW) is None
+    assert records.review(APP, "d1", NOW, sync="s1") is not None
+    approve(records, ADA)
+    again = records.review(APP, "d1", NOW)
+    assert again is not None
+    assert (again.by, again.also) == (ADA, ()), "the approval that was used does not add to it"
+
+
 def rewritten(database: Database) -> None:
     """Replace the chain by one that verifies, as a writer of the database can."""
     edit(database, "DELETE FROM audit")
