@@ -100,6 +100,10 @@ class SourceDenied(SourceUnavailable):
     """The Git server rejected the credentials, or its SSH host key is not trusted; another Secret corrects it."""
 
 
+class SourceUntrusted(SourceDenied):
+    """The certificate or SSH host key of the Git server is not trusted here: it was asked nothing."""
+
+
 class SourceThrottled(SourceUnavailable):
     """The Git server limits the rate of requests."""
 

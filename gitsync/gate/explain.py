@@ -32,7 +32,9 @@ def explain(app: Application, policies: Sequence[Policy], current: PolicySet) ->
     """
     combined = combine(policies)
     own = f"Application {app.key}"
-    source = f"policy {combined.name}" if current.policies else "the default, without a policy"
+    source = (
+        f"policy {combined.name}" if current.policies and not current.is_default else "the default, without a policy"
+    )
     granted = ", ".join((*combined.kinds, *(combined.cluster_kinds or ())))
     always = f"{_ALWAYS}, except {granted}" if granted else _ALWAYS
     return (

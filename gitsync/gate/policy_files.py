@@ -174,9 +174,11 @@ class PolicySet:
     """
     Policies in the order in which the first that names an Application is its own, and rules for manifests.
 
-    ``prometheus`` is the URL of the server that the operator configured, which policies allow or not.
+    ``prometheus`` is the URL of the server that the operator configured, which policies allow or not. ``is_default``:
+    the operator wrote none.
     """
 
     policies: tuple[Policy, ...] = ()
     rules: tuple[ManifestRule, ...] = ()
     prometheus: str = ""
+    is_default: bool = False

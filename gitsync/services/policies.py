@@ -65,11 +65,12 @@ def _files(folder: Path) -> Files:
 def _parsed(files: Files, prometheus: str, controller_rights: bool) -> PolicySet:
     documents = [(document, name) for name, text in files.items() for document in read_all(text, name)]
     parsed = (parse_policy(document, name) for document, name in documents)
-    policies = [policy for policy in parsed if policy is not None] or [Policy(controller_rights=False)]
+    written = [policy for policy in parsed if policy is not None]
+    policies = written or [Policy(controller_rights=False)]
     if controller_rights:
         policies = [replace(policy, controller_rights=True) for policy in policies]
     rules = (rule for document, name in documents for rule in parse_rules(document, name))
-    return PolicySet(tuple(policies), tuple(rules), prometheus)
+    return PolicySet(tuple(policies), tuple(rules), prometheus, is_default=not written)
 
 
 def entries_of(files: Files) -> dict[str, str]:

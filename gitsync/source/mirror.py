@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from gitsync.errors import GitsyncError, InvalidInput, SourceDenied, SourceUnavailable, detached
+from gitsync.errors import GitsyncError, InvalidInput, SourceDenied, SourceUnavailable, SourceUntrusted, detached
 from gitsync.files import PRIVATE, write_file
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
@@ -171,6 +171,8 @@ class Mirror:
     def _ask(self, credentials: Credentials) -> None:
         try:
             refs = self._remote.list_refs(credentials)
+        except SourceUntrusted:  # says nothing about the credentials: the server was asked nothing
+            raise
         except SourceDenied:  # such as revoked ones, which must not go on reading what others fetched
             self._forget_reader(credentials)
             raise
@@ -199,10 +201,9 @@ class Mirror:
         try:
             with self._failures.shared(credentials, max_age):
                 self._ask(credentials)
-        except SourceDenied:
-            raise
-        except SourceUnavailable:
-            if not self._is_reader(credentials):
+        except SourceUnavailable as error:
+            is_denied = isinstance(error, SourceDenied) and not isinstance(error, SourceUntrusted)
+            if is_denied or not self._is_reader(credentials):
                 raise
             self._confirmed_at[credentials] = self._clock()  # the server is away: what it accepted is used until then
 

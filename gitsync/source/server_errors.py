@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable
+from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable, SourceUntrusted
 from gitsync.objects.urls import SCP
 from gitsync.ports import CREDENTIALS_SECRET as SECRET
 
@@ -27,13 +27,13 @@ class _Message(NamedTuple):
 _MESSAGES = (
     _Message(
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        SourceDenied,
+        SourceUntrusted,
         "the SSH host key of {host} has changed",
         f"if the server has a new key, set known_hosts in {SECRET} to the output of ssh-keyscan {{keyscan}}",
     ),
     _Message(
         "Host key verification failed",
-        SourceDenied,
+        SourceUntrusted,
         "the SSH host key of {host} is unknown",
         f"set known_hosts in {SECRET} to the output of ssh-keyscan {{keyscan}}",
     ),
@@ -87,7 +87,7 @@ _MESSAGES = (
     ),
     _Message(
         r"certificate verification failed|certificate problem|certificate subject name|unable to get local issuer",
-        SourceDenied,
+        SourceUntrusted,
         "the TLS certificate of {host} is not trusted: {line}",
         f"set ca.crt in {SECRET} to the certificate of its authority, or GITSYNC_GIT_CA for all Applications",
     ),

@@ -72,7 +72,7 @@ def differing(shop: Shop) -> Shop:
     world = shop.world
     agent = deployment("triage").replace("name: web\n", "name: agent\n")
     world.synced(world.repo.commit("Add an agent", {"shop/agent.yaml": agent}))
-    assert shop("suspend", "shop").code == 0
+    assert shop("suspend", "shop", "--reason", "incident").code == 0
     until(lambda: world.condition("Ready")["reason"] == "Suspended", 10, world.status)
     world.repo.commit("A note", {"shop/note.yaml": config_map("note", text="new")})
     world.apply(config("prompt", data={"text": "edited"}), "kubectl-edit")

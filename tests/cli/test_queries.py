@@ -31,7 +31,7 @@ def test_an_application_in_sync_exits_with_0(shop: Shop) -> None:
 
 
 def test_an_edit_by_hand_is_listed_with_field_values_manager_and_time(shop: Shop) -> None:
-    shop("suspend", "shop")
+    shop("suspend", "shop", "--reason", "incident")
     until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
     edit = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompt", "namespace": "shop"}}
     shop.world.apply({**edit, "data": {"text": "mine"}}, "eve")
@@ -59,7 +59,7 @@ def test_an_edit_by_hand_is_listed_with_field_values_manager_and_time(shop: Shop
 
 
 def test_what_git_did_since_is_a_difference_but_no_drift(shop: Shop) -> None:
-    shop("suspend", "shop")
+    shop("suspend", "shop", "--reason", "incident")
     until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
     shop.world.repo.commit("more", {"shop/more.yaml": config_map("more", a="1")})
 
@@ -163,7 +163,7 @@ def test_an_audit_without_a_database_names_the_missing_file(gitsync: Gitsync, tm
 
 
 def test_an_application_that_fails_does_not_hide_the_drift_of_others(shop: Shop) -> None:
-    shop("suspend", "shop")
+    shop("suspend", "shop", "--reason", "incident")
     until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
     shop.world.apply(yaml.safe_load(config_map("prompt", text="x" * 200)) | {"metadata": PROMPT}, "eve")
     shop.world.application("aside", suspend=True, source={"repoURL": "file:///nowhere.git", "path": "shop"})
