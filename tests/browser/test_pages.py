@@ -99,7 +99,7 @@ def test_drift_names_the_field_the_manager_and_the_time(open_page: Opens, site: 
     patch = {"metadata": {"name": "settings", "namespace": "shop"}, "data": {"mode": "closed"}}
     site.world.apply({"apiVersion": "v1", "kind": "ConfigMap", **patch}, "kubectl-edit")
     page = open_page(f"{APP}/events").page
-    drift = page.locator(".events li", has_text=".data.mode").first
+    drift = page.locator(".events li", has_text="Git declares").first
     expect(drift).to_contain_text(
         re.compile(r'kubectl-edit.*"closed" at \d{4}-\d\d-\d\d [\d:]{8} UTC; Git declares "open"'), timeout=8000
     )
