@@ -50,12 +50,13 @@ def test_an_edit_by_hand_is_listed_with_field_values_manager_and_time(shop: Shop
         assert row["time"].startswith("20")
     made = shop("plan", "shop", "-o", "json")
     assert made.code == 1
-    assert [(step["action"], step["class"], bool(step["rule"])) for step in made.json["steps"]] == [
-        ("update", made.json["class"], True)
+    # what others changed is repaired apart from the steps of a commit
+    assert made.json["steps"] == []
+    assert [(step["action"], step["object"], bool(step["rule"])) for step in made.json["repairs"]] == [
+        ("update", "ConfigMap shop/prompt", True)
     ]
-    assert made.json["explanation"].startswith("Update 1 object.")
     assert "ConfigMap shop/prompt" in shop("plan", "shop").out
-    assert shop("status", "shop").code == 0  # suspended on purpose
+    assert shop("status", "shop").code == 1  # suspended, and it differs from Git
 
 
 def test_what_git_did_since_is_a_difference_but_no_drift(shop: Shop) -> None:
