@@ -348,7 +348,7 @@ class _KindStore:
 def _is_newer(item: Manifest, known: Manifest) -> bool:
     """Whether an event is newer than the copy: the response of our own write may have arrived first."""
     new, old = resource_version_of(item), resource_version_of(known)
-    if new.isdecimal() and old.isdecimal():  # comparable since Kubernetes 1.35 says so, and in practice always were
+    if new.isdecimal() and old.isdecimal():  # defined as comparable since Kubernetes 1.35, before that in practice
         return int(new) > int(old)
     return new != old
 

@@ -55,7 +55,7 @@ class Periodic:
         while True:
             try:
                 self._task()
-            except Exception:
+            except Exception:  # a defect in one run must not end the later ones
                 _log.exception("%s failed, and runs again in %.0f s", self._name, self._every)
             if self._stopped.wait(self._every):
                 return

@@ -114,5 +114,5 @@ class Manager:
             part = self._started.pop()
             try:
                 part.stop()
-            except Exception:
+            except Exception:  # the other parts have to stop too
                 _log.exception("%s did not stop cleanly", type(part).__name__)

@@ -110,7 +110,7 @@ def read_patch(
     target = entry.get("target")
     if target is None and not merges and documents:
         raise InvalidInput("the patch has no target", location=location, hint="add a target")
-    # 5.8 says so too: which of the patches would a target mean?
+    # Kustomize 5.8 refuses it too: a target would not tell which of the patches it means
     if target is not None and len(merges) > 1:
         raise InvalidInput(
             "one entry of patches holds several strategic merge patches, which cannot share a target",
