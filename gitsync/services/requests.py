@@ -17,7 +17,7 @@ from gitsync.errors import InvalidInput, Refused, WrongState
 from gitsync.gate.policy import Policy
 from gitsync.gate.roles import may_operate
 from gitsync.objects.application import Application
-from gitsync.objects.change import HoldReason, Plan
+from gitsync.objects.change import Decision, HoldReason, Plan
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit
@@ -282,6 +282,9 @@ def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:
         raise WrongState(
             "another replica works on this application", object=subject, hint="review the plan on its dashboard"
         )
+    if view.verdict is not None and view.verdict.decision is Decision.REFUSED:
+        # an approval cannot lift what a policy forbids, so say that instead of "nothing waits"
+        raise WrongState(f"a policy rejects the plan: {'; '.join(view.verdict.reasons)}", object=subject)
     if view.plan is None or view.application is None or not is_held(view):
         raise WrongState("no plan waits for approval", object=subject)
     # an approval is bound to one digest: consent to what was shown does not extend to another plan

@@ -42,9 +42,11 @@ LISTS: dict[str, tuple[str, ...]] = {
     "top": (),
     "appset list": (),
     "appset preview": ("{set}",),
+    "uninstall": (),
+    "upgrade": ("--check",),
 }
-OTHERS = {"explain", "agent", "build", "eval"}
-"""A reader of folders, a list of one object's revisions, and two commands whose output is a document."""
+OTHERS = {"explain", "agent history", "agent prompts", "build", "eval", "preview"}
+"""A reader of folders, two lists of one object's revisions, and three commands whose output is a document."""
 
 
 def options_of(command: Any) -> set[str]:

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.cli.child_process import ChildProcess
-from gitsync.cli.dashboard import DashboardAddress, address_file
+from gitsync.cli.dashboard import DashboardOptions, address_file
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner
@@ -160,7 +160,7 @@ def test_metrics_and_costs_are_those_of_all_processes(world: World, controller: 
 
 def dashboard(world: World, path: str) -> Any:
     """Return what the API answers."""
-    found = DashboardAddress().find(world.folder / "data")
+    found = DashboardOptions(data=world.folder / "data").find()
     assert found is not None
     return found.get(path)
 

@@ -177,6 +177,8 @@ def test_the_effective_policy_is_that_of_the_files_or_of_the_running_controller(
     assert "Moderate" in answer.out
     assert "policy team" in answer.out
     hold(shop)
+    rejected = shop("approve", "shop", "--policies", folder)  # the Application has no account
+    assert (rejected.code, "a policy rejects the plan" in rejected.err) == (2, True), rejected.err
     refused = shop("approve", "shop", "--policies", strict(folder))
     assert (refused.code, "2 users may review this plan" in refused.err) == (2, True), refused.err
     with serve(create_app(shop.world.controller)) as web:
@@ -186,7 +188,8 @@ def test_the_effective_policy_is_that_of_the_files_or_of_the_running_controller(
 
 def strict(folder: Path) -> Path:
     """Change the policy in a folder to one that counts only signed-in users; return the folder."""
-    text = "kind: Policy\nmetadata: {name: team}\nspec: {require: {approvers: {count: 2}}}\n"
+    spec = "{allow: {controllerRights: true}, require: {approvers: {count: 2}}}"
+    text = f"kind: Policy\nmetadata: {{name: team}}\nspec: {spec}\n"
     (folder / "team.yaml").write_text(text)
     return folder
 

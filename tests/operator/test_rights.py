@@ -34,7 +34,9 @@ def act_as_installed(world: World) -> None:
 def test_the_installed_rights_are_enough_for_every_child(world: World) -> None:
     act_as_installed(world)
     world.start()
-    world.apply(agent("leader", leaderElection={}))
+    # what the revision before needs stays as long as its Pods may take to end: 10 seconds more than the drain
+    lifecycle = {"drain": {"timeoutSeconds": 1}}
+    world.apply(agent("leader", leaderElection={}, lifecycle=lifecycle))
     running(world, "leader")
     world.apply(config_map("triage-prompt", **{"system.md": "Sort tickets."}))
     full = changed(changed(example(), "metadata.namespace", "shop"), "spec.lifecycle.validate", None)
@@ -49,6 +51,6 @@ def test_the_installed_rights_are_enough_for_every_child(world: World) -> None:
         if (one["type"], one["status"]) == ("Stalled", "True")
     ]
     assert stalled == []
-    world.apply(agent("leader"))
-    until(lambda: world.get("Lease", "leader-leader", api="coordination.k8s.io/v1") is None)
+    world.apply(agent("leader", lifecycle=lifecycle))
+    until(lambda: world.get("Lease", "leader-leader", api="coordination.k8s.io/v1") is None, 30)
     until(lambda: world.get("Role", "leader-leader", api="rbac.authorization.k8s.io/v1") is None)
