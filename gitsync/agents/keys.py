@@ -64,6 +64,8 @@ EVALUATION: Final = "agents.gitsync.dev/evaluation"
 ORDERED_DELETION: Final = "agents.gitsync.dev/ordered-deletion"
 """Finalizer of a MultiAgentSystem whose members are deleted in order."""
 
+CONFIG_VOLUME: Final = "agent-config"
+"""The volume of a Pod with the configuration of its revision."""
 CONFIG_PATH: Final = "/etc/agent/config"
 CARD_PATH: Final = "/etc/agent/card"
 TOPOLOGY_PATH: Final = "/etc/agent/topology"

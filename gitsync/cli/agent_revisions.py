@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from gitsync.agents.expansion.revisions import Revision, stored_revision
 from gitsync.agents.keys import AGENT_LABEL
+from gitsync.agents.rollout.state import RevisionRoles
 from gitsync.cli.dashboard import Dashboard, items
 from gitsync.cli.output import Format, say, show, show_one
 from gitsync.cluster.client import Client, segment
@@ -23,12 +24,6 @@ _COLUMNS = ("revision", "created", "state", "changed", "evaluation", "commit", "
 _PROMPT_COLUMNS = ("version", "description")
 _MOST_PROMPTS = 60
 """The versions of prompts that are read from the dashboard."""
-_STATES = {
-    "currentRevision": "serving",
-    "failedRevision": "failed",
-    "updateRevision": "new",
-    "lastGoodRevision": "good",
-}
 MARKS: Final = {"-": "red", "+": "green"}
 
 
@@ -59,7 +54,7 @@ def revision_rows(
         previous = revisions[index + 1][0] if index + 1 < len(revisions) else None
         # without the time zone: both are UTC, and creationTimestamp has whole seconds
         sync = max((done for done in syncs if _second(done) <= created[:19]), key=_second, default={})
-        verdict = json.loads(revision.evaluation or "{}")
+        verdict = revision.evaluation_verdict
         yield {
             "revision": revision.name,
             "number": revision.number,
@@ -129,17 +124,31 @@ def _second(sync: Mapping[str, Any]) -> str:
 
 
 def _state(agent: Manifest, name: str) -> str:
-    return next((word for key, word in _STATES.items() if at(agent, "status", key) == name), "")
+    """Return the role of a revision in one word, as `gitsync agents` names its columns; "good" is the last good one."""
+    status = agent.get("status") or {}
+    roles = RevisionRoles.from_status(status)
+    names = {roles.serving: "serving", roles.candidate: "candidate", roles.failed: "failed"}
+    return names.get(name, "good" if name == status.get("lastGoodRevision") else "")
 
 
 def _changed(previous: Revision, after: Revision) -> list[str]:
     """Return which parts of a revision differ from the one before."""
-    documents = [json.loads(revision.config.get("agent.json", "{}")) for revision in (previous, after)]
-    names = sorted(documents[0].keys() | documents[1].keys())
-    parts = [name for name in names if documents[0].get(name) != documents[1].get(name)]
+    old_config = _config(previous)
+    new_config = _config(after)
+    names = sorted(old_config.keys() | new_config.keys())
+    parts = [name for name in names if old_config.get(name) != new_config.get(name)]
     parts += ["prompt"] if _prompt(previous) != _prompt(after) else []
     # a revision without another difference has another template of its Pods
     return parts or ["pods"]
+
+
+def _config(revision: Revision) -> dict[str, Any]:
+    try:
+        config = json.loads(revision.config.get("agent.json", "{}"))
+    # another version of gitsync, or a user, may have written what is kept
+    except json.JSONDecodeError:
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def _prompt(revision: Revision) -> str:

@@ -55,3 +55,13 @@ def test_the_verdict_is_kept_with_its_revision() -> None:
     revision, manifest = kept(1, "2026-01-01T10:00:00Z", FAILED)
     assert stored_revision(manifest) == revision
     assert revision.name == kept(1, "2026-01-01T10:00:00Z")[0].name
+
+
+def test_a_malformed_verdict_or_configuration_is_left_out() -> None:
+    revision, manifest = kept(1, "2026-01-01T10:00:00Z", "{oops")
+    config = {**manifest["data"]["config"], "agent.json": "[oops"}
+    broken = {**manifest, "data": {**manifest["data"], "config": config}}
+    _, newer = kept(2, "2026-01-01T11:00:00Z", model={"provider": "OpenAI", "id": "large"})
+    newest, oldest = revision_rows(agent(), [broken, newer], ())
+    assert (oldest["revision"], oldest["evaluation"]) == (revision.name, "")
+    assert "model" in newest["changed"]

@@ -16,6 +16,7 @@ from gitsync.agents.expansion.config import PROMPT_FILE, config_data, config_nam
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.pods import pod_template
 from gitsync.agents.keys import (
+    CONFIG_VOLUME,
     EVALUATION,
     EXPANSION,
     INPUTS,
@@ -82,6 +83,18 @@ class Revision:
     def hash(self) -> str:
         """The hash at the end of the name."""
         return self.name.rpartition("-")[2]
+
+    @property
+    def evaluation_verdict(self) -> Manifest:
+        """The verdict of its evaluation, empty where there is none; a user may have edited the annotation."""
+        return _parsed(self.evaluation) or {}
+
+    @property
+    def config_map(self) -> str:
+        """The name of the ConfigMap with its configuration, empty where its Pods have none."""
+        volumes = at(self.template, "spec", "volumes", default=())
+        names = (at(volume, "configMap", "name") for volume in volumes if volume.get("name") == CONFIG_VOLUME)
+        return str(next(names, ""))
 
 
 def revision_of(agent: Agent, facts: Facts, number: int = 1) -> Revision:

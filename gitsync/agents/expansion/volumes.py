@@ -7,7 +7,7 @@ from typing import Any
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.variables import databases
-from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH, child, compact
+from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, CONFIG_VOLUME, DATABASES_PATH, TOPOLOGY_PATH, child, compact
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.state import Volume
 from gitsync.objects.manifest import Manifest, at
@@ -74,7 +74,7 @@ def claim_name(agent: Agent, volume: Volume) -> str:
 
 def pod_volumes(agent: Agent, facts: Facts, config: str) -> Parts:
     """Return the volumes of a Pod besides those of claim templates."""
-    volumes: Parts = [{"name": "agent-config", "configMap": {"name": config}}]
+    volumes: Parts = [{"name": CONFIG_VOLUME, "configMap": {"name": config}}]
     if agent.spec.expose.protocol == "A2A":
         volumes.append({"name": "agent-card", "configMap": {"name": f"{agent.name}-card"}})
     if facts.topology:
@@ -89,7 +89,7 @@ def pod_volumes(agent: Agent, facts: Facts, config: str) -> Parts:
 
 def mounts(agent: Agent, facts: Facts) -> Parts:
     """Return the mounts of the agent's containers."""
-    mounted: Parts = [_mount("agent-config", CONFIG_PATH)]
+    mounted: Parts = [_mount(CONFIG_VOLUME, CONFIG_PATH)]
     if agent.spec.expose.protocol == "A2A":
         mounted.append(_mount("agent-card", CARD_PATH))
     if facts.topology:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from gitsync.agents.rollout.tracks import Track
+from gitsync.objects.manifest import at
 
 
 class Stage(Enum):
@@ -135,6 +136,44 @@ class RolloutState:
             past_until=_time(rollout, "pastUntil"),
             message=str(rollout.get("message", "")),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRoles:
+    """
+    The revisions of an Agent by their roles, empty where none has it.
+
+    ``serving`` gets the requests, ``candidate`` is to replace it, ``failed`` is the last one that was given up or whose
+    checks failed.
+    """
+
+    serving: str = ""
+    candidate: str = ""
+    failed: str = ""
+
+    @classmethod
+    def from_status(cls, status: Mapping[str, Any]) -> RevisionRoles:
+        """Return the roles that a status of the operator tells."""
+        current = str(status.get("currentRevision", ""))
+        failed = str(status.get("failedRevision", ""))
+        # failedRevision goes with its spec, such as by a revert; the last verdict stays
+        last_failed = failed or _failed_verdict(status)
+        target = str(status.get("updateRevision", ""))
+        goal = str(at(status, "rollout", "revision", default=""))
+        # a retry makes the failed revision the goal of a rollout again
+        candidate = goal or (target if target != failed else "")
+        # the first revision is the current one at once, also where its checks fail and nothing serves
+        is_serving = current != failed or current == status.get("lastGoodRevision")
+        return cls(
+            serving=current if is_serving else "",
+            candidate=candidate if candidate != current else "",
+            failed=last_failed if last_failed not in (candidate, current if is_serving else "") else "",
+        )
+
+
+def _failed_verdict(status: Mapping[str, Any]) -> str:
+    verdicts = [at(status, name, default={}) for name in ("evaluation", "validation")]
+    return next((str(verdict.get("revision", "")) for verdict in verdicts if verdict.get("result") == "Failed"), "")
 
 
 def _time(rollout: Mapping[str, Any], name: str) -> datetime | None:

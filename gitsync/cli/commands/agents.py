@@ -12,7 +12,18 @@ from gitsync.cli.output import Exit, Format, repeat, say, show
 
 _ENVIRONMENTS = ("agent", "environment", "model", "endpoint", "prompt", "tools", "differs")
 _NAME = ("namespace", "name")
-_COLUMNS = ("namespace", "name", "phase", "ready", "model", "revision", "traffic", "evaluation")
+_COLUMNS = (
+    *_NAME,
+    "phase",
+    "ready",
+    "model",
+    "serving",
+    "evaluation",
+    "candidate",
+    "traffic",
+    "failed",
+    "failedEvaluation",
+)
 
 
 @command
@@ -26,7 +37,7 @@ def agents(
     watch: Watch = False,
     output: Output = Format.TABLE,
 ) -> Exit:
-    """List the agents of all Applications: state, model, revision, rollout, evaluation."""
+    """List the agents of all Applications: state, model, revisions that serve, are tried and failed."""
     running = dashboard.require()
     path, columns = ("agents/environments", _ENVIRONMENTS) if environments else ("agents", _COLUMNS)
 

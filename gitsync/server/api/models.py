@@ -133,12 +133,16 @@ class AgentModel(Model):
     name: str
     system: str = Field(description="The MultiAgentSystem that it is a member of.")
     model: str
-    revision: str
+    serving: str = Field(description="The revision that gets the requests.")
+    candidate: str = Field(description="The revision that is to replace it: it is tried, or waits for that.")
+    failed: str = Field(description="The last revision that was given up or whose checks failed.")
     phase: str
     ready: str
     reason: str
-    traffic: str = Field(description="The share of a new revision during a rollout.")
-    evaluation: str = Field(description="The verdict on the newest revision and its cases that passed.")
+    traffic: str = Field(description="The share of the requests that the candidate gets.")
+    evaluation: str = Field(description="The verdict on the revision that serves, and its cases that passed.")
+    candidate_evaluation: str = Field(description="The verdict on the candidate.")
+    failed_evaluation: str = Field(description="The verdict on the revision that failed last.")
     tools: tuple[str, ...]
     approvals: tuple[str, ...] = Field(description="The tools that need a person's approval.")
     environment: str

@@ -26,10 +26,10 @@ from gitsync.server.queries.agents import (
     FoundAgent,
     agent_row,
     agents_of,
-    evaluation_of,
     matching,
     prompt_diff,
     prompt_history,
+    role_rows,
 )
 from gitsync.server.queries.environments import ASPECTS, matrix
 from gitsync.server.queries.environments import environments as environments_of
@@ -165,7 +165,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
             condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
         ],
         children=_children(subject),
-        evaluation=evaluation_of(subject.live),
+        roles=role_rows(subject, syncs),
         prompts=prompt_history(subject, backend.view.owned_by, syncs),
         changes=agent_changes(syncs, [subject])[:CHANGES],
         events=events,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from gitsync.agents.expansion.revisions import stored_revision
+from gitsync.agents.expansion.revisions import Revision, stored_revision
+from gitsync.agents.rollout.state import RevisionRoles
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
@@ -44,11 +44,25 @@ Owned = Callable[[str], Iterable[Manifest]]
 
 
 @dataclass(frozen=True, slots=True)
+class KeptRevision:
+    """A revision of an Agent that the cluster keeps, and when it was created."""
+
+    revision: Revision
+    created: str
+
+    @property
+    def evaluation(self) -> str:
+        """The verdict of its evaluation as text, empty where there is none."""
+        return _verdict_text(self.revision.evaluation_verdict)
+
+
+@dataclass(frozen=True, slots=True)
 class FoundAgent:
     """
     An agent: the application that holds it, its live object, its environment, its settings and who added some.
 
-    ``tokens`` are those of the last day, where a metric has them.
+    ``kept`` are the revisions of an Agent that the cluster keeps. ``tokens`` are those of the last day, where a metric
+    has them.
     """
 
     application: str
@@ -57,6 +71,12 @@ class FoundAgent:
     settings: AgentSettings = field(default_factory=AgentSettings)
     added: str = ""
     tokens: int | None = None
+    kept: tuple[KeptRevision, ...] = ()
+
+    @property
+    def roles(self) -> RevisionRoles:
+        """Its revisions that serve, are tried, and failed last; those of an Agent only."""
+        return RevisionRoles.from_status(self.live.get("status") or {}) if _is_ours(self.ref) else RevisionRoles()
 
     @property
     def ref(self) -> ObjectRef:
@@ -74,12 +94,21 @@ class AgentRow:
     name: str
     system: str
     model: str
-    revision: str
+    serving: str
+    """The revision that gets the requests."""
+    candidate: str
+    """The revision that is to replace it."""
+    failed: str
+    """The last revision that was given up or whose checks failed."""
     phase: str
     ready: str
     reason: str
     traffic: str
+    """The share of the requests that the candidate gets."""
     evaluation: str
+    """The verdict on the revision that serves."""
+    candidate_evaluation: str
+    failed_evaluation: str
     tools: tuple[str, ...]
     approvals: tuple[str, ...]
     """The tools that need a person's approval."""
@@ -102,16 +131,39 @@ class PromptRevision:
     """
     A prompt that an agent had: since when, and its differences from the one before.
 
-    ``commit`` is the one that was applied then, ``verdict`` that of the evaluation of its newest revision.
+    ``roles`` are those of its revisions, such as "serves now"; ``commit`` is the one that was applied then, ``verdict``
+    that of the evaluation of its newest revision.
     """
 
     name: str
     since: str
     text: str
-    is_current: bool
     rows: tuple[TextRow, ...]
     commit: str = ""
     verdict: str = ""
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """
+    A revision of an Agent that has a role, as its page shows it.
+
+    ``model``, ``since`` and ``commit`` are empty where the cluster does not keep the revision any more.
+    """
+
+    role: str
+    name: str
+    model: str
+    since: str
+    commit: str
+    evaluation: str
+    cases: tuple[Mapping[str, Any], ...]
+
+
+SERVING: Final = "serves now"
+CANDIDATE: Final = "being tried"
+FAILED: Final = "failed last"
 
 
 def find_agents(views: Iterable[ApplicationView], live: Live, owned: Owned) -> list[FoundAgent]:
@@ -126,7 +178,9 @@ def find_agents(views: Iterable[ApplicationView], live: Live, owned: Owned) -> l
             read = partial(live, view.key)
             for agent in _agents_of(manifest, owned, read) if manifest is not None else ():
                 settings = agent_settings(agent, read)
-                agents[ref_of(agent)] = FoundAgent(view.key, agent, placement(view, agent), settings, reason)
+                ref = ref_of(agent)
+                kept = kept_revisions(owned(uid_of(agent))) if _is_ours(ref) else ()
+                agents[ref] = FoundAgent(view.key, agent, placement(view, agent), settings, reason, kept=kept)
     return [agents[ref] for ref in sorted(agents, key=lambda ref: (ref.namespace, ref.name, ref.kind))]
 
 
@@ -189,7 +243,8 @@ def agent_row(agent: FoundAgent) -> AgentRow:
     manifest = agent.live
     status = manifest.get("status") or {}
     owners = metadata_of(manifest).get("ownerReferences") or ()
-    evaluation = evaluation_of(manifest)
+    roles = agent.roles
+    verdicts = _verdicts(agent)
     system = next((str(item["name"]) for item in owners if item.get("kind") == "MultiAgentSystem"), "")
     return AgentRow(
         application=agent.application,
@@ -198,12 +253,16 @@ def agent_row(agent: FoundAgent) -> AgentRow:
         name=agent.ref.name,
         system=visible(system),
         model=visible(agent.settings.model),
-        revision=visible(str(status.get("currentRevision", ""))),
+        serving=visible(roles.serving),
+        candidate=visible(roles.candidate),
+        failed=visible(roles.failed),
         phase=visible(_phase(manifest)),
         ready=visible(_ready(manifest)),
         reason=visible(str(_condition(manifest, "Ready").get("message", ""))),
-        traffic=_traffic(status),
-        evaluation=evaluation.text if evaluation is not None else "",
+        traffic=_traffic(status, roles),
+        evaluation=_verdict_text(verdicts.get(roles.serving, {})),
+        candidate_evaluation=_verdict_text(verdicts.get(roles.candidate, {})),
+        failed_evaluation=_verdict_text(verdicts.get(roles.failed, {})),
         tools=tuple(map(visible, agent.settings.tools)),
         approvals=tuple(visible(item) for item in _approvals(manifest)),
         environment=visible(agent.place.environment),
@@ -217,45 +276,97 @@ def agent_row(agent: FoundAgent) -> AgentRow:
     )
 
 
+def kept_revisions(children: Iterable[Manifest]) -> tuple[KeptRevision, ...]:
+    """Return the revisions among the children of an Agent, oldest first."""
+    kept = [
+        KeptRevision(revision, str(metadata_of(child).get("creationTimestamp", "")))
+        for child in children
+        if (revision := stored_revision(child)) is not None
+    ]
+    return tuple(sorted(kept, key=lambda item: item.revision.number))
+
+
+def role_rows(agent: FoundAgent, syncs: Iterable[SyncRecord]) -> tuple[RevisionRow, ...]:
+    """
+    Return the revisions of an Agent that serve, are tried and failed last; the ones that there are.
+
+    ``syncs`` are those of its Application.
+    """
+    records = tuple(syncs)
+    kept = {item.revision.name: item for item in agent.kept}
+    verdicts = _verdicts(agent)
+    rows = []
+    for role, name in _named_roles(agent.roles):
+        item = kept.get(name)
+        verdict = verdicts.get(name, {})
+        since = item.created if item is not None else ""
+        rows.append(
+            RevisionRow(
+                role=role,
+                name=visible(name),
+                model=visible(str(at(item.revision.spec, "model", "id", default=""))) if item is not None else "",
+                since=since,
+                commit=_commit_at(since, records) if since else "",
+                evaluation=_verdict_text(verdict),
+                cases=_cases(verdict),
+            )
+        )
+    return tuple(rows)
+
+
+def _named_roles(roles: RevisionRoles) -> Iterator[tuple[str, str]]:
+    """Yield the roles that a revision has, with its name."""
+    for role, name in ((SERVING, roles.serving), (CANDIDATE, roles.candidate), (FAILED, roles.failed)):
+        if name:
+            yield role, name
+
+
 def prompt_history(agent: FoundAgent, owned: Owned, syncs: Iterable[SyncRecord]) -> tuple[PromptRevision, ...]:
     """
     Return the prompts of an Agent's kept configurations, newest first, each with what changed word by word.
 
     ``syncs`` are those of its Application.
     """
-    children = tuple(owned(uid_of(agent.live)))
     records = tuple(syncs)
-    configs = [child for child in children if _prompt(child)]
-    verdicts = _verdicts(children)
+    configs = [child for child in owned(uid_of(agent.live)) if _prompt(child)]
+    roles = _roles_by_config(agent)
+    # by number: the newest revision of a configuration is the last one written
+    verdicts = {item.revision.config_map: item.evaluation for item in agent.kept if item.evaluation}
     # the API server keeps whole seconds: the name decides between equal ones
     configs.sort(key=lambda child: (str(metadata_of(child).get("creationTimestamp", "")), ref_of(child).name))
     history: list[PromptRevision] = []
     for child in configs:
-        text = _prompt(child)
-        # another part of the configuration changed
-        if history and history[-1].text == text:
+        text = visible(_prompt(child))
+        name = ref_of(child).name
+        last = history[-1] if history else None
+        # another part of the configuration changed: its revision has the same prompt
+        if last is not None and last.text == text:
+            history[-1] = replace(last, roles=(*last.roles, *roles.get(name, ())))
             continue
-        last = history[-1].text if history else None
         since = str(metadata_of(child).get("creationTimestamp", ""))
-        rows = prompt_diff(last, text) if last is not None else ()
-        name = visible(ref_of(child).name)
+        rows = prompt_diff(last.text, text) if last is not None else ()
         commit = _commit_at(since, records)
-        verdict = verdicts.get(ref_of(child).name, "")
-        history.append(PromptRevision(name, since, visible(text), False, rows, commit, verdict))
-    newest = history[-1:]
-    return tuple(replace(revision, is_current=revision in newest) for revision in reversed(history))
+        prompt = PromptRevision(visible(name), since, text, rows, commit, verdicts.get(name, ""))
+        history.append(replace(prompt, roles=roles.get(name, ())))
+    return tuple(reversed(history))
 
 
-def _verdicts(children: Iterable[Manifest]) -> dict[str, str]:
-    """Return the verdicts on kept revisions by the names of their configurations."""
-    revisions = [stored for child in children if (stored := stored_revision(child)) is not None and stored.evaluation]
-    return {
-        str(at(volume, "configMap", "name")): _verdict_text(json.loads(revision.evaluation))
-        # by number: the newest revision of a configuration is the last one written
-        for revision in sorted(revisions, key=lambda stored: stored.number)
-        for volume in at(revision.template, "spec", "volumes", default=())
-        if volume.get("name") == "agent-config"
-    }
+def _roles_by_config(agent: FoundAgent) -> dict[str, tuple[str, ...]]:
+    """Return the roles of the revisions that have a configuration, by the name of its ConfigMap."""
+    configs = {item.revision.name: item.revision.config_map for item in agent.kept}
+    roles: dict[str, tuple[str, ...]] = {}
+    for role, name in _named_roles(agent.roles):
+        config = configs.get(name, "")
+        roles[config] = (*roles.get(config, ()), role)
+    return roles
+
+
+def _verdicts(agent: FoundAgent) -> dict[str, Manifest]:
+    """Return the verdicts on the revisions of an Agent by their names."""
+    # the status has the newest one before the operator has written it to the revision
+    newest = evaluation_verdict(agent.live)
+    kept = {item.revision.name: item.revision.evaluation_verdict for item in agent.kept}
+    return {**kept, str(newest.get("revision", "")): newest}
 
 
 def _commit_at(since: str, syncs: Iterable[SyncRecord]) -> str:
@@ -299,11 +410,14 @@ def _condition(manifest: Manifest, type: str) -> Mapping[str, Any]:
     )
 
 
-def _traffic(status: Mapping[str, Any]) -> str:
-    rollout = status.get("rollout")
-    if not isinstance(rollout, dict) or status.get("currentRevision") == status.get("updateRevision"):
+def _traffic(status: Mapping[str, Any], roles: RevisionRoles) -> str:
+    # without a candidate the rollout that the status keeps has ended
+    rollout = at(status, "rollout", default={}) if roles.candidate else {}
+    if not rollout:
         return ""
-    return f"{rollout.get('weight', 0)} % new, step {rollout.get('step', 0)} of {rollout.get('steps', 0)}"
+    # absent members are 0
+    share = f"{rollout.get('weight', 0)} % new"
+    return f"{share}, step {rollout['step']} of {rollout.get('steps', 0)}" if rollout.get("step") else share
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,15 +431,29 @@ class EvaluationRow:
 
 def evaluation_of(manifest: Manifest) -> EvaluationRow | None:
     """Return the newest verdict on an Agent, None where there is none, and for other kinds."""
-    ref = ref_of(manifest)
-    verdict = at(manifest, "status", "evaluation") if (ref.group, ref.kind) == (AGENTS_GROUP, "Agent") else None
-    if not isinstance(verdict, dict) or not verdict:
+    verdict = evaluation_verdict(manifest) if _is_ours(ref_of(manifest)) else {}
+    if not verdict:
         return None
-    cases = tuple(case for case in at(verdict, "results") or () if isinstance(case, dict))
-    return EvaluationRow(visible(str(verdict.get("revision", ""))), _verdict_text(verdict), cases)
+    return EvaluationRow(visible(str(verdict.get("revision", ""))), _verdict_text(verdict), _cases(verdict))
+
+
+def evaluation_verdict(manifest: Manifest) -> Manifest:
+    """Return the newest verdict in the status of an Agent, empty where there is none."""
+    verdict = at(manifest, "status", "evaluation")
+    return verdict if isinstance(verdict, dict) else {}
+
+
+def _is_ours(ref: ObjectRef) -> bool:
+    return (ref.group, ref.kind) == (AGENTS_GROUP, "Agent")
+
+
+def _cases(verdict: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(case for case in at(verdict, "results") or () if isinstance(case, dict))
 
 
 def _verdict_text(verdict: Mapping[str, Any]) -> str:
+    if not verdict:
+        return ""
     return visible(f"{verdict.get('result', '')} {verdict.get('passed', 0)}/{verdict.get('cases', 0)}")
 
 

@@ -32,8 +32,8 @@ STATUS = {
     "url": "http://triage.shop.svc:8080",
     "currentRevision": "triage-1",
     "updateRevision": "triage-2",
-    "rollout": {"weight": 50, "step": 1, "steps": 2},
-    "evaluation": {"result": "Failed", "passed": 3, "cases": 4, "results": RESULTS},
+    "rollout": {"revision": "triage-2", "weight": 50, "step": 1, "steps": 2},
+    "evaluation": {"revision": "triage-2", "result": "Failed", "passed": 3, "cases": 4, "results": RESULTS},
     "children": [{"kind": "Deployment", "name": "triage", "ready": True}],
     "conditions": [{"type": "Ready", "status": "True", "reason": "AllReplicasReady", "message": "1 of 2 are ready"}],
 }
@@ -67,13 +67,16 @@ def config(name: str, prompt: str, created: str) -> Manifest:
     return live("ConfigMap", name, "v1", data={"prompt.md": prompt}, metadata={"creationTimestamp": created})
 
 
-def judged(name: str, config: str) -> Manifest:
+FAILED_VERDICT = json.dumps({"result": "Failed", "passed": 3, "cases": 4, "results": RESULTS})
+PASSED_VERDICT = json.dumps({"result": "Passed", "passed": 4, "cases": 4})
+
+
+def judged(name: str, config: str, verdict: str = FAILED_VERDICT, number: int = 2) -> Manifest:
     """Return a kept revision with this configuration, and the verdict on it."""
     volume = {"name": "agent-config", "configMap": {"name": config}}
-    verdict = json.dumps({"result": "Failed", "passed": 3, "cases": 4})
     marks = {"labels": {"agents.gitsync.dev/revision": "2"}, "annotations": {"agents.gitsync.dev/evaluation": verdict}}
     data = {"template": {"spec": {"volumes": [volume]}}, "config": {}}
-    return live("ControllerRevision", name, "apps/v1", revision=2, data=data, metadata=marks)
+    return live("ControllerRevision", name, "apps/v1", revision=number, data=data, metadata=marks)
 
 
 TRIAGE = live("Agent", "triage", spec=SPEC, status=STATUS)
@@ -230,6 +233,74 @@ def test_the_page_of_an_agent_shows_its_prompts_word_by_word(site: Open) -> None
         "evaluation Failed 3/4",
     ):
         assert text in page
+
+
+SERVED = {"phase": "Running", "currentRevision": "triage-1", "lastGoodRevision": "triage-1"}
+FAILED_CHECK = {"revision": "triage-2", "result": "Failed", "passed": 3, "cases": 4, "results": RESULTS}
+ENDED = {"weight": 100, "steps": 2, "message": "checks failed: refund"}
+ROLES = {
+    "tried": (
+        {**SERVED, "updateRevision": "triage-2", "rollout": {"revision": "triage-2", "stage": "Preview", "steps": 2}},
+        ("triage-1", "Passed 4/4", "triage-2", "Failed 3/4", "", "", "0 % new"),
+    ),
+    "failed": (
+        {**SERVED, "updateRevision": "triage-2", "failedRevision": "triage-2", "rollout": ENDED},
+        ("triage-1", "Passed 4/4", "", "", "triage-2", "Failed 3/4", ""),
+    ),
+    "reverted": (
+        {**SERVED, "updateRevision": "triage-1", "rollout": ENDED, "evaluation": FAILED_CHECK},
+        ("triage-1", "Passed 4/4", "", "", "triage-2", "Failed 3/4", ""),
+    ),
+    "first failed": (
+        {"currentRevision": "triage-2", "updateRevision": "triage-2", "failedRevision": "triage-2"},
+        ("", "", "", "", "triage-2", "Failed 3/4", ""),
+    ),
+    "replaced": (
+        {"currentRevision": "triage-2", "lastGoodRevision": "triage-2", "updateRevision": "triage-2"},
+        ("triage-2", "Failed 3/4", "", "", "", "", ""),
+    ),
+}
+_MEMBERS = (
+    "serving",
+    "evaluation",
+    "candidate",
+    "candidateEvaluation",
+    "failed",
+    "failedEvaluation",
+    "traffic",
+)
+
+
+@pytest.mark.parametrize("state", ROLES)
+def test_revisions_that_serve_are_tried_and_failed_are_told_apart(site: Open, state: str) -> None:
+    status, expected = ROLES[state]
+    opened = site([application(resources=[held(live("Agent", "triage", spec=SPEC, status=status))])])
+    opened.engine.view.children["uid-triage"] = (
+        config("triage-config-a", "Sort tickets quickly.", "2026-03-01T10:00:00Z"),
+        config("triage-config-b", "Promise a refund.", "2026-03-01T11:00:00Z"),
+        judged("triage-1", "triage-config-a", PASSED_VERDICT, number=1),
+        judged("triage-2", "triage-config-b"),
+    )
+    (row,) = json.loads(opened.get("/api/v1/agents").text)["items"]
+    assert tuple(row[member] for member in _MEMBERS) == expected
+    serving, _, candidate, _, failed, _, traffic = expected
+    configs = {"triage-1": "triage-config-a", "triage-2": "triage-config-b"}
+    roles = {serving: "Serves now", candidate: "Being tried", failed: "Failed last"}
+    page = opened.get("/agents/shop/triage").text
+    prompts = {name: words.strip() for words, name in re.findall(r"<h3>([^<]*)<small[^>]*><code>([^<]*)", page)}
+    assert prompts == {config: roles.get(name, "Kept") for name, config in configs.items()}
+    rows = re.findall(r'<th scope="row">([^<]*)</th><td><code>([^<]*)', page)
+    assert rows == [(role, name) for name, role in roles.items() if name]
+    listed_page = opened.get("/agents").text
+    for text in filter(None, expected):
+        assert text in listed_page
+    assert ("% new" in page) is bool(traffic)
+
+
+def test_verdicts_that_others_edited_are_left_out(site: Open) -> None:
+    opened = site([application(resources=[held(live("Agent", "triage", status=SERVED))])])
+    opened.engine.view.children["uid-triage"] = (judged("triage-1", "a", "{oops", number=1),)
+    assert "triage-1" in opened.get("/agents/shop/triage").text
 
 
 def test_an_unknown_agent_is_not_found(site: Open) -> None:
