@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
@@ -115,6 +116,15 @@ _SET_WORKERS = 2
 """ApplicationSets that are reconciled at a time: each is a comparison in memory, and writes that wait for no worker."""
 
 
+class _Part(Protocol):
+    """A part of the controller without which nothing is synced."""
+
+    @property
+    def problem(self) -> str:
+        """Why it does not work now, empty where it does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """A controller with what the dashboard uses of it: its state, its requests, its records and its source."""
@@ -133,6 +143,12 @@ class Engine:
     policies: Policies
     usage: TokenUsage
     clock: SystemClock
+    parts: tuple[_Part, ...]
+
+    def problems(self) -> tuple[str, ...]:
+        """Return what keeps the controller from syncing, empty where nothing does."""
+        # once each: one cause, such as revoked credentials, is the problem of all parts
+        return tuple(dict.fromkeys(part.problem for part in self.parts if part.problem))
 
     def start(self) -> None:
         """Connect to the cluster and start syncing."""
@@ -286,6 +302,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         policies=policies,
         usage=TokenUsage(metrics),
         clock=clock,
+        parts=(*(lease for lease in (exclusive, members) if lease is not None), *controllers),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gitsync.apply.owner_writes import WritesByOwner
-from gitsync.errors import ClusterUnavailable
+from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.owner_key import OwnerKey
@@ -73,6 +73,16 @@ class BaseController(ABC, Generic[Key]):
         # before any other key: owners that were deleted meanwhile have no object whose event would enqueue them
         self._queue.add(self._unresolved)
         self._controller.start()
+
+    @property
+    def problem(self) -> str:
+        """Why the own kinds are not known as they are now, empty where they are."""
+        try:
+            # without waiting: the start has waited for the first lists, and a watch that fails has its error at once
+            self._live.follow([(resource, "") for resource in self._resources.values()], 0.0)
+        except GitsyncError as error:
+            return str(error)
+        return "" if self._resources else f"{self._kinds[0].kind} has not been listed yet"
 
     def stop(self) -> None:
         """Stop after running reconciles have ended."""

@@ -135,7 +135,8 @@ class ApplicationView:
     One application as it was last observed.
 
     ``status`` is that of the custom resource, perhaps not written yet; ``application`` is None while its spec is
-    invalid. ``plan`` is masked. ``sequence`` grows with every view that differs from the one before.
+    invalid. ``plan`` is masked. ``seen`` is when a reconcile succeeded last, not when one was attempted. ``sequence``
+    grows with every view that differs from the one before.
     """
 
     key: str

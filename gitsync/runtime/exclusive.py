@@ -33,15 +33,27 @@ class ExclusiveLease:
         *,
         duration: float = 15.0,
         sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._identity = identity
         self._duration = duration
         self._sleep = sleep
+        self._monotonic = monotonic
+        self._renewed: float | None = None
+        """When the lease was renewed last, None where it never was."""
         self._mine: MemberLease | None = None
         self._problem = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    @property
+    def problem(self) -> str:
+        """Why the lease that was held may be another controller's by now, empty where it is not."""
+        # without a first renewal Leases cannot be used here, and one controller alone works without them
+        if self._renewed is None or self._monotonic() - self._renewed < self._duration:
+            return ""
+        return self._problem
 
     def start(self) -> None:
         """Take the lease; raise InvalidInput that names another controller which holds one."""
@@ -66,10 +78,20 @@ class ExclusiveLease:
 
     def renew(self) -> None:
         """Write the lease again, whatever became of it: another controller must see that this one runs."""
+        began = self._monotonic()
         try:
             self._mine = self._store.put(self._mine or self._stored(), self._identity, (), self._duration)
         except Conflict:
             self._mine = self._store.put(self._stored(), self._identity, (), self._duration)
+        self._renewed = began
+
+    def attempt(self) -> None:
+        """Renew the lease, or keep why that failed as the problem."""
+        try:
+            self.renew()
+            self._problem = ""
+        except GitsyncError as error:
+            self._warn(error)
 
     def _wait_for_others(self) -> None:
         """Return once no other controller holds a lease; remove those that are not renewed any more."""
@@ -108,11 +130,7 @@ class ExclusiveLease:
 
     def _run(self) -> None:
         while not self._stop.wait(self._duration * _PERIOD):
-            try:
-                self.renew()
-                self._problem = ""
-            except GitsyncError as error:
-                self._warn(error)
+            self.attempt()
 
     def _warn(self, error: GitsyncError) -> None:
         problem = f"no Lease protects this cluster from a second controller: {error}"

@@ -103,6 +103,11 @@ class Membership:
         """Whether our lease was renewed lately enough."""
         return self._monotonic() - self._renewed < self._duration * _DEADLINE
 
+    @property
+    def problem(self) -> str:
+        """Why nothing may be written now, empty where it may."""
+        return "" if self.may_write else self._problem or "our Lease is not renewed yet"
+
     def owns(self, key: str) -> bool:
         """Whether a key is ours now."""
         with self._lock:

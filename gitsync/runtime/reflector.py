@@ -211,5 +211,6 @@ class Reflector:
         if isinstance(error, TerminalError | GroupUnavailable):
             self._answered.set()
         if changed:
-            _log.info("watch of %s: %s", self.name, error)
+            # a warning: what was seen of this kind may be out of date from now on
+            _log.warning("watch of %s: %s", self.name, error)
             self._on_state()

@@ -14,6 +14,10 @@ from gitsync.sync.policies import Policies
 class Backend(Protocol):
     """A running controller, as far as the dashboard may see it."""
 
+    def problems(self) -> tuple[str, ...]:
+        """Return what keeps it from syncing, such as a Lease that is not renewed or a watch that is denied."""
+        ...
+
     @property
     def view(self) -> StateReader:
         """What it knows."""

@@ -52,7 +52,7 @@ class Applications(Collector):
                 sum(map(needs_approval, views)),
             ),
             ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
-            ("oldest_look_seconds", "Seconds since the oldest observation", max(looks, default=0.0)),
+            ("oldest_look_seconds", "Seconds since the oldest reconcile that succeeded", max(looks, default=0.0)),
         ):
             yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
 
@@ -197,6 +197,9 @@ def router(engine: Backend, others: OtherProcesses) -> APIRouter:
             engine.records.history(limit=1)
         except RecordUnavailable as error:
             return JSONResponse({"ready": False, "reason": str(error)}, 503)
+        problems = engine.problems()
+        if problems:
+            return JSONResponse({"ready": False, "reason": "; ".join(problems)}, 503)
         return JSONResponse({"ready": True})
 
     @routes.get(METRICS)

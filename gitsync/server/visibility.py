@@ -58,6 +58,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.policies,
         engine.usage,
         engine.clock,
+        engine.problems,
     )
 
 
@@ -76,6 +77,7 @@ class VisibleBackend:
     policies: Policies
     usage: TokenUsage
     clock: Clock
+    problems: Callable[[], tuple[str, ...]]
 
 
 class VisibleSets:

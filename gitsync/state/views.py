@@ -47,13 +47,27 @@ class Views:
         drift: Iterable[tuple[ObjectRef, str]] = (),
         record: SyncRecord | None = None,
     ) -> None:
-        """Store the view of a reconcile, and emit events for what differs from the previous one."""
+        """
+        Store the view of a reconcile, and emit events for what differs from the previous one.
+
+        The time of the view stays that of the last reconcile that ``conclude`` was called for.
+        """
         with self._changed:
             previous = self._applications.get(view.key)
+            now = view.seen
+            # an attempt that fails observes nothing: counted, it would make an outage look like a fresh state
+            view = replace(view, seen=previous.seen) if previous is not None else view
             # nothing was observed: the objects that were seen last are better than none
             if view.plan is None and previous is not None:
                 view = replace(view, resources=previous.resources, plan=previous.plan)
-            self._store(view, previous, (*_drift_events(drift), *_sync_events(record)))
+            self._store(view, previous, now, (*_drift_events(drift), *_sync_events(record)))
+
+    def conclude(self, key: str, now: datetime) -> None:
+        """Store when an Application was observed and its status written; one that is gone meanwhile is ignored."""
+        with self._changed:
+            view = self._applications.get(key)
+            if view is not None:
+                self._applications[key] = replace(view, seen=now)
 
     def publish_remote(self, key: str, app: Application, status: Manifest, now: datetime) -> None:
         """Store what the status says of an Application that another replica reconciles; its objects are not shown."""
@@ -66,7 +80,7 @@ class Views:
             view = ApplicationView(key, known, status, (), plan, None, now)
             # a relay follows each write of the status; equal views must not redraw open pages
             if previous is None or not _is_equal_view(previous, view):
-                self._store(view, previous)
+                self._store(view, previous, now)
 
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
@@ -106,7 +120,13 @@ class Views:
         """How many events are kept."""
         return len(self._events)
 
-    def _store(self, view: ApplicationView, previous: ApplicationView | None, events: Iterable[_Happened] = ()) -> None:
+    def _store(
+        self,
+        view: ApplicationView,
+        previous: ApplicationView | None,
+        now: datetime,
+        events: Iterable[_Happened] = (),
+    ) -> None:
         """Store a view; one that shows the same as the previous one keeps its sequence."""
         if previous is not None and _is_equal_view(previous, view):
             # the time of the observation is new although nothing else is, and no open page has to redraw
@@ -114,7 +134,7 @@ class Views:
             return
         self._applications[view.key] = replace(view, sequence=self._last + 1)
         for event in (*_differences(previous, view), *events):
-            self._emit(view.seen, view.key, event)
+            self._emit(now, view.key, event)
 
     def _emit(self, time: datetime, application: str, event: _Happened) -> None:
         self._last += 1

@@ -78,6 +78,7 @@ class SettledReconciler:
         view = self._views.application(planned.app.key)
         if view is not None:
             self._views.publish(view_with(view, after.planned, steps, now))
+            self._views.conclude(planned.app.key, now)
         return after
 
     def _is_same(self, planned: Planned, ref: ObjectRef, observed: Observation) -> bool:

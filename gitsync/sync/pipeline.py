@@ -380,11 +380,16 @@ class Pipeline:
         if not is_deleted:
             self._audit_refusal(report)
             self._keep_audit_head(report)
+            views = self._state.views
+            previous = views.application(key)
+            report.last_observed = previous.seen if previous is not None else None
             # after the audit: a link that cannot be appended becomes the error that this status reports
             status = build_status(report)
-            views = self._state.views
-            views.publish(view_of(report, status, views.application(key)), report.drift, report.record)
+            views.publish(view_of(report, status, previous), report.drift, report.record)
             report.manifest = self._statuses.write(report.manifest, status)
+            # after the write: a status that the API server does not accept is yesterday's for everyone else
+            if report.is_conclusive:
+                views.conclude(key, report.now)
         if isinstance(report.error, TransientError):
             raise detached(report.error)
         report.requeue_in(report.poll_after)

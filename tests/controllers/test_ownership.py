@@ -10,6 +10,7 @@ import pytest
 
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.base import Workers
+from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED, HINT_MANAGER, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Ports, Resource
@@ -48,6 +49,7 @@ class Cluster:
     def __init__(self) -> None:
         self.applied: list[str] = []
         self.annotations: list[tuple[str, str]] = []
+        self.watch_error: GitsyncError | None = None
 
     def resource(self, group: str, version: str, kind: str) -> Resource:
         return Resource(group, version, kind, "applications", True)
@@ -58,7 +60,9 @@ class Cluster:
         self.applied.append(manifest["metadata"]["name"])
         return manifest
 
-    def follow(self, *_: object) -> None: ...
+    def follow(self, *_: object) -> None:
+        if self.watch_error is not None:
+            raise self.watch_error
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest:
         source = {"repoURL": "https://git.example.com/shop.git", "path": name}
@@ -123,6 +127,20 @@ def world() -> Iterator[World]:
     made = World()
     yield made
     made.controller.stop()
+
+
+def test_a_denied_watch_of_the_own_kind_is_a_problem(world: World) -> None:
+    assert world.controller.problem == ""
+    world.cluster.watch_error = ClusterUnavailable("applications may be out of date: forbidden")
+    assert world.controller.problem == "applications may be out of date: forbidden"
+
+
+def test_a_controller_that_has_not_started_has_listed_nothing() -> None:
+    ports: Any = Ports(Cluster(), Cluster(), Cluster(), SystemClock())  # type: ignore[arg-type]
+    queue: WorkQueue[str] = WorkQueue()
+    nothing: Any = None
+    controller = ApplicationController(nothing, nothing, State.empty(queue.add), queue, Workers(ports, nothing))
+    assert controller.problem == "Application has not been listed yet"
 
 
 def test_a_changed_division_reconciles_only_what_moved(world: World) -> None:

@@ -27,6 +27,8 @@ class Leases:
         return tuple(self.held.values())
 
     def put(self, seen: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
+        if self.is_down:
+            raise ClusterUnavailable("down")
         self.held[holder] = MemberLease(holder, str(int(seen.renewal) + 1 if seen else 1), view)
         return self.held[holder]
 
@@ -61,6 +63,32 @@ def test_the_lease_of_a_controller_that_was_killed_runs_out() -> None:
     lease, waits = started(leases)
     assert sum(waits) == pytest.approx(15)
     assert sorted(leases.held) == ["b"]
+    lease.stop()
+
+
+def test_a_lease_that_is_not_renewed_is_a_problem_after_its_duration() -> None:
+    now = [100.0]
+    leases = Leases()
+    lease = ExclusiveLease(leases, "b", sleep=lambda seconds: None, monotonic=lambda: now[0])
+    assert lease.problem == ""
+    lease.start()
+    leases.is_down = True
+    lease.attempt()
+    now[0] += 14
+    assert lease.problem == ""
+    now[0] += 2
+    assert "no Lease protects this cluster from a second controller: down" in lease.problem
+    leases.is_down = False
+    lease.attempt()
+    assert lease.problem == ""
+    lease.stop()
+
+
+def test_a_controller_without_leases_has_no_problem() -> None:
+    leases = Leases()
+    leases.is_down = True
+    lease, _ = started(leases)
+    assert lease.problem == ""
     lease.stop()
 
 

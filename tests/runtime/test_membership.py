@@ -157,6 +157,7 @@ def test_a_paused_member_that_wakes_holds_nothing_before_its_old_work_has_ended(
 
 def test_no_answer_from_the_store_ends_the_right_to_write_at_the_deadline(world: World) -> None:
     member = world.join("a")
+    assert member.problem == "our Lease is not renewed yet"
     world.settle()
     world.store.is_down = True
     world.now = 9
@@ -165,9 +166,11 @@ def test_no_answer_from_the_store_ends_the_right_to_write_at_the_deadline(world:
     world.now = 10
     world.settle()
     assert not member.may_write
+    assert member.problem == "cannot renew our Lease: down"
     assert not any(member.owns(key) for key in KEYS)
     world.store.is_down = False
     world.settle()
+    assert member.problem == ""
     assert world.shares() == {"a": len(KEYS)}
 
 

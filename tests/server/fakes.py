@@ -269,6 +269,10 @@ class StillEngine:
     clock: StoppedClock
     usage: StillUsage = field(default_factory=lambda: StillUsage())
     sets: StillSets = field(default_factory=lambda: StillSets())
+    found_problems: tuple[str, ...] = ()
+
+    def problems(self) -> tuple[str, ...]:
+        return self.found_problems
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:

@@ -34,6 +34,15 @@ def test_the_applications_are_counted(site: Open) -> None:
     assert found["gitsync_queue_length[]"] == 0
 
 
+def test_a_controller_that_cannot_sync_is_not_ready(site: Open) -> None:
+    opened = site()
+    assert opened.get("/readyz").status == 200
+    opened.engine.found_problems = ("cannot renew our Lease: 401", "Application.gitsync.dev has not been listed yet")
+    answer = opened.get("/readyz")
+    assert answer.status == 503
+    assert "cannot renew our Lease: 401; Application.gitsync.dev has not been listed yet" in answer.text
+
+
 def test_requests_for_applications_and_sizes_of_caches_are_counted(site: Open) -> None:
     opened = site([application()])
     opened.engine.view.costs.requests_of("gitsync/shop").increment()

@@ -69,6 +69,7 @@ def test_the_same_again_makes_no_event_but_says_that_somebody_looked(views: View
     again = run(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=9))
     again.manifest["status"] = build_status(run(Change(A, Action.NOTHING)))
     publish(views, again)
+    views.conclude("gitsync/shop", again.now)
     assert views.bounds[1] == last
     view = views.application("gitsync/shop")
     assert view is not None
@@ -114,6 +115,18 @@ def test_an_application_whose_cluster_is_away_keeps_its_resources(views: Views) 
     assert view is not None
     assert [resource.ref for resource in view.resources] == [A]
     assert view.status["sync"] == "Unknown"
+
+
+def test_an_attempt_that_fails_does_not_renew_the_time(views: Views) -> None:
+    publish(views, run(Change(A, Action.NOTHING)))
+    later = NOW + timedelta(hours=1)
+    publish(views, Report.start({"metadata": {"name": "shop", "namespace": "gitsync", "generation": 1}}, later))
+    views.conclude("gitsync/gone", later)
+    view = views.application("gitsync/shop")
+    assert view is not None
+    assert view.seen == NOW
+    assert views.events()[-1].time == later
+    assert [view.key for view in views.applications()] == ["gitsync/shop"]
 
 
 def test_an_application_that_is_gone_is_an_event(views: Views) -> None:

@@ -38,6 +38,7 @@ def build_status(report: Report) -> dict[str, Any]:
             "sync": report.sync.value,
             "health": report.health.value,
             "healthSince": _since(previous, "health", report.health.value, now),
+            "lastObserved": _last_observed(report),
             "requestedSync": state.requested,
             "revision": _revision(report),
             "resources": _counts(report) or previous.get("resources"),
@@ -58,6 +59,16 @@ def build_status(report: Report) -> dict[str, Any]:
         # absent rather than empty, so that equal reports give equal statuses
         if value not in (None, "", [], {})
     }
+
+
+def _last_observed(report: Report) -> str:
+    """Return when the Application was observed last, where it cannot be now; empty where it is."""
+    # not a time of each reconcile: that would be a write of the status for each
+    if report.is_conclusive:
+        return ""
+    # the first one that was written stays: a controller that started since has observed nothing
+    known = str(report.previous_status.get("lastObserved", ""))
+    return known or (report.last_observed.strftime("%Y-%m-%dT%H:%M:%SZ") if report.last_observed else "")
 
 
 def failed_status(report: Report) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class Report:
     """Seconds until the Application has to poll Git itself."""
     peers: tuple[str, ...] = ()
     """The Applications that have to poll Git now."""
+    last_observed: datetime | None = None
+    """When a reconcile was conclusive last, None where this process knows of none."""
 
     @classmethod
     def start(cls, manifest: Manifest, now: datetime) -> Report:
@@ -142,6 +144,11 @@ class Report:
         # the condition survives a restart, the time of the last poll does not
         since = datetime.fromisoformat(str(condition["lastTransitionTime"]))
         return self.now - since >= timedelta(seconds=_OUTDATED_INTERVALS * self.app.sync.interval)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether this reconcile has found out how the cluster and Git differ, or why that needs another input."""
+        return self.observation is not None or not isinstance(self.error, TransientError)
 
     def requeue_in(self, seconds: float | None) -> None:
         """Reconcile again in this many seconds, or earlier; None leaves the schedule unchanged."""

@@ -51,6 +51,31 @@ def test_a_deletion_that_goes_on_is_reconciling() -> None:
     assert (found["status"], found["message"]) == ("True", "waits for hook Job shop/before to finish")
 
 
+def test_what_cannot_be_observed_says_since_when() -> None:
+    blind = run()
+    blind.planned = blind.observation = None
+    blind.stage = FailureReason.OBSERVE
+    blind.fail(ClusterUnavailable("away"))
+    assert "lastObserved" not in build_status(blind)
+    blind.last_observed = NOW - timedelta(minutes=5)
+    status = build_status(blind)
+    assert status["lastObserved"] == "2026-11-20T09:55:00Z"
+    # after a restart that observes nothing either, the time stays
+    blind.manifest["status"] = status
+    blind.last_observed = NOW
+    assert build_status(blind)["lastObserved"] == "2026-11-20T09:55:00Z"
+    assert "lastObserved" not in build_status(run(status))
+
+
+def test_an_input_that_is_refused_is_a_conclusive_reconcile() -> None:
+    refused = run()
+    refused.planned = refused.observation = None
+    refused.fail(InvalidInput("path is absent"))
+    refused.last_observed = NOW
+    assert refused.is_conclusive
+    assert "lastObserved" not in build_status(refused)
+
+
 def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
     blind = run()
     blind.planned = blind.observation = None
