@@ -26,7 +26,7 @@ class Credentials:
     How to sign in at a Git server; empty members are not used. Never logged, never in an error.
 
     ``ca`` are the certificates (PEM) that are trusted instead of the system's. A GitHub App signs in by its id, the id
-    of its installation and its private key (PEM).
+    of its installation and its private key (PEM). ``token`` is for the API of the Git host, where git needs another.
     """
 
     username: str = ""
@@ -37,6 +37,7 @@ class Credentials:
     app_id: str = ""
     app_installation: str = ""
     app_key: str = ""
+    token: str = ""
 
     # the members are secrets, and a repr ends in logs and tracebacks
     def __repr__(self) -> str:

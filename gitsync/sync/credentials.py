@@ -23,9 +23,10 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
     """
     Return the credentials of the Secret beside the Application, none when it names none.
 
-    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App, and
-    ``ca.crt``. The Secret is watched, so an unchanged one costs no request and a rotated one is used at once. Raise
-    InvalidInput for a member that the URL needs and the Secret lacks, Refused for a URL that the Secret is not for.
+    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App,
+    ``ca.crt``, and ``token`` for the API of the Git host. The Secret is watched, so an unchanged one costs no request
+    and a rotated one is used at once. Raise InvalidInput for a member that the URL needs and the Secret lacks, Refused
+    for a URL that the Secret is not for.
     """
     name = app.source.credentials_secret
     if not name:
@@ -42,6 +43,7 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
         app_id=text_of(secret, "githubAppID").strip(),
         app_installation=text_of(secret, "githubAppInstallationID").strip(),
         app_key=text_of(secret, "githubAppPrivateKey"),
+        token=text_of(secret, "token").strip(),
     )
     _check_urls(app, secret, has_app_key=bool(credentials.app_key))
     missing = _missing_members(app.source.repo_url, credentials)

@@ -1,0 +1,1 @@
+"""Hosts of Git repositories by their HTTP APIs: the port ``CodeHost`` for Gitea, Forgejo and GitHub."""

@@ -1,0 +1,161 @@
+"""
+What the APIs of GitHub and Gitea have in common: Gitea, and so Forgejo, took over the paths and names of GitHub's.
+
+https://docs.github.com/en/rest, https://docs.gitea.com/api
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from gitsync.errors import InvalidInput, SourceUnavailable, one_line
+from gitsync.ports.hosts import CommitStatus, NewPullRequest, Permission, PullRequest, PullRequestState
+from gitsync.source.hosts.connection import Answer, ApiConnection
+
+_DESCRIPTION = 140
+"""Characters of a status: GitHub rejects more."""
+_MOST_PAGES = 40
+"""Pages of one list: 4,000 pull requests at GitHub, 2,000 at Gitea."""
+
+
+class RestHost(ABC):
+    """Implement ``CodeHost`` but for what differs: how lists are paged, and who we are."""
+
+    def __init__(self, connection: ApiConnection, repository: str) -> None:
+        self._connection = connection
+        self._repository = f"/repos/{quote(repository)}"
+        self._etag = ""
+        self._requested_since: datetime | None = None
+        self._comments: dict[int, int] = {}
+        """The ids of our comments by the numbers of their pull requests."""
+
+    def pull_requests(self, since: datetime | None = None) -> Sequence[PullRequest]:
+        """Return the open pull requests, or those of any state that were updated since a time; see the port."""
+        requests: list[PullRequest] = []
+        for number in range(1, _MOST_PAGES + 1):
+            page = self._page_of(number, since)
+            listed = [_pull_request(item) for item in page if isinstance(item, dict)]
+            requests += [item for item in listed if since is None or item.updated >= since]
+            # The newest first: what follows an older one is older too.
+            if len(page) < self._page_size or (since is not None and listed[-1].updated < since):
+                break
+        return requests
+
+    def _page_of(self, number: int, since: datetime | None) -> list[Any]:
+        # Only the first page is conditional: where it is the same, the others are not read.
+        etag = self._etag if number == 1 and since is not None and since == self._requested_since else ""
+        answer = self._list(number, "open" if since is None else "all", etag)
+        if number == 1:
+            self._etag = answer.etag
+            self._requested_since = since
+        if answer.body is None:
+            return []
+        if not isinstance(answer.body, list):
+            raise SourceUnavailable("the API of the Git host did not answer with a list")
+        return answer.body
+
+    def pull_request(self, number: int) -> PullRequest:
+        """Return one pull request."""
+        return _pull_request(self._connection.get(f"{self._repository}/pulls/{number}").body)
+
+    def set_status(self, commit: str, status: CommitStatus) -> None:
+        """Set the status of a commit."""
+        body = {
+            "context": status.context,
+            "state": status.state.value,
+            "description": one_line(status.description, _DESCRIPTION),
+        }
+        if status.url:
+            body["target_url"] = status.url
+        self._connection.send("POST", f"{self._repository}/statuses/{commit}", body)
+
+    def comment(self, number: int, text: str, marker: str) -> None:
+        """Create our comment on a pull request, or update it; see the port."""
+        id = self._comments.get(number) or self._own_comment(number, marker)
+        if id:
+            try:
+                self._connection.send("PATCH", f"{self._repository}/issues/comments/{id}", {"body": text})
+            except InvalidInput:  # 404: a user has deleted it
+                self._comments.pop(number, None)
+            else:
+                self._comments[number] = id
+                return
+        created = self._connection.send("POST", f"{self._repository}/issues/{number}/comments", {"body": text})
+        self._comments[number] = int(created["id"])
+
+    def _own_comment(self, number: int, marker: str) -> int:
+        """
+        Return the id of our comment, 0 where there is none.
+
+        Only one of ours: anyone can write the marker, and could change afterwards what we wrote into their comment.
+        """
+        comments = [item for item in self._comments_of(number) if str(item.get("body")).startswith(marker)]
+        if not comments:
+            return 0
+        return next((int(item["id"]) for item in comments if self._is_ours(item)), 0)
+
+    def open_pull_request(self, request: NewPullRequest) -> PullRequest:
+        """Open a pull request."""
+        body = {
+            "title": request.title,
+            "head": request.head_branch,
+            "base": request.base_branch,
+            "body": request.text,
+        }
+        return _pull_request(self._connection.send("POST", f"{self._repository}/pulls", body))
+
+    def permission(self, user: str) -> Permission:
+        """Return what a user may do with the repository."""
+        path = f"{self._repository}/collaborators/{quote(user, safe='')}/permission"
+        try:
+            text = str(self._connection.get(path).body["permission"])
+        except InvalidInput:  # 404: the host knows no such user
+            return Permission.NONE
+        # GitHub maps maintain to write and triage to read; Gitea has owner.
+        return Permission.ADMIN if text == "owner" else Permission(text)
+
+    @property
+    @abstractmethod
+    def _page_size(self) -> int:
+        """Entries of a full page of pull requests."""
+
+    @abstractmethod
+    def _list(self, page: int, state: str, etag: str) -> Answer:
+        """Return a page of pull requests, those updated last first."""
+
+    @abstractmethod
+    def _comments_of(self, number: int) -> Iterator[Mapping[str, Any]]:
+        """Yield the comments on a pull request."""
+
+    @abstractmethod
+    def _is_ours(self, comment: Mapping[str, Any]) -> bool:
+        """Return whether we wrote a comment."""
+
+
+def _pull_request(item: Any) -> PullRequest:
+    try:
+        head = item["head"]
+        base = item["base"]
+        is_merged = bool(item.get("merged_at"))
+        state = PullRequestState.OPEN if item["state"] == "open" else PullRequestState.CLOSED
+        return PullRequest(
+            number=int(item["number"]),
+            title=str(item["title"]),
+            author=str((item.get("user") or {}).get("login") or "ghost"),  # as GitHub shows deleted users
+            state=PullRequestState.MERGED if is_merged else state,
+            head=str(head["sha"]),
+            head_branch=str(head["ref"]),
+            base_branch=str(base["ref"]),
+            url=str(item["html_url"]),
+            updated=datetime.fromisoformat(str(item["updated_at"])).astimezone(UTC),
+            merge_commit=str(item.get("merge_commit_sha") or "") if is_merged else "",
+            # Without a repository: the fork was deleted.
+            is_fork=(head.get("repo") or {}).get("full_name") != (base.get("repo") or {}).get("full_name"),
+            is_draft=bool(item.get("draft")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SourceUnavailable("the API of the Git host describes a pull request in an unknown way") from error
