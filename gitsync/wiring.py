@@ -60,7 +60,7 @@ from gitsync.ports import (
     SyncRequests,
 )
 from gitsync.record.configuration_audit import POLICY, USERS, ConfigurationAudit
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
@@ -73,7 +73,7 @@ from gitsync.runtime.membership import GroupLeases, Membership, Shard, SingleRep
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.server.auth.users import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
-from gitsync.server.notify.notifier import Channel, Notifier
+from gitsync.server.notify.notifier import NoticeChannel, Notifier
 from gitsync.server.notify.rules import read_rules
 from gitsync.services.policies import PolicyReloader, read_policies
 from gitsync.services.provenance import FieldProvenance
@@ -202,7 +202,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
-    records = SqlRecords(Database(settings.database_url), AuditHeads(settings.audit_heads))
+    records = SqlRecords(RecordDatabase(settings.database_url), AuditHeads(settings.audit_heads))
     source = _mirrors(settings)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
     client = _client(settings)
@@ -497,10 +497,10 @@ class _CloseOnStop:
         self._close()
 
 
-def _channels(settings: Settings, details: ApiObjectDetails) -> list[Channel]:
+def _channels(settings: Settings, details: ApiObjectDetails) -> list[NoticeChannel]:
     """Return where notices go; raise InvalidInput for a file of rules that is not valid."""
     rules = read_rules(settings.notifications) if settings.notifications is not None else ()
-    found: list[Channel] = [AppriseChannel(rule, settings.web_url) for rule in rules]
+    found: list[NoticeChannel] = [AppriseChannel(rule, settings.web_url) for rule in rules]
     return [*found, *([EventChannel(details)] if settings.kubernetes_events else [])]
 
 

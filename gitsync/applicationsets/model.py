@@ -10,7 +10,7 @@ from pydantic import Field
 from gitsync.applicationsets.texts import has_parameters
 from gitsync.errors import InvalidInput
 from gitsync.kube.model import FreeForm, Labels, Rule, Ruled
-from gitsync.objects.application import ApplicationSpec, Credentials, Verification, owner_of_marks
+from gitsync.objects.application import ApplicationSpec, CredentialsRef, Verification, owner_of_marks
 from gitsync.objects.keys import (
     API_VERSION,
     APPLICATION_LABEL,
@@ -85,7 +85,9 @@ class GitGenerator(Ruled):
     path_param_prefix: Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9_-]*$")] = Field(
         "", description="Prefix of the parameters of the path, for a matrix of two Git generators: `PREFIX.path`."
     )
-    credentials: Credentials | None = Field(None, description="How to sign in at the Git server; absent: anonymously.")
+    credentials: CredentialsRef | None = Field(
+        None, description="How to sign in at the Git server; absent: anonymously."
+    )
     verify: Verification = Field(default_factory=Verification, description="Which commits are trusted.")
 
 

@@ -54,7 +54,7 @@ _DRY_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ApplicationComparison:
     """
     An Application, its manifest, the revision that was compared, and the masked plan with the gate's verdict.
 
@@ -102,7 +102,7 @@ class Evaluator:
         self._age_key = age_key
         self._clock = SystemClock()
 
-    def evaluate(self, local: Path | None = None) -> Comparison:
+    def evaluate(self, local: Path | None = None) -> ApplicationComparison:
         """
         Compare what Git, or a local folder, declares now with the cluster; nothing is written.
 
@@ -124,7 +124,7 @@ class Evaluator:
             notes += (rollback.message,)
         return replace(comparison, notes=(*notes, *comparison.notes))
 
-    def evaluate_commit(self, manifest: Manifest, commit: str) -> Comparison:
+    def evaluate_commit(self, manifest: Manifest, commit: str) -> ApplicationComparison:
         """Compare what a commit declares with the cluster."""
         return self._evaluate(manifest, self._input(manifest), self.source, Commit(commit), ReconcileCache())
 
@@ -166,7 +166,7 @@ class Evaluator:
 
     def _evaluate(
         self, manifest: Manifest, reconcile: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
-    ) -> Comparison:
+    ) -> ApplicationComparison:
         report = Report(manifest, reconcile)
         declarations = Declarations()
         target = self._desired(source).load_for(report, cache, commit).target(commit)
@@ -179,7 +179,7 @@ class Evaluator:
             notes = self._load_claims(reconcile, observation, declarations)
             planned = evaluator.plan(report, cache, target, observation)
         planned, verdict = gate.judge(planned, cache)
-        return Comparison(
+        return ApplicationComparison(
             reconcile.app,
             manifest,
             commit.id,

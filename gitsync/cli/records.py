@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitsync.cli.options import load_settings
 from gitsync.errors import InvalidInput
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 
@@ -29,7 +29,7 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
             location="--data",
             hint="run this beside the controller with its --data, or set GITSYNC_DATABASE to its URL",
         )
-    records = SqlRecords(Database(url), AuditHeads(settings.audit_heads))
+    records = SqlRecords(RecordDatabase(url), AuditHeads(settings.audit_heads))
     try:
         yield records
     finally:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
-from gitsync.cli.comparison import Comparison, Evaluator
+from gitsync.cli.comparison import ApplicationComparison, Evaluator
 from gitsync.cli.options import Target
 from gitsync.cli.records import open_records
 from gitsync.cluster.client import Client
@@ -134,7 +134,7 @@ def view_of(manifest: Manifest) -> ApplicationView:
     return ApplicationView(key, application, manifest.get("status") or {}, (), None, None, SystemClock().now())
 
 
-def evaluated_view(evaluation: Comparison) -> ApplicationView:
+def evaluated_view(evaluation: ApplicationComparison) -> ApplicationView:
     """Return an Application with the plan that a sync would run now."""
     status = evaluation.manifest.get("status") or {}
     verdict = evaluation.verdict

@@ -53,7 +53,7 @@ _TRIES = 5
 """Attempts to write an object that others write too."""
 
 
-class Action(StrEnum):
+class UninstallAction(StrEnum):
     """What happens to an object."""
 
     DELETE = "delete"
@@ -61,10 +61,10 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UninstallStep:
     """What happens to an object, and why."""
 
-    action: Action
+    action: UninstallAction
     object: str
     why: str
 
@@ -82,21 +82,23 @@ class Uninstaller:
         self._namespace = namespace
         self._timeout = timeout
 
-    def plan(self, *, keeps_workloads: bool) -> Iterator[Step]:
+    def plan(self, *, keeps_workloads: bool) -> Iterator[UninstallStep]:
         """Yield what stays and what goes, without changing anything."""
-        workloads = Action.KEEP if keeps_workloads else Action.DELETE
+        workloads = UninstallAction.KEEP if keeps_workloads else UninstallAction.DELETE
         for of in _KINDS:
             for owner in self._owners(of):
                 count = len(held_by(owner))
                 if count:
-                    yield Step(workloads, f"{count} objects of {ref_of(owner)}", "managed by gitsync")
-                yield Step(Action.DELETE, str(ref_of(owner)), "deleted with its definition")
+                    yield UninstallStep(workloads, f"{count} objects of {ref_of(owner)}", "managed by gitsync")
+                yield UninstallStep(UninstallAction.DELETE, str(ref_of(owner)), "deleted with its definition")
         for manifest in self._installed():
-            yield Step(Action.DELETE, str(ref_of(manifest)), "part of the installation")
+            yield UninstallStep(UninstallAction.DELETE, str(ref_of(manifest)), "part of the installation")
         if self._read(self._namespace_ref(), "v1") is not None:
             others = self._others_in_namespace()
             why = f"has other workloads: {', '.join(others[:3])}" if others else "with history, audit and Secrets"
-            yield Step(Action.KEEP if others else Action.DELETE, str(self._namespace_ref()), why)
+            yield UninstallStep(
+                UninstallAction.KEEP if others else UninstallAction.DELETE, str(self._namespace_ref()), why
+            )
 
     def run(self, report: Callable[[str], None], *, keeps_workloads: bool) -> None:
         """Remove everything; raise ClusterUnavailable where something is not gone in time."""

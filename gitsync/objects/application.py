@@ -24,7 +24,7 @@ class SecretRef(Section):
     name: Text = Field(description="Name of a Secret in the namespace of the Application.")
 
 
-class Credentials(Section):
+class CredentialsRef(Section):
     """How to sign in at the Git server."""
 
     secret_ref: SecretRef = Field(
@@ -63,7 +63,9 @@ class GitSource(Section):
     renderer: Literal["Auto", "Kustomize", "Plain"] = Field(
         "Auto", description="How to render the folder; `Auto` uses Kustomize where there is a kustomization file."
     )
-    credentials: Credentials | None = Field(None, description="How to sign in at the Git server; absent: anonymously.")
+    credentials: CredentialsRef | None = Field(
+        None, description="How to sign in at the Git server; absent: anonymously."
+    )
     verify: Verification = Field(default_factory=Verification, description="Which commits are trusted.")
     decryption: Decryption | None = Field(None, description="How to decrypt Secrets that are encrypted in Git.")
 
@@ -123,7 +125,7 @@ class HealthCheck(Section):
     )
 
 
-class Backoff(Section):
+class RetryBackoff(Section):
     """Delays between retries."""
 
     initial: Duration = Field(5.0, description="Delay before the first retry.")
@@ -137,7 +139,7 @@ class Retry(Section):
     limit: Annotated[int, Field(ge=0, le=1000)] = Field(
         5, description="Retries of one commit with growing delays; later ones continue at the longest delay."
     )
-    backoff: Backoff = Field(default_factory=Backoff, description="Delays between retries.")
+    backoff: RetryBackoff = Field(default_factory=RetryBackoff, description="Delays between retries.")
 
 
 class IgnoreRule(Section):

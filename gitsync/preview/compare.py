@@ -105,7 +105,7 @@ def preview(
     sources = (BuildSources(sides.base), BuildSources(sides.result))
     # On either side: a file may be read only before or only after the change.
     touched = [root for root in covered if any(side.reads_any(root, sides.changed) for side in sources)]
-    comparison = _Comparison(sides, rules or Rules())
+    comparison = _RootComparer(sides, rules or Rules())
     changes = sorted((change for root in touched if (change := comparison.of(root)) is not None), key=_rank)
     # traced only now: a build that records every step takes longer than all others together
     return Preview(tuple(covered), tuple(comparison.traced(group) for group in _grouped(changes)))
@@ -163,7 +163,7 @@ def _is_production(root: Root) -> bool:
     return any(word in ("prod", "production") for word in words)
 
 
-class _Comparison:
+class _RootComparer:
     """Build folders on both sides; parsed files are shared by all builds."""
 
     def __init__(self, sides: Sides, rules: Rules) -> None:

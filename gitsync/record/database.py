@@ -26,7 +26,7 @@ _CREATION_LOCK = 0x6769747379
 _BUSY_SECONDS = 30
 
 
-class Database:
+class RecordDatabase:
     """
     One database of records.
 

@@ -17,7 +17,7 @@ from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome,
 from gitsync.ports import Advice
 from gitsync.record import reviews
 from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unresolved
-from gitsync.record.database import Database, GroupCommit
+from gitsync.record.database import GroupCommit, RecordDatabase
 from gitsync.record.heads import AuditHeads
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, history_body, history_record
 
@@ -44,7 +44,7 @@ _NEWEST = (
 class SqlRecords:
     """Implement ``gitsync.ports.Records`` and ``AdviceCache``; safe from several threads."""
 
-    def __init__(self, database: Database, heads: AuditHeads | None = None) -> None:
+    def __init__(self, database: RecordDatabase, heads: AuditHeads | None = None) -> None:
         self._database = database
         self._commits = GroupCommit(database.writing)
         self._heads = heads or AuditHeads()

@@ -85,7 +85,7 @@ class RenderResult:
     decryption_keys: tuple[str, ...] = ()
 
 
-class Answer(NamedTuple):
+class GitAnswer(NamedTuple):
     """What a Git server answered for a revision: its commit, or why there is none."""
 
     url: str
@@ -113,7 +113,7 @@ class GitCache:
     polled_request: str = ""
     notified_at: float | None = None
     """Time of the last unprocessed push notification, or None."""
-    answer: Answer | None = None
+    answer: GitAnswer | None = None
     """The answer of the Git server to the query of the last reconcile, not processed yet."""
     max_age: float = 0.0
     """Seconds that an answer or failure of the Git server may be old to be used by the last poll and its fetch."""

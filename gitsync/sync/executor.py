@@ -49,7 +49,7 @@ _PEER_POLL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class OperationResult:
     """
     What one run of an operation did.
 
@@ -71,7 +71,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _OperationRun:
     """One run of an operation for a plan."""
 
     planned: Planned
@@ -117,13 +117,15 @@ class SyncExecutor:
             operation.part = verdict.steps
         return operation
 
-    def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:
+    def run(
+        self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory
+    ) -> OperationResult:
         """Run an operation until it ends, fails or has to wait; ``finish`` has to be called when it is over."""
         request = self._request(planned, operation, store)
         postponed = self._postponed(operation, cache)
         answered = tuple(cache.answered)
         cache.answered = []
-        run = _Run(planned, operation, request, postponed, tuple(filter(_counts_late, answered)))
+        run = _OperationRun(planned, operation, request, postponed, tuple(filter(_counts_late, answered)))
         done = self._run_phases(run)
         for hook in operation.hooks.values():  # a failure counts in each run until the operation has ended
             hook.is_counted = hook.result is not None and hook.result.outcome is Outcome.SUCCEEDED
@@ -313,7 +315,7 @@ class SyncExecutor:
             on_result=record,
         )
 
-    def _run_phases(self, run: _Run) -> ApplyProgress:
+    def _run_phases(self, run: _OperationRun) -> ApplyProgress:
         """Run phase after phase until one fails or has to wait; a failure runs the SyncFail hooks."""
         results: tuple[StepResult, ...] = ()
         hooks = run.operation.hooks
@@ -335,7 +337,7 @@ class SyncExecutor:
                 return replace(part, results=results)
         return ApplyProgress(results)
 
-    def _phases(self, run: _Run) -> Iterator[ApplyProgress]:
+    def _phases(self, run: _OperationRun) -> Iterator[ApplyProgress]:
         """Yield the progress of each phase of a sync in order; a phase starts when the one before has ended."""
         request = run.request
         hooks = run.operation.hooks
@@ -361,7 +363,7 @@ class SyncExecutor:
             yield ApplyProgress(waiting=_unhealthy(run.planned, self._live))
         yield self._hooks.run(request, hooks, HookPhase.POST_SYNC)
 
-    def _create_hook_needs(self, run: _Run) -> ApplyProgress:
+    def _create_hook_needs(self, run: _OperationRun) -> ApplyProgress:
         """Create what the PreSync hooks need; the next reconcile plans the rest with it."""
         plan = run.planned.plan
         needs = tuple(change for change in plan.changes if is_needed_by_hooks(change))
@@ -369,7 +371,7 @@ class SyncExecutor:
         waiting = "what the PreSync hooks need to be observed" if needs else ""
         return replace(done, waiting=done.waiting or waiting)
 
-    def _apply(self, run: _Run) -> ApplyProgress:
+    def _apply(self, run: _OperationRun) -> ApplyProgress:
         plan = run.planned.plan
         peers = self._peers_behind(run)
         # hooks are steps of their own phases, although they are in the same plan
@@ -386,7 +388,7 @@ class SyncExecutor:
         )
         return replace(done, waiting=done.waiting or waiting, peers=peers)
 
-    def _peers_behind(self, run: _Run) -> tuple[str, ...]:
+    def _peers_behind(self, run: _OperationRun) -> tuple[str, ...]:
         """
         Return the Applications that a prune waits for, since they may have taken over an object that left this one.
 
@@ -403,7 +405,7 @@ class SyncExecutor:
             return ()  # a user deleted it, and not a commit that may declare its objects elsewhere
         return self._declarations.applications_behind(app.key, branch, self._expected_commit(run), pruned)
 
-    def _expected_commit(self, run: _Run) -> str:
+    def _expected_commit(self, run: _OperationRun) -> str:
         """Return the commit at which other Applications have to declare their objects before one is pruned."""
         app = run.planned.app
         branch = branch_of(app)
@@ -412,14 +414,14 @@ class SyncExecutor:
             return self._declarations.newest(branch)
         return run.planned.target.newest
 
-    def _is_late(self, run: _Run) -> bool:
+    def _is_late(self, run: _OperationRun) -> bool:
         return self._remaining(run) <= 0
 
-    def _remaining(self, run: _Run) -> float:
+    def _remaining(self, run: _OperationRun) -> float:
         """Return the seconds until the deadline of the operation."""
         return run.operation.began + run.planned.app.sync.health_timeout - self._clock.monotonic()
 
-    def _complete_or_requeue(self, run: _Run, cache: ExecutionCache, done: ApplyProgress) -> Applied:
+    def _complete_or_requeue(self, run: _OperationRun, cache: ExecutionCache, done: ApplyProgress) -> OperationResult:
         """Complete the operation, or schedule its next reconcile."""
         now = self._clock.monotonic()
         operation = run.operation
@@ -436,7 +438,7 @@ class SyncExecutor:
             is_new = now - operation.began < _RESYNC_PERIOD
             # the deadline itself needs a reconcile, which fails the operation
             delay = min(_PEER_POLL if done.peers and is_new else _RESYNC_PERIOD, max(self._remaining(run), 0.0))
-            return Applied(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
+            return OperationResult(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
         message = _failure_message(failed, len(operation.steps)) if failed else ""
         if done.waiting and not failed:
             message = f"waited {app.sync.health_timeout:.0f} s for {done.waiting}"
@@ -451,7 +453,7 @@ class SyncExecutor:
             delays.append(cache.retry.retry_at - now)
         else:
             cache.retry = RetryState()
-        return Applied(operation, True, message, healed, done.peers, min(delays, default=None))
+        return OperationResult(operation, True, message, healed, done.peers, min(delays, default=None))
 
 
 def _failure_message(failed: Sequence[StepResult], steps: int) -> str:

@@ -107,7 +107,7 @@ _PENDING_INTERVAL = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class AnalysisResult:
+class PostSyncResult:
     """What an analysis found: the state to keep, the condition of the metrics, and a history record."""
 
     state: SyncState
@@ -123,7 +123,7 @@ class PostSyncAnalysis:
         self._records = records
         self._metrics = metrics
 
-    def evaluate(self, planned: Planned, previous: Mapping[str, str]) -> AnalysisResult:
+    def evaluate(self, planned: Planned, previous: Mapping[str, str]) -> PostSyncResult:
         """
         Mark a healthy commit as good; apply the ``onDegraded`` policy to an unhealthy one.
 
@@ -139,12 +139,12 @@ class PostSyncAnalysis:
         state = replace(inputs.state, analysis=None)
         # a good commit stays good: what fails later may have causes outside the commit
         if state.last_good == commit:
-            return AnalysisResult(state)
+            return PostSyncResult(state)
         # an analysis of another commit in the status says nothing about this one
         running = inputs.state.analysis
         run = running if running is not None and running.commit == commit else AnalysisRun(commit, inputs.now)
         if run.failure:
-            return AnalysisResult(replace(state, analysis=run), Condition(CONDITION, "False", "OverLimit", run.failure))
+            return PostSyncResult(replace(state, analysis=run), Condition(CONDITION, "False", "OverLimit", run.failure))
         until = run.since + timedelta(seconds=planned.app.sync.health_timeout)
         findings = self._measure(planned, run)
         is_degraded = planned.observation.overall_health is Health.DEGRADED
@@ -160,10 +160,10 @@ class PostSyncAnalysis:
             return self._apply_policy(planned, run, failure, condition)
         if _is_healthy(planned) and not _is_open(findings, until, inputs.now):
             final = final_condition(findings, planned.app.sync.health_timeout) if findings else None
-            return AnalysisResult(replace(state, last_good=commit), final)
+            return PostSyncResult(replace(state, last_good=commit), final)
         if not findings and planned.app.sync.on_degraded == "Ignore":
-            return AnalysisResult(state)
-        return AnalysisResult(
+            return PostSyncResult(state)
+        return PostSyncResult(
             replace(state, analysis=run), condition, requeue_after=_next_reading(planned, run, findings, until)
         )
 
@@ -183,7 +183,7 @@ class PostSyncAnalysis:
 
     def _apply_policy(
         self, planned: Planned, run: AnalysisRun, reason: str, condition: Condition | None
-    ) -> AnalysisResult:
+    ) -> PostSyncResult:
         """Apply ``onDegraded``, with the reason in audit, history and status."""
         policy = planned.app.sync.on_degraded
         state = planned.inputs.state
@@ -201,8 +201,8 @@ class PostSyncAnalysis:
         if not rollback.to_commit:
             record = self._records.save(_history_record(planned, outcome, message), keep=planned.app.history_limit)
         if policy == "Ignore":
-            return AnalysisResult(replace(state, analysis=replace(run, failure=reason)), condition, record)
-        return AnalysisResult(replace(state, analysis=None, rollback=rollback), condition, record, requeue_after=0.0)
+            return PostSyncResult(replace(state, analysis=replace(run, failure=reason)), condition, record)
+        return PostSyncResult(replace(state, analysis=None, rollback=rollback), condition, record, requeue_after=0.0)
 
 
 def _unhealthy(planned: Planned, run: AnalysisRun, until: datetime) -> str:

@@ -16,7 +16,7 @@ from gitsync.apply.execute import Applier, is_recreation
 from gitsync.apply.owner_writes import NotAnswered
 from gitsync.errors import Rejected
 from gitsync.gate.repairs import repair_hold
-from gitsync.objects.application import Application, Backoff
+from gitsync.objects.application import Application, RetryBackoff
 from gitsync.objects.change import Change
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import resource_version_of
@@ -212,6 +212,6 @@ def _awaited_deletion(repairs: Sequence[Change]) -> str:
     return f"waits for {leaving} to be gone, to create it again" if leaving is not None else ""
 
 
-def _backoff(backoff: Backoff, failures: int) -> float:
+def _backoff(backoff: RetryBackoff, failures: int) -> float:
     # min: the factor to a large power overflows a float; the result is limited to the longest delay anyway
     return float(min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max))

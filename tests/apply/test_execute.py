@@ -28,7 +28,7 @@ from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.order import in_order, stage_of
 from gitsync.ports import Ports
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
@@ -55,7 +55,7 @@ class Bench:
         self.client = Client(Connection(str(sandbox.kubeconfig(folder / "kubeconfig"))))
         self.cluster = KubernetesCluster(self.client)
         self.live = InformerCache(self.client)
-        self.records = SqlRecords(Database(f"sqlite:///{folder / 'history.db'}"))
+        self.records = SqlRecords(RecordDatabase(f"sqlite:///{folder / 'history.db'}"))
         self.pool = ThreadPoolExecutor(4)
         self.answered: list[str] = []
         self.ports = Ports(self.cluster, self.live, self.records, Clock())
@@ -343,7 +343,7 @@ def test_no_secret_value_is_in_a_failure_or_in_the_audit(bench: Bench) -> None:
 
 
 def test_without_an_audit_nothing_is_written(bench: Bench, tmp_path: Path) -> None:
-    broken = SqlRecords(Database(f"sqlite:///{tmp_path / 'broken.db'}"))
+    broken = SqlRecords(RecordDatabase(f"sqlite:///{tmp_path / 'broken.db'}"))
     with broken._database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE audit")
     ports = Ports(bench.cluster, bench.live, broken, Clock())

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.cli.child_process import ChildProcess
 from gitsync.cli.dashboard import DashboardOptions, address_file
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner
 from gitsync.sandbox.server import Sandbox
@@ -120,7 +120,7 @@ def test_two_processes_sync_each_object_once_and_replace_one_that_is_killed(
 
 def check_records(world: World, commits: tuple[str, ...]) -> None:
     """Assert that the chain holds, and that each object was written once for each commit."""
-    records = SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
     written = Counter(
         (record.application, record.commit)
         for record in records.audit_records(limit=1000)

@@ -10,7 +10,7 @@ from gitsync.cluster.cache import InformerCache
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
 from gitsync.ports import Renderer
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.services.reviews import ReviewService
 from gitsync.source.repositories import Repositories
@@ -40,7 +40,7 @@ class SteppedClock:
 
 def records_of(world: World) -> SqlRecords:
     """Open the history and audit, as a start does."""
-    return SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
+    return SqlRecords(RecordDatabase(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
 
 
 class SteppedController:

@@ -10,7 +10,7 @@ import pytest
 
 from gitsync.cluster.cache import InformerCache
 from gitsync.controllers.application import ApplicationController
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
 from gitsync.sandbox.server import Sandbox
@@ -40,7 +40,7 @@ def server(world: World) -> Iterator[GitServer]:
 
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[SqlRecords]:
-    made = SqlRecords(Database(f"sqlite:///{tmp_path / 'history.db'}"))
+    made = SqlRecords(RecordDatabase(f"sqlite:///{tmp_path / 'history.db'}"))
     yield made
     made.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from tests.flow.environment import World
 from tests.flow.factories import config_map
@@ -81,7 +81,7 @@ def test_records_survive_beside_a_second_reader(world: World) -> None:
     world.start()
     world.application()
     world.synced(commit)
-    reader = SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
+    reader = SqlRecords(RecordDatabase(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
     try:
         assert [record.commit.id for record in reader.history("gitsync/shop")] == [commit]
     finally:

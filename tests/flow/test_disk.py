@@ -11,7 +11,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from tests.child_process import child_process
 from tests.flow.environment import World
@@ -27,7 +27,7 @@ WRITER = '''
 import itertools, os, signal, sys
 from datetime import UTC, datetime
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 
 def record(number):
@@ -38,7 +38,7 @@ for life in itertools.count():
         break
     child = os.fork()
     if child == 0:
-        records = SqlRecords(Database(sys.argv[1]))
+        records = SqlRecords(RecordDatabase(sys.argv[1]))
         for number in itertools.count():
             records.audit([record(f"{life}-{number}-{part}") for part in range(3)])
             os.write(1, f"{life}-{number}\\n".encode())
@@ -49,7 +49,7 @@ for life in itertools.count():
 
 def test_a_writer_that_is_killed_at_any_moment_loses_no_acknowledged_record(tmp_path: Path) -> None:
     file = tmp_path / "history.db"
-    SqlRecords(Database(f"sqlite:///{file}")).close()
+    SqlRecords(RecordDatabase(f"sqlite:///{file}")).close()
     command = [sys.executable, "-c", WRITER, f"sqlite:///{file}"]
     with child_process(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdin is not None
@@ -72,7 +72,7 @@ def test_a_writer_that_is_killed_at_any_moment_loses_no_acknowledged_record(tmp_
         assert writer.returncode == 0
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    records = SqlRecords(Database(f"sqlite:///{file}"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{file}"))
     try:
         assert records.verify() == ()
         kept = {record.resource.rpartition("/")[2] for record in records.export()}
@@ -108,7 +108,7 @@ def test_nothing_is_applied_while_the_disk_is_full_and_it_goes_on_by_itself(worl
     finally:
         running.kill()
         running.communicate()
-    records = SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
     try:
         assert records.verify() == ()
         assert records.unresolved() == ()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner
 from gitsync.settings import Settings
@@ -118,7 +118,7 @@ def worked_on(controller: Engine) -> set[str]:
 
 
 def check_audit(database: str) -> None:
-    records = SqlRecords(Database(database))
+    records = SqlRecords(RecordDatabase(database))
     try:
         assert records.verify() == ()
         assert records.unresolved() == ()
@@ -128,7 +128,7 @@ def check_audit(database: str) -> None:
 
 def check_written_once(database: str, commits: tuple[str, ...], names: tuple[str, ...] = NAMES) -> None:
     """Assert that each object was written once for each commit, by one of the replicas."""
-    records = SqlRecords(Database(database))
+    records = SqlRecords(RecordDatabase(database))
     try:
         written = [
             (record.application, record.commit, record.resource)

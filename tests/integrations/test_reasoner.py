@@ -16,7 +16,7 @@ from gitsync.objects.application import Application, OpenAI, parse_application
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, Plan, Risk
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Advice
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
 from gitsync.sync.decision import with_advice
@@ -55,7 +55,7 @@ def server() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Iterator[SqlRecords]:
-    records = SqlRecords(Database(f"sqlite:///{tmp_path}/records.db"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{tmp_path}/records.db"))
     yield records
     records.close()
 
@@ -156,7 +156,7 @@ def test_what_was_not_answered_is_asked_again_after_a_restart(
 
 
 def test_answers_that_cannot_be_kept_count_all_the_same(server: Endpoint, tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path}/broken.db")
+    database = RecordDatabase(f"sqlite:///{tmp_path}/broken.db")
     with database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE advice")
     advisor = Advisor([server.host], SystemClock(), SqlRecords(database))

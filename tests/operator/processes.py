@@ -17,7 +17,7 @@ from gitsync.controllers.agents import AgentController
 from gitsync.errors import TransientError, UnexpectedError
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
 from gitsync.state.declarations import Declarations
@@ -74,7 +74,7 @@ class Operators:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.records = SqlRecords(Database(f"sqlite:///{world.folder / 'operator.db'}"))
+        self.records = SqlRecords(RecordDatabase(f"sqlite:///{world.folder / 'operator.db'}"))
 
     @contextmanager
     def process(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.record.tables import METADATA
 
 
-def drop_tables(database: Database) -> None:
+def drop_tables(database: RecordDatabase) -> None:
     with database.writing() as connection:
         METADATA.drop_all(connection)
 
@@ -26,8 +26,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    database = Database(url)
+def database(url: str) -> Iterator[RecordDatabase]:
+    database = RecordDatabase(url)
     yield database
     if not url.startswith("sqlite"):
         drop_tables(database)
@@ -35,5 +35,5 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def records(database: Database) -> SqlRecords:
+def records(database: RecordDatabase) -> SqlRecords:
     return SqlRecords(database)

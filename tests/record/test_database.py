@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection
 
 from gitsync.errors import InvalidInput, RecordUnavailable
-from gitsync.record.database import Database, GroupCommit, held
+from gitsync.record.database import GroupCommit, RecordDatabase, held
 from gitsync.record.records import SqlRecords
 from gitsync.record.tables import CHAIN
 from tests.child_process import child_process
@@ -25,7 +25,7 @@ def test_an_absent_driver_is_reported_with_the_extra(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     with pytest.raises(InvalidInput, match="needs the package psycopg") as caught:
-        Database("postgresql://gitsync@db/gitsync")
+        RecordDatabase("postgresql://gitsync@db/gitsync")
 
     assert "gitsync[postgresql]" in caught.value.hint
 
@@ -34,9 +34,9 @@ _WRITER = """
 import sys
 from datetime import UTC, datetime
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
-records = SqlRecords(Database(sys.argv[1]))
+records = SqlRecords(RecordDatabase(sys.argv[1]))
 for number in range(int(sys.argv[2])):
     sync = f"{sys.argv[3]}-{number}"
     records.audit([AuditRecord("gitsync/shop", "update", "x", Outcome.SUCCEEDED, datetime.now(UTC), sync)])
@@ -59,7 +59,7 @@ def test_two_processes_append_to_one_chain(tmp_path: Path) -> None:
         commands = [[sys.executable, "-c", _WRITER, url, str(count), name] for name in "ab"]
         writers = [ending.enter_context(child_process(command)) for command in commands]
         assert [writer.wait(60) for writer in writers] == [0, 0]
-    records = SqlRecords(Database(url))
+    records = SqlRecords(RecordDatabase(url))
     assert records.verify() == ()
     assert {record.sync for record in records.export()} == {f"{name}-{n}" for name in "ab" for n in range(count)}
     records.close()
@@ -93,7 +93,7 @@ def test_a_database_in_memory_needs_no_lock() -> None:
 class Transactions:
     """Transactions of a database, counted; the first one is held open until ``go_on`` is set."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: RecordDatabase) -> None:
         self._database = database
         self.count = 0
         self.go_on = threading.Event()
@@ -134,13 +134,13 @@ def fail(connection: Connection) -> int:
     raise ZeroDivisionError
 
 
-def test_writes_that_wait_share_one_transaction(database: Database) -> None:
+def test_writes_that_wait_share_one_transaction(database: RecordDatabase) -> None:
     transactions = Transactions(database)
     assert sorted(map(str, run_behind(transactions, [increment] * 3))) == ["1", "2", "3"]
     assert transactions.count == 2
 
 
-def test_a_write_that_fails_is_undone_and_fails_no_other(database: Database) -> None:
+def test_a_write_that_fails_is_undone_and_fails_no_other(database: RecordDatabase) -> None:
     transactions = Transactions(database)
     results = run_behind(transactions, [increment, fail, increment])
     assert isinstance(results[1], ZeroDivisionError)
@@ -149,6 +149,6 @@ def test_a_write_that_fails_is_undone_and_fails_no_other(database: Database) -> 
         assert connection.execute(CHAIN.select()).one().length == 2
 
 
-def test_the_error_of_a_single_write_is_raised(database: Database) -> None:
+def test_the_error_of_a_single_write_is_raised(database: RecordDatabase) -> None:
     with pytest.raises(ZeroDivisionError):
         GroupCommit(database.writing).run(fail)

@@ -16,7 +16,7 @@ from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.user import User
 from gitsync.ports import Advice
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from tests.record.conftest import drop_tables
@@ -96,7 +96,7 @@ def test_audit_records_form_a_chain(records: SqlRecords) -> None:
     ],
 )
 def test_an_edited_or_missing_audit_record_shows(
-    records: SqlRecords, database: Database, damage: str, says: str
+    records: SqlRecords, database: RecordDatabase, damage: str, says: str
 ) -> None:
     records.audit([audit_record() for _ in range(3)])
     with database.writing() as connection:
@@ -178,19 +178,19 @@ def test_an_intent_that_names_no_approver_uses_no_approval(records: SqlRecords) 
 
 
 def test_records_survive_a_reopening(url: str) -> None:
-    first = SqlRecords(Database(url))
+    first = SqlRecords(RecordDatabase(url))
     first.audit([audit_record()])
     first.close()
-    again = Database(url)
+    again = RecordDatabase(url)
     assert SqlRecords(again).verify() == ()
     drop_tables(again)
     again.close()
 
 
-def test_controllers_that_start_on_an_empty_database_at_once_share_it(url: str, database: Database) -> None:
+def test_controllers_that_start_on_an_empty_database_at_once_share_it(url: str, database: RecordDatabase) -> None:
     drop_tables(database)
     with ThreadPoolExecutor(8) as threads:
-        opened = list(threads.map(Database, [url] * 8))
+        opened = list(threads.map(RecordDatabase, [url] * 8))
     SqlRecords(opened[0]).audit([audit_record()])
     assert [SqlRecords(one).verify() for one in opened] == [()] * 8
     for one in opened:
@@ -199,7 +199,7 @@ def test_controllers_that_start_on_an_empty_database_at_once_share_it(url: str, 
 
 def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordUnavailable, match="cannot be used"):
-        Database(f"sqlite:///{tmp_path}/absent/records.db")
+        RecordDatabase(f"sqlite:///{tmp_path}/absent/records.db")
 
 
 def test_the_newest_review_of_a_plan_counts(records: SqlRecords) -> None:
@@ -278,7 +278,7 @@ def test_a_write_without_an_outcome_is_never_trimmed(records: SqlRecords) -> Non
     assert records.trim(NOW, keep=1) == 0
 
 
-def test_cutting_off_more_than_the_chain_says_shows(records: SqlRecords, database: Database) -> None:
+def test_cutting_off_more_than_the_chain_says_shows(records: SqlRecords, database: RecordDatabase) -> None:
     records.audit([aged(9), aged(8), aged(1)])
     records.trim(NOW, before=NOW - timedelta(days=8, hours=1))
     with database.writing() as connection:
@@ -308,7 +308,7 @@ def test_a_database_of_the_previous_version_is_read(tmp_path: Path) -> None:
     file = tmp_path / "records.db"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript((Path(__file__).parent / "previous_version.sql").read_text(encoding="utf-8"))
-    records = SqlRecords(Database(f"sqlite:///{file}"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{file}"))
     second, first = records.history("gitsync/shop")
     assert (first.id, first.outcome, first.initiator, first.commit.author) == (1, Outcome.PARTIAL, "grace", "Ada")
     assert first.commit.time == NOW

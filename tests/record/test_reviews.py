@@ -13,7 +13,7 @@ from gitsync.objects.change import Review
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.objects.user import User
 from gitsync.record.audit_chain import ACCEPT
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from tests.review_factories import keep
@@ -34,7 +34,7 @@ def approve(records: SqlRecords, by: User = GRACE, hours: int = 1) -> Review:
     return review
 
 
-def edit(database: Database, statement: str) -> None:
+def edit(database: RecordDatabase, statement: str) -> None:
     with database.writing() as connection:
         connection.exec_driver_sql(statement)
 
@@ -52,7 +52,7 @@ def edit(database: Database, statement: str) -> None:
     ],
 )
 def test_an_approval_counts_only_with_a_chain_that_confirms_it(
-    records: SqlRecords, database: Database, damage: str, says: str
+    records: SqlRecords, database: RecordDatabase, damage: str, says: str
 ) -> None:
     records.audit([write()])
     approve(records, User("Mallory"))
@@ -62,13 +62,15 @@ def test_an_approval_counts_only_with_a_chain_that_confirms_it(
         records.review(APP, "d1", NOW)
 
 
-def test_a_review_that_was_inserted_without_a_record_does_not_count(records: SqlRecords, database: Database) -> None:
+def test_a_review_that_was_inserted_without_a_record_does_not_count(
+    records: SqlRecords, database: RecordDatabase
+) -> None:
     edit(database, f"INSERT INTO plan_reviews VALUES (7, '{APP}', 'd1', 1, '2099-01-01T00:00:00+00:00')")
     with pytest.raises(AuditMismatch, match="record 7 is not a review of it"):
         records.review(APP, "d1", NOW)
 
 
-def test_the_review_of_another_plan_cannot_be_moved(records: SqlRecords, database: Database) -> None:
+def test_the_review_of_another_plan_cannot_be_moved(records: SqlRecords, database: RecordDatabase) -> None:
     approve(records)
     edit(database, "UPDATE plan_reviews SET digest = 'd2'")
     with pytest.raises(AuditMismatch, match="record 1 is not a review of it"):
@@ -76,7 +78,7 @@ def test_the_review_of_another_plan_cannot_be_moved(records: SqlRecords, databas
 
 
 def test_a_longer_validity_or_a_repeated_use_is_not_gained_in_the_table(
-    records: SqlRecords, database: Database
+    records: SqlRecords, database: RecordDatabase
 ) -> None:
     approve(records)
     edit(database, "UPDATE plan_reviews SET until = '2099-01-01T00:00:00+00:00'")
@@ -98,7 +100,7 @@ def test_a_plan_is_approved_again_after_an_interrupted_sync(records: SqlRecords)
     assert (again.by, again.also) == (ADA, ()), "the approval that was used does not add to it"
 
 
-def rewritten(database: Database) -> None:
+def rewritten(database: RecordDatabase) -> None:
     """Replace the chain by one that verifies, as a writer of the database can."""
     edit(database, "DELETE FROM audit")
     edit(database, "DELETE FROM plan_reviews")
@@ -106,14 +108,14 @@ def rewritten(database: Database) -> None:
     approve(SqlRecords(database), User("Mallory"))
 
 
-def test_a_rewritten_chain_lacks_what_this_process_wrote(records: SqlRecords, database: Database) -> None:
+def test_a_rewritten_chain_lacks_what_this_process_wrote(records: SqlRecords, database: RecordDatabase) -> None:
     records.audit([write()])
     rewritten(database)
     with pytest.raises(AuditMismatch, match=r"record 1 is not the one of .* in what this process wrote"):
         records.review(APP, "d1", NOW)
 
 
-def test_a_rewritten_chain_lacks_what_a_status_keeps(records: SqlRecords, database: Database) -> None:
+def test_a_rewritten_chain_lacks_what_a_status_keeps(records: SqlRecords, database: RecordDatabase) -> None:
     records.audit([write()])
     kept = records.head(APP)
     assert kept is not None
@@ -128,7 +130,7 @@ def test_a_rewritten_chain_lacks_what_a_status_keeps(records: SqlRecords, databa
     assert "in the status" in "\n".join(restarted.verify([kept]))
 
 
-def test_a_rewritten_chain_lacks_what_a_file_keeps(database: Database, tmp_path: Path) -> None:
+def test_a_rewritten_chain_lacks_what_a_file_keeps(database: RecordDatabase, tmp_path: Path) -> None:
     file = tmp_path / "heads.jsonl"
     SqlRecords(database, AuditHeads(file)).audit([write()])
     SqlRecords(database, AuditHeads(file)).audit([write(Outcome.SUCCEEDED)])
@@ -141,7 +143,7 @@ def test_a_rewritten_chain_lacks_what_a_file_keeps(database: Database, tmp_path:
     assert len(restarted.verify()) == 2
 
 
-def test_an_operator_accepts_a_chain_that_lost_records(database: Database, tmp_path: Path) -> None:
+def test_an_operator_accepts_a_chain_that_lost_records(database: RecordDatabase, tmp_path: Path) -> None:
     file = tmp_path / "heads.jsonl"
     records = SqlRecords(database, AuditHeads(file))
     records.audit([write()])
@@ -151,12 +153,12 @@ def test_an_operator_accepts_a_chain_that_lost_records(database: Database, tmp_p
     assert records.review(APP, "d1", NOW) is not None
 
 
-def test_a_file_that_cannot_be_written_stops_the_audit(database: Database, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_stops_the_audit(database: RecordDatabase, tmp_path: Path) -> None:
     with pytest.raises(RecordUnavailable, match="heads: the head of the audit chain cannot be kept: "):
         SqlRecords(database, AuditHeads(tmp_path / "absent" / "heads")).audit([write()])
 
 
-def test_a_line_that_a_crash_cut_is_passed_over(database: Database, tmp_path: Path) -> None:
+def test_a_line_that_a_crash_cut_is_passed_over(database: RecordDatabase, tmp_path: Path) -> None:
     file = tmp_path / "heads"
     records = SqlRecords(database, AuditHeads(file))
     records.audit([write()])
@@ -187,7 +189,7 @@ def test_a_rejection_ends_the_approvals_before_it(records: SqlRecords) -> None:
 
 
 def test_expired_approvals_and_reviews_without_their_record_are_dropped(
-    records: SqlRecords, database: Database
+    records: SqlRecords, database: RecordDatabase
 ) -> None:
     def rows() -> int:
         with database.reading() as connection:

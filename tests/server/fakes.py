@@ -43,7 +43,7 @@ from gitsync.ports import (
     Sizes,
     StateEvent,
 )
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
 from gitsync.state.costs import Costs
@@ -276,7 +276,7 @@ class StillEngine:
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
-    records = SqlRecords(Database(f"sqlite:///{folder}/records.db"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{folder}/records.db"))
     known = {view.key: view for view in views}
     urls = {key: view.application.source.repo_url for key, view in known.items() if view.application is not None}
     return StillEngine(

@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.apply.change import StepResult
 from gitsync.errors import ClusterUnavailable, GitsyncError, Rejected
-from gitsync.objects.application import Backoff, Retry, SyncPolicy
+from gitsync.objects.application import Retry, RetryBackoff, SyncPolicy
 from gitsync.objects.change import Action, Change
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
@@ -14,7 +14,7 @@ from gitsync.sync.cache import RetryState
 from gitsync.sync.executor import next_retry
 
 REF = ObjectRef("", "ConfigMap", "shop", "a")
-POLICY = SyncPolicy(interval="60s", retry=Retry(limit=3, backoff=Backoff(initial="5s", factor=2, max="100s")))
+POLICY = SyncPolicy(interval="60s", retry=Retry(limit=3, backoff=RetryBackoff(initial="5s", factor=2, max="100s")))
 
 
 def after(failures: int, error: GitsyncError, commit: str = "c1", now: float = 0.0) -> list[float]:

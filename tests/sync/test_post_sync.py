@@ -13,7 +13,7 @@ from gitsync.objects.application import MetricQuery, PostSync, SyncPolicy
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.parsing import duration
 from gitsync.ports import MetricResult, Sample
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.sync.input import AnalysisRun, SyncState
 from gitsync.sync.planner import Planned
@@ -56,7 +56,7 @@ def limited(
 
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[SqlRecords]:
-    made = SqlRecords(Database(f"sqlite:///{tmp_path / 'history.db'}"))
+    made = SqlRecords(RecordDatabase(f"sqlite:///{tmp_path / 'history.db'}"))
     yield made
     made.close()
 

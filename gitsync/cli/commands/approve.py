@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.comparison import Comparison, Evaluator
+from gitsync.cli.comparison import ApplicationComparison, Evaluator
 from gitsync.cli.dashboard import Dashboard, DashboardOptions
 from gitsync.cli.options import (
     AgeKey,
@@ -120,7 +120,7 @@ def _short(path: str) -> str:
     return f"{ref.kind}/{ref.name}"
 
 
-def shown_digest(evaluation: Comparison) -> str:
+def shown_digest(evaluation: ApplicationComparison) -> str:
     """Return the digest of the evaluated plan where the status shows that plan, else what the status shows."""
     shown = str(at(evaluation.manifest, "status", "plan", "id", default="")) or "none"
     digest = evaluation.plan.digest

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.cli.agent_revisions import verdicts
-from gitsync.cli.comparison import Comparison, Evaluator
+from gitsync.cli.comparison import ApplicationComparison, Evaluator
 from gitsync.cli.options import (
     AgeKey,
     GitTarget,
@@ -43,7 +43,7 @@ def plan(
     return comparison.exit_code
 
 
-def _print(comparison: Comparison) -> None:
+def _print(comparison: ApplicationComparison) -> None:
     plan = comparison.plan
     say(f"plan {plan.digest[:12]} of {plan.application} at {plan.revision[:12]}")
     say(plan.explanation)
@@ -61,25 +61,25 @@ def _print(comparison: Comparison) -> None:
     print_additions(comparison.additions)
 
 
-def _refusals(comparison: Comparison) -> list[str]:
+def _refusals(comparison: ApplicationComparison) -> list[str]:
     """Return the reasons for which the controller would refuse the plan."""
     return list(comparison.verdict.reasons) if comparison.verdict.decision is Decision.REFUSED else []
 
 
-def _hold_reasons(comparison: Comparison) -> list[str]:
+def _hold_reasons(comparison: ApplicationComparison) -> list[str]:
     """Return why the plan is held: from the status when the controller holds this very plan, else from the gate."""
     known = _known(comparison).get("reasons")
     return list(known or comparison.verdict.reasons) if comparison.verdict.decision is Decision.HELD else []
 
 
-def _known(comparison: Comparison) -> dict[str, Any]:
+def _known(comparison: ApplicationComparison) -> dict[str, Any]:
     """Return the status of this very plan; a reasoner may have raised its class there."""
     status = at(comparison.manifest, "status", "plan", default={})
     # a status with another id is of an earlier plan
     return status if status.get("id") == comparison.plan.digest[:12] else {}
 
 
-def _members(comparison: Comparison) -> dict[str, Any]:
+def _members(comparison: ApplicationComparison) -> dict[str, Any]:
     plan = comparison.plan
     return {
         "application": plan.application,

@@ -10,7 +10,7 @@ from gitsync.applicationsets.generators import TreeOf, git_generators, paths_rea
 from gitsync.applicationsets.model import ApplicationSet, GitGenerator
 from gitsync.errors import GitsyncError, Refused
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application, Credentials, Destination, GitSource, SyncPolicy, Verification
+from gitsync.objects.application import Application, CredentialsRef, Destination, GitSource, SyncPolicy, Verification
 from gitsync.objects.keys import APPLICATION_SET
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.tree import Tree
@@ -44,7 +44,7 @@ class Files:
     requeue_after: float | None = None
 
 
-_Source = tuple[str, str, Credentials | None, Verification]
+_Source = tuple[str, str, CredentialsRef | None, Verification]
 """What Git generators share a query of."""
 
 

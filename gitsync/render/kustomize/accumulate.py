@@ -25,7 +25,7 @@ from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
 from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource
 from gitsync.render.resources.internal_annotations import join_origin
 from gitsync.render.resources.objects import objects_in
-from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
+from gitsync.render.resources.resource import BuildStep, Id, Origin, Resource, copy_value
 from gitsync.render.yaml.reader import place
 from gitsync.render.yaml.yaml11 import read_yaml11
 
@@ -137,7 +137,7 @@ class _Target:
         """Return the objects of the file at a real path, which the kustomization names as another."""
         added = self._loader.resources(file)
         text = SourceFile(file, self._loader.files.read(file)) if self._context.recorder else None
-        source = Step(path=join_origin(self._seen_from, path)) if self._context.build_metadata else None
+        source = BuildStep(path=join_origin(self._seen_from, path)) if self._context.build_metadata else None
         for resource in added:
             resource.source = source
             if self._context.recorder and text:
@@ -221,7 +221,7 @@ class _Target:
                         data=self._places(field_name, index, arguments),
                         find=partial(self._option_places, field_name, index),
                     )
-                    self._absorb(made, step_source, Step(configured_in=self._seen_file, kind=kind))
+                    self._absorb(made, step_source, BuildStep(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):
             with self._errors:
                 made = plugins.generate(plugin, self._plugin_context(where))
@@ -257,7 +257,7 @@ class _Target:
         holder = (field_name, index, "options") if own else ("generatorOptions",)
         return (self._file.where(*holder, *option),)
 
-    def _absorb(self, made: Resource, step_source: StepSource, source: Step) -> None:
+    def _absorb(self, made: Resource, step_source: StepSource, source: BuildStep) -> None:
         """Add a generated resource, or merge it as its behavior says."""
         id_ = self._scopes.id_of(made)
         where = step_source.place
@@ -336,7 +336,7 @@ class _Target:
                     stage.kind, stage.step_source or StepSource(stage.where), self._into.resources
                 )
             if self._context.build_metadata:
-                step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
+                step = BuildStep("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
                 for resource in self._into.resources:
                     resource.note(step, stage.times)
 
@@ -402,7 +402,7 @@ class _Target:
                 files.append((field_name, index, item))
                 continue
             for document, manifest in objects_in(item, where):
-                made = Resource(manifest, Origin(self._file.file, document), source=Step(path=self._seen_file))
+                made = Resource(manifest, Origin(self._file.file, document), source=BuildStep(path=self._seen_file))
                 self._append(gathered, [made], inline, where)
                 places[id(made)] = where
         self._add_resources(gathered, files)
@@ -419,9 +419,9 @@ class _Target:
         return join_origin(self._seen_from, self._file.file.rpartition("/")[2])
 
     @staticmethod
-    def _step(plugin: Resource) -> Step:
+    def _step(plugin: Resource) -> BuildStep:
         source = plugin.source.path if plugin.source else ""
-        return Step("", source, plugin.gvk.kind, plugin.name, plugin.namespace)
+        return BuildStep("", source, plugin.gvk.kind, plugin.name, plugin.namespace)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.resources.resource import PreviousId, Resource, Step
+from gitsync.render.resources.resource import BuildStep, PreviousId, Resource
 from gitsync.render.yaml.scalar_types import text_of
 from gitsync.render.yaml.writer import write
 
@@ -106,7 +106,7 @@ MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "kustomize-(devel)"}
 """The label that kubectl 1.32 writes for ``managedByLabel``."""
 
 
-def _lines(step: Step) -> list[str]:
+def _lines(step: BuildStep) -> list[str]:
     """Return a step as lines of YAML, in the order Kustomize writes them."""
     if step.path:
         return [f"path: {_text(step.path)}"]

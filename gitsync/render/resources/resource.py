@@ -57,7 +57,7 @@ class Origin(NamedTuple):
     document: int
 
 
-class Step(NamedTuple):
+class BuildStep(NamedTuple):
     """A file an object was read from, or a generator or transformer and the file that configures it."""
 
     path: str = ""
@@ -203,7 +203,7 @@ class Resource:
         *,
         behavior: str = "",
         needs_hash: bool = False,
-        source: Step | None = None,
+        source: BuildStep | None = None,
     ) -> None:
         self.manifest = manifest
         self.origin = origin
@@ -220,7 +220,7 @@ class Resource:
         self.edits = 0
         self.source = source
         """Where ``buildMetadata`` says it comes from."""
-        self.steps: tuple[Step, ...] = ()
+        self.steps: tuple[BuildStep, ...] = ()
         """The transformers it went through, for ``buildMetadata``."""
 
     def restore(self, known: ResourceVersion) -> None:
@@ -287,7 +287,7 @@ class Resource:
         self.previous += (PreviousId(now.gvk.kind, now.namespace, now.name),)
         self.known = None
 
-    def note(self, step: Step, times: int = 1) -> None:
+    def note(self, step: BuildStep, times: int = 1) -> None:
         """Add a step it went through; the first one is where it comes from, if nothing else is."""
         if self.source is None and times:
             self.source = step

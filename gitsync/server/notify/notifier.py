@@ -18,7 +18,7 @@ _POLL = 0.5
 """Seconds that the notifier waits for an event before it checks delayed messages."""
 
 
-class Channel(Protocol):
+class NoticeChannel(Protocol):
     """Where notices go."""
 
     interval: float
@@ -41,7 +41,7 @@ _Topic = tuple[str, str, str]
 class _Outbox:
     """The messages of a channel: when one was sent last about a topic, and what waits for its turn."""
 
-    channel: Channel
+    channel: NoticeChannel
     sent: dict[_Topic, float] = field(default_factory=dict)
     waiting: dict[_Topic, Notice] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class Notifier:
     """
 
     def __init__(
-        self, view: StateReader, clock: Clock, channels: Iterable[Channel], owns: Callable[[str], bool]
+        self, view: StateReader, clock: Clock, channels: Iterable[NoticeChannel], owns: Callable[[str], bool]
     ) -> None:
         self._view = view
         self._clock = clock

@@ -21,7 +21,7 @@ from gitsync.server.queries.applications import (
     problems,
 )
 from gitsync.server.queries.filters import Query as Filter
-from gitsync.server.queries.timeline import Entry, Position, changes
+from gitsync.server.queries.timeline import Position, TimelineEntry, changes
 
 router = APIRouter()
 
@@ -107,11 +107,11 @@ def _boundary(cookie: str, now: datetime) -> datetime:
     return latest if now - latest > _PAUSE else datetime.fromtimestamp(int(previous) % (1 << 33), now.tzinfo)
 
 
-def _since(backend: Backend, boundary: datetime) -> list[Entry]:
+def _since(backend: Backend, boundary: datetime) -> list[TimelineEntry]:
     return changes(backend, Filter(since=boundary), Position(), _RECENT).entries
 
 
-def _happened(entries: list[Entry]) -> list[tuple[str, int]]:
+def _happened(entries: list[TimelineEntry]) -> list[tuple[str, int]]:
     """Return how many entries of each kind there are, by the words of the page."""
     counted = [(word, sum(entry.kind in names for entry in entries)) for word, names in _HAPPENED]
     return [(word, count) for word, count in counted if count]

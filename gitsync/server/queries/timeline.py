@@ -26,7 +26,7 @@ _SHORT = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EntryResult:
     """What became of an entry in one application: ``state`` by its name in the API, and a link to the details."""
 
     application: str
@@ -36,7 +36,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """
     One entry of the timeline.
 
@@ -50,7 +50,7 @@ class Entry:
     people: tuple[str, ...] = ()
     commit: str = ""
     reason: str = ""
-    results: tuple[Result, ...] = ()
+    results: tuple[EntryResult, ...] = ()
     history: int = 0
     audit: int = 0
 
@@ -66,24 +66,26 @@ class Entry:
         return f"{self.kind} {self.title} {' '.join(self.people)} {self.commit} {self.reason} {results}"
 
 
-def sync_entry(record: SyncRecord) -> Entry:
+def sync_entry(record: SyncRecord) -> TimelineEntry:
     """Return the entry of a sync, or of drift that it corrected."""
     url = sync_url(record.application, record.id)
     end = record.started + timedelta(milliseconds=record.duration_ms)
     count = len(record.steps)
     changes = f"{count} {'change' if count == 1 else 'changes'}"
     if record.trigger == "drift":
-        result = Result(record.application, record.outcome.value, f"corrected {changes}", url)
+        result = EntryResult(record.application, record.outcome.value, f"corrected {changes}", url)
         managers = dict.fromkeys(name for _, _, name in changed_fields(record))
-        return Entry(end, "heal", _healed(record), tuple(managers), record.commit.id, "", (result,), record.id)
+        return TimelineEntry(end, "heal", _healed(record), tuple(managers), record.commit.id, "", (result,), record.id)
     text = f"{changes} in {duration(record.duration_ms)}"
     if record.message:
         text += f": {visible(record.message)}"
     people = [record.commit.author, *([record.initiator] if record.initiator not in ("automated", "") else [])]
     approved = f"approved by {visible(record.approver)}" if record.approver else ""
-    result = Result(record.application, record.outcome.value, text, url)
+    result = EntryResult(record.application, record.outcome.value, text, url)
     shown = tuple(visible(name) for name in dict.fromkeys([*people, record.approver]) if name)
-    return Entry(end, "sync", visible(record.commit.subject), shown, record.commit.id, approved, (result,), record.id)
+    return TimelineEntry(
+        end, "sync", visible(record.commit.subject), shown, record.commit.id, approved, (result,), record.id
+    )
 
 
 def changed_fields(record: SyncRecord) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -96,7 +98,7 @@ def changed_fields(record: SyncRecord) -> Iterator[tuple[str, dict[str, Any], st
                 yield step.ref, item, visible(owner.get("manager", ""))
 
 
-def decision_entry(link: AuditRecord) -> Entry:
+def decision_entry(link: AuditRecord) -> TimelineEntry:
     """Return the entry of a decision or a request."""
     url = app_url(link.application) if link.application else "/audit"
     if link.digest and link.action in ("approve", "reject") and url.startswith("/apps/"):
@@ -110,8 +112,8 @@ def decision_entry(link: AuditRecord) -> Entry:
         kind = "request"
     person = (visible(link.approver),) if link.approver else ()
     reason = "; ".join(visible(text) for text in (link.reasoning, link.message) if text)
-    result = Result(link.application, link.outcome.value, "", url)
-    return Entry(link.timestamp, kind, title, person, link.commit, reason, (result,), audit=link.id)
+    result = EntryResult(link.application, link.outcome.value, "", url)
+    return TimelineEntry(link.timestamp, kind, title, person, link.commit, reason, (result,), audit=link.id)
 
 
 _TITLES: Final = {
@@ -131,7 +133,7 @@ _TITLES: Final = {
 }
 
 
-def drift_entries(views: Iterable[ApplicationView]) -> Iterator[Entry]:
+def drift_entries(views: Iterable[ApplicationView]) -> Iterator[TimelineEntry]:
     """Yield an entry for each application that differs from Git now because of changes in the cluster."""
     for view in views:
         drift = view.status.get("drift") or {}
@@ -145,13 +147,13 @@ def drift_entries(views: Iterable[ApplicationView]) -> Iterator[Entry]:
         people = dict.fromkeys(visible(name) for name in owners if name != FIELD_MANAGER)
         first = "".join(f"{visible(item.ref)} {visible(difference.path)}" for item, difference in differences[:1])
         more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
-        result = Result(view.key, "Drifted", "not corrected", app_url(view.key) + "/diff")
-        yield Entry(since, "drift", f"{first}{more}" or "Objects differ", tuple(people), results=(result,))
+        result = EntryResult(view.key, "Drifted", "not corrected", app_url(view.key) + "/diff")
+        yield TimelineEntry(since, "drift", f"{first}{more}" or "Objects differ", tuple(people), results=(result,))
 
 
-def grouped(entries: Iterable[Entry]) -> list[Entry]:
+def grouped(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
     """Return the entries with neighbouring syncs of one commit as one entry, which has a result for each."""
-    groups: list[Entry] = []
+    groups: list[TimelineEntry] = []
     for entry in entries:
         last = groups[-1] if groups else None
         # neighbours only: a later sync of the same commit is shown where it was
@@ -225,29 +227,29 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class TimelinePage:
     """One page of the timeline; ``older`` is where the next page begins, None at the end."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TimelineEntry] = field(default_factory=list)
     older: Position | None = None
 
 
-def changes(backend: Backend, query: Query, position: Position, limit: int) -> Changes:
+def changes(backend: Backend, query: Query, position: Position, limit: int) -> TimelinePage:
     """Return a page of the entries that match, newest first."""
     only = query.application
     matches = query.matcher(_READ, lambda entry: entry.text)
-    matched: list[Entry] = []
+    matched: list[TimelineEntry] = []
     for read, entry in enumerate(_entries(backend, position, only)):
         # entries are sorted: no later one can match
         if query.since is not None and entry.time < query.since:
-            return Changes(grouped(matched))
+            return TimelinePage(grouped(matched))
         # before the position moves: the next page begins with this entry
         if len(matched) >= limit or read >= _SCANNED:
-            return Changes(grouped(matched), position)
+            return TimelinePage(grouped(matched), position)
         position = _below(position, entry)
         if query.is_in_time(entry.time) and matches(entry):
             matched.append(entry)
-    return Changes(grouped(matched))
+    return TimelinePage(grouped(matched))
 
 
 def records_between(backend: Backend, query: Query) -> list[SyncRecord]:
@@ -264,7 +266,7 @@ def records_between(backend: Backend, query: Query) -> list[SyncRecord]:
     return matched
 
 
-def _entries(backend: Backend, position: Position, only: str) -> Iterator[Entry]:
+def _entries(backend: Backend, position: Position, only: str) -> Iterator[TimelineEntry]:
     drift = [
         entry
         for entry in drift_entries(backend.view.applications())
@@ -277,7 +279,7 @@ def _entries(backend: Backend, position: Position, only: str) -> Iterator[Entry]
     return merge(*streams, key=_time, reverse=True)
 
 
-def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
+def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[TimelineEntry]:
     while True:
         records = backend.records.history(only, limit=_BATCH, before=oldest)
         yield from map(sync_entry, records)
@@ -287,7 +289,7 @@ def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
         oldest = records[-1].id
 
 
-def _decisions(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
+def _decisions(backend: Backend, oldest: int, only: str) -> Iterator[TimelineEntry]:
     while True:
         links = backend.records.decisions(only, limit=_BATCH, before=oldest)
         yield from map(decision_entry, links)
@@ -296,7 +298,7 @@ def _decisions(backend: Backend, oldest: int, only: str) -> Iterator[Entry]:
         oldest = links[-1].id
 
 
-def _below(position: Position, entry: Entry) -> Position:
+def _below(position: Position, entry: TimelineEntry) -> Position:
     """Return the position after an entry was read."""
     if entry.history:
         position = replace(position, history=entry.history)
@@ -305,7 +307,7 @@ def _below(position: Position, entry: Entry) -> Position:
     return replace(position, time=entry.time)
 
 
-def _time(entry: Entry) -> datetime:
+def _time(entry: TimelineEntry) -> datetime:
     return entry.time
 
 

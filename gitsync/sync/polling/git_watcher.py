@@ -14,7 +14,7 @@ from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.declarations import Declarations, DeclaredAt, branch_of
-from gitsync.sync.cache import Answer, GitCache
+from gitsync.sync.cache import GitAnswer, GitCache
 from gitsync.sync.polling.branches import Branches, BranchKey, Follower, WatchedBranch
 from gitsync.sync.polling.hosts import GitHosts
 from gitsync.sync.status.report import unexpected_error
@@ -194,7 +194,7 @@ class GitWatcher:
         # the newest demand first: its answer is new enough for the others
         for key, query in sorted(queries.items(), key=lambda item: item[1].since, reverse=True):
             source = query.app.source
-            query.cache.answer = Answer(source.repo_url, source.revision, self._answer(query, known))
+            query.cache.answer = GitAnswer(source.repo_url, source.revision, self._answer(query, known))
             self._remove_query(url, key, query)
             self._enqueue(key)
 
@@ -296,7 +296,7 @@ class GitWatcher:
 
     def _wake(self, follower: Follower, commit: str) -> None:
         source = follower.app.source
-        follower.cache.answer = Answer(source.repo_url, source.revision, commit)
+        follower.cache.answer = GitAnswer(source.repo_url, source.revision, commit)
         self._enqueue(follower.key)
 
     def _skip(self, branch: WatchedBranch, follower: Follower, commit: str) -> None:

@@ -22,7 +22,7 @@ from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import Revision
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
-from gitsync.sync.cache import Answer, GitCache
+from gitsync.sync.cache import GitAnswer, GitCache
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.polling.fetch import Fetcher
@@ -259,7 +259,7 @@ def test_after_a_defect_the_next_reconcile_polls_again(site: Site) -> None:
     fetcher = site.make()
     site.interval = "1h"
     for _ in range(3):
-        site.cache.answer = Answer(site.git.url("origin.git"), "main", UnexpectedError("ZeroDivisionError", "1f0e"))
+        site.cache.answer = GitAnswer(site.git.url("origin.git"), "main", UnexpectedError("ZeroDivisionError", "1f0e"))
         with pytest.raises(UnexpectedError):
             site.fetch(fetcher)
     assert site.fetch(fetcher).id == commit

@@ -15,7 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
 from gitsync.state.declarations import Declarations, DeclaredAt
-from gitsync.sync.cache import Answer, GitCache
+from gitsync.sync.cache import GitAnswer, GitCache
 from gitsync.sync.polling.git_watcher import GitWatcher, Query
 
 URL = "https://git.example/r.git"
@@ -133,7 +133,7 @@ def test_a_commit_moves_those_that_it_does_not_affect(
         behind |= changed | {ANY}
         declared |= dict.fromkeys(set(range(COUNT)) - behind, newest)
         for number in behind & reconciled:
-            assert world.caches[number].answer == Answer(URL, "main", newest)
+            assert world.caches[number].answer == GitAnswer(URL, "main", newest)
             world.declare(number, newest)
             declared[number] = newest
         behind -= reconciled
