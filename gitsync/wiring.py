@@ -83,7 +83,7 @@ from gitsync.settings import Settings
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations
@@ -91,7 +91,7 @@ from gitsync.state.state import LiveObjects, State, StateView
 from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.decision import AdviceGate, SyncGate
-from gitsync.sync.deletion import Deletion
+from gitsync.sync.deletion import DeletionReconciler
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
@@ -347,7 +347,7 @@ def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
 
 def _mirrors(settings: Settings) -> Repositories:
     schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
-    limits = Limits(
+    limits = SourceLimits(
         file_bytes=settings.file_mib << 20,
         seconds=settings.git_seconds,
         pack_bytes=settings.git_pack << 20,
@@ -408,7 +408,9 @@ def build_engine(
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    deletion = Deletion(desired, evaluator, gate, reconciler, statuses, Installation(cluster, adapters.namespace))
+    deletion = DeletionReconciler(
+        desired, evaluator, gate, reconciler, statuses, Installation(cluster, adapters.namespace)
+    )
     settled = SettledReconciler(cluster, live, planner, state.views)
     stages = Stages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
     pipeline = Pipeline(stages, ports, writes, statuses, state)

@@ -31,7 +31,7 @@ from gitsync.source.file_rules import file_limit
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
@@ -94,7 +94,7 @@ class Evaluator:
         self.live = DirectLiveCache(self.cluster)
         schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
         settings = load_settings()
-        limits = Limits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
+        limits = SourceLimits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
         self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)

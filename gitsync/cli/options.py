@@ -166,7 +166,7 @@ class GitTarget(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RequestOrigin:
     """Who requests something, and why, for the audit."""
 
     reason: Reason = ""

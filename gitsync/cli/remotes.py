@@ -14,7 +14,7 @@ from gitsync.ports import Credentials, RemoteBase
 from gitsync.render.build import Build
 from gitsync.source.file_rules import file_limit
 from gitsync.source.repositories import Repositories
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.sync.remote_bases import RemoteFetcher, mounted
 
@@ -36,7 +36,7 @@ def render_with_remotes(
     # the schemes without encryption only where the user names them
     plain = {scheme for scheme in ("file", "http") if any(url.startswith(f"{scheme}:") for url in allowed)}
     with tempfile.TemporaryDirectory(prefix="gitsync-remotes-") as folder:
-        limits = Limits(file_bytes=file_limit())
+        limits = SourceLimits(file_bytes=file_limit())
         ca_file = load_settings().git_ca
         source = Repositories(Path(folder), schemes=SAFE_SCHEMES | plain, limits=limits, ca_file=ca_file)
         policy = Policy(name="--remote", remotes=tuple(allowed))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gitsync.edit.candidates import Candidate, candidates, wanted_value
 from gitsync.edit.overlay_patch import merge_patch, with_patch
-from gitsync.edit.proof import Difference, EditedTree, Renders, same
+from gitsync.edit.proof import ChangedField, EditedTree, Renders, same
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import show_path
 from gitsync.objects.manifest import Manifest
@@ -49,7 +49,7 @@ class Edit:
     content: bytes
     old: Any
     new: Any
-    others: tuple[Difference, ...] = ()
+    others: tuple[ChangedField, ...] = ()
 
 
 class Editor:
@@ -181,7 +181,7 @@ class _Mismatch(InvalidInput):
     """An edit of a place does not give a field its value."""
 
 
-def _is_meant(item: Difference, subject: str, path: FieldPath) -> bool:
+def _is_meant(item: ChangedField, subject: str, path: FieldPath) -> bool:
     return item.object == subject and item.field == path
 
 

@@ -39,7 +39,7 @@ class EditedTree:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ChangedField:
     """A field that has another value after an edit; None where it is absent on a side."""
 
     root: str
@@ -63,7 +63,7 @@ class Renders:
             self._builds[root] = _built(self.tree, root, provenance=root == self._traced)
         return self._builds[root]
 
-    def differences(self, root: str, edited: Tree) -> list[Difference]:
+    def differences(self, root: str, edited: Tree) -> list[ChangedField]:
         """Return what a folder renders differently from an edited tree; raise InvalidInput where it no longer does."""
         first = self.before(root)
         if first is None:
@@ -88,13 +88,13 @@ def _reads(made: Build | None, file: str) -> bool:
     )
 
 
-def _differences(root: str, first: Build, second: Build) -> Iterator[Difference]:
+def _differences(root: str, first: Build, second: Build) -> Iterator[ChangedField]:
     for name, old, new in _pairs(first.manifests, second.manifests):
         old_leaves = dict(leaves_of(old))
         new_leaves = dict(leaves_of(new))
         for path in dict.fromkeys((*old_leaves, *new_leaves)):
             if not same(old_leaves.get(path, _ABSENT), new_leaves.get(path, _ABSENT)):
-                yield Difference(root, name, path, old_leaves.get(path), new_leaves.get(path))
+                yield ChangedField(root, name, path, old_leaves.get(path), new_leaves.get(path))
 
 
 def _pairs(first: Sequence[Manifest], second: Sequence[Manifest]) -> Iterator[tuple[str, Manifest, Manifest]]:

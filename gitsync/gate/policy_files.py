@@ -59,7 +59,7 @@ class Expect(Spec):
     )
 
 
-class Limits(Spec):
+class PlanLimits(Spec):
     """Sizes that a plan may have."""
 
     prune_share: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -77,7 +77,7 @@ class PolicySpec(Spec):
     allow: Allow = Field(default_factory=Allow, description="What these Applications may use.")
     require: Require = Field(default_factory=Require, description="What these Applications must have at least.")
     expect: Expect = Field(default_factory=Expect, description="What others do to the objects of these Applications.")
-    limits: Limits = Field(default_factory=Limits, description="Sizes that their plans may have.")
+    limits: PlanLimits = Field(default_factory=PlanLimits, description="Sizes that their plans may have.")
     match: Any = Field(None, description="`kinds` that the rules are for, as `Kind` or `Kind.group`.")
     rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
 

@@ -24,7 +24,7 @@ NOTHING: Final = FieldSet({})
 
 # Ordered, because conflicts are reported in the order of their managers.
 @dataclass(frozen=True, slots=True, order=True)
-class Manager:
+class FieldManager:
     """
     Name one entry of managedFields.
 
@@ -46,7 +46,7 @@ class Owned:
     time: str | None = None
 
 
-Managers: TypeAlias = Mapping[Manager, Owned]
+Managers: TypeAlias = Mapping[FieldManager, Owned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Applied:
 class FieldConflict:
     """A field that another manager owns with another value."""
 
-    manager: Manager
+    manager: FieldManager
     path: fieldset.Path
 
     @property
@@ -86,7 +86,7 @@ class Writer:
     the schemas of versions in which other managers own fields, where these are not the schema of the object.
     """
 
-    manager: Manager
+    manager: FieldManager
     api_version: str
     time: str | None = None
     ignored: FieldSet = NOTHING
@@ -159,7 +159,7 @@ def update(live: Any, written: Any, schema: Schema, managers: Managers, writer: 
     return managers if owners == managers else owners
 
 
-def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema]) -> dict[Manager, Owned]:
+def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema]) -> dict[FieldManager, Owned]:
     """Return a copy of the managers, with each set converted to the current types."""
     out = {}
     for manager, owned in managers.items():
@@ -169,7 +169,7 @@ def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema])
     return out
 
 
-def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparison) -> list[FieldConflict]:
+def _take(owners: dict[FieldManager, Owned], writer: FieldManager | None, change: Comparison) -> list[FieldConflict]:
     """Remove the changed fields from all managers but the writer; return those that they owned."""
     conflicts: list[FieldConflict] = []
     touched = fieldset.union(change.modified.root, change.added.root)
@@ -191,7 +191,7 @@ def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparis
     return conflicts
 
 
-def _all_fields(owners: Mapping[Manager, Owned]) -> Node:
+def _all_fields(owners: Mapping[FieldManager, Owned]) -> Node:
     """Return the root of all owned fields."""
     managed: Node = {}
     for owned in owners.values():

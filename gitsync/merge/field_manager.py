@@ -14,7 +14,7 @@ import orjson
 
 from gitsync.errors import InvalidInput
 from gitsync.merge import managed
-from gitsync.merge.apply import NOTHING, Conflicts, Manager, Managers, Writer, apply, update
+from gitsync.merge.apply import NOTHING, Conflicts, FieldManager, Managers, Writer, apply, update
 from gitsync.merge.comparison import compare
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema, builtin
@@ -54,7 +54,7 @@ def apply_object(
     # Ownership was cleared, or the object is older than managedFields. Without an owner of the present values
     # this apply would overwrite them without any conflict.
     if not managers and live is not None:
-        first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, writer.api_version)
+        first = FieldManager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, writer.api_version)
         managers = update(_empty(schema, bare), bare, schema, {}, replace(writer, manager=first))
     result = apply(bare, applied, schema, managers, writer, force=force)
     # Migration from client-side apply: kubectl set these fields itself, under another manager's name.
@@ -147,7 +147,7 @@ def _decoded_or(entries: Any, otherwise: Managers) -> Managers:
 def _writer(manifest: Manifest, operation: Literal["Apply", "Update"], write: Write, managers: Managers) -> Writer:
     api_version = str(manifest.get("apiVersion") or "")
     version = api_version if operation == "Update" else ""
-    manager = Manager(write.manager, operation, write.subresource, version)
+    manager = FieldManager(write.manager, operation, write.subresource, version)
     others = {owned.api_version for owned in managers.values() if owned.api_version != api_version}
     types = _types(str(manifest.get("kind") or ""), others) if others else {}
     return Writer(manager, api_version, write.time, write.ignored, managed.NEVER_OWNED, types)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.apply import Manager, Managers, Owned
+from gitsync.merge.apply import FieldManager, Managers, Owned
 from gitsync.merge.fieldset import FieldSet
 
 # DefaultMaxUpdateManagers of apimachinery/pkg/util/managedfields
@@ -53,7 +53,7 @@ def decode(entries: Iterable[Mapping[str, Any]] | None) -> Managers:
             fields = FieldSet.from_v1(entry.get("fieldsV1") or {})
         except ValueError as problem:
             raise InvalidInput(str(problem), location="metadata.managedFields") from problem
-        manager = Manager(
+        manager = FieldManager(
             str(entry.get("manager") or ""),
             operation,
             str(entry.get("subresource") or ""),
@@ -79,7 +79,7 @@ def encode(managers: Managers) -> list[dict[str, Any]]:
     return [_entry(manager, owned) for manager, owned in ordered]
 
 
-def _entry(manager: Manager, owned: Owned) -> dict[str, Any]:
+def _entry(manager: FieldManager, owned: Owned) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     if manager.name:
         entry["manager"] = manager.name
@@ -108,7 +108,7 @@ def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
     if len(updaters) <= limit:
         return managers
     out = dict(managers)
-    first: dict[str, Manager] = {}
+    first: dict[str, FieldManager] = {}
     excess = len(updaters) - limit
     for manager in updaters:
         if excess <= 0:
@@ -119,7 +119,7 @@ def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
         if version not in first:
             first[version] = manager
             continue
-        bucket = Manager(ANCIENT_CHANGES, "Update", "", version)
+        bucket = FieldManager(ANCIENT_CHANGES, "Update", "", version)
         if bucket not in out:
             out[bucket] = out.pop(first[version])
         if manager != bucket:

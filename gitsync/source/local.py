@@ -57,7 +57,7 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
     from pathlib import Path
 
     from gitsync.source.git import require_git
-    from gitsync.source.snapshot import GitTree, Limits
+    from gitsync.source.snapshot import GitTree, SourceLimits
 
     require_git()
     place = Path(path).resolve()
@@ -66,7 +66,8 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
         raise InvalidInput("is not inside a Git repository, so --rev means nothing", location=path)
     inside = place.relative_to(top).as_posix()
     return LocalTarget(
-        GitTree(git_dir, _commit(git_dir, revision), Limits(file_bytes=file_limit())), "" if inside == "." else inside
+        GitTree(git_dir, _commit(git_dir, revision), SourceLimits(file_bytes=file_limit())),
+        "" if inside == "." else inside,
     )
 
 

@@ -13,7 +13,7 @@ from gitsync.source.git import GitFailed, environment, require_git, run
 from gitsync.source.history import blame
 from gitsync.source.local import repository_of
 from gitsync.source.object_reader import ObjectReader
-from gitsync.source.snapshot import GitTree, Limits
+from gitsync.source.snapshot import GitTree, SourceLimits
 
 _SECONDS = 60.0
 _CONFLICTS_SHOWN = 10
@@ -82,7 +82,7 @@ class LocalRepository:
 
     def tree(self, commit: str) -> GitTree:
         """Return the files of a commit."""
-        return GitTree(self._git_dir, commit, Limits(file_bytes=file_limit()))
+        return GitTree(self._git_dir, commit, SourceLimits(file_bytes=file_limit()))
 
     def merge(self, base: str, head: str) -> MergeResult:
         """

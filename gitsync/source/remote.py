@@ -27,7 +27,7 @@ from gitsync.source.github_app import InstallationTokens
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
 from gitsync.source.server_errors import server_error
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES, shown_url
 
 _REDIRECT = re.compile(r"returned error: 30[1278]")
@@ -52,7 +52,7 @@ class Transport:
     """How Git servers are reached: the allowed schemes, the limits, and the operator's certificates (PEM)."""
 
     schemes: tuple[str, ...] = tuple(sorted(SAFE_SCHEMES))
-    limits: Limits = field(default_factory=Limits)
+    limits: SourceLimits = field(default_factory=SourceLimits)
     ca_file: Path | None = None
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
 

@@ -27,7 +27,7 @@ from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
 from gitsync.source.remote import Transport
 from gitsync.source.revert import make_revert
-from gitsync.source.snapshot import GitTree, Limits, MeteredTree
+from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
 
 # repositories whose objects are read by a process that stays
@@ -47,14 +47,14 @@ class Repositories:
         folder: Path,
         *,
         schemes: Collection[str] = SAFE_SCHEMES,
-        limits: Limits | None = None,
+        limits: SourceLimits | None = None,
         ca_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         require_git()
         self._clock = clock
         self._folder = folder
-        self._transport = Transport(tuple(sorted(schemes)), limits or Limits(), ca_file)
+        self._transport = Transport(tuple(sorted(schemes)), limits or SourceLimits(), ca_file)
         self._mirrors: dict[str, Mirror] = {}
         self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()

@@ -18,7 +18,7 @@ MOST_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SourceLimits:
     """Bounds on what one application may bring, so that a hostile commit cannot fill memory or disk."""
 
     file_bytes: int = FILE_MIB << 20
@@ -49,11 +49,11 @@ class GitTree:
         self,
         git_dir: str | Path,
         commit: str,
-        limits: Limits | None = None,
+        limits: SourceLimits | None = None,
         reader: ObjectReader | None = None,
         fetch_file: Callable[[str], None] | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or SourceLimits()
         self._reader = reader or ObjectReader(git_dir)
         self._fetch_file = fetch_file
         self._root = TreeEntry(Entry.FOLDER, self._reader.commit(commit).tree)

@@ -42,7 +42,7 @@ def wanted_finalizers(app: Application, phases: Collection[HookPhase]) -> frozen
     return frozenset({FINALIZER, *(finalizer for finalizer, phase in _HOOKS.items() if phase in phases)})
 
 
-class Deletion:
+class DeletionReconciler:
     """
     Delete what an Application applied; the finalizer of each step is removed when the step is complete.
 

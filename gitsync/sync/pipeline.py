@@ -35,7 +35,7 @@ from gitsync.state.declarations import branch_of
 from gitsync.state.state import State
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.changed_objects import Settled, SettledReconciler
-from gitsync.sync.deletion import Deletion, phases_of, wanted_finalizers
+from gitsync.sync.deletion import DeletionReconciler, phases_of, wanted_finalizers
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.input import ReconcileInput, Rollback
 from gitsync.sync.polling.fetch import Fetcher, Polled
@@ -78,7 +78,7 @@ class Stages:
     watcher: GitWatcher
     desired: DesiredState
     reconciler: Reconciler
-    deletion: Deletion
+    deletion: DeletionReconciler
     settled: SettledReconciler
     analysis: PostSyncAnalysis
 

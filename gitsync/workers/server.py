@@ -24,7 +24,7 @@ from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.source.object_reader import ObjectReader
-from gitsync.source.snapshot import GitTree, Limits, MeteredTree
+from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.workers import protocol
 from gitsync.workers.protocol import BuildHistory
 
@@ -74,7 +74,7 @@ class TreeCache:
         tree = self.open(request["git_dir"], request["commit"], request["file_bytes"])
         if not request.get("remotes"):
             return tree
-        limits = Limits(file_bytes=request["file_bytes"])
+        limits = SourceLimits(file_bytes=request["file_bytes"])
         mounts = dict[str, Tree]()
         references = dict[str, str]()
         for reference, mount, folder, git_dir, commit in request["remotes"]:
@@ -88,7 +88,7 @@ class TreeCache:
         if str(self._reader.git_dir) != git_dir:
             self._reader.close()
             self._reader = ObjectReader(git_dir)
-        limits = Limits(file_bytes=file_bytes)
+        limits = SourceLimits(file_bytes=file_bytes)
         return MeteredTree(GitTree(git_dir, commit, limits, self._reader), limits.read_bytes)
 
 

@@ -8,7 +8,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.yaml.reader import read_all
 from gitsync.server.queries.graph import graph
-from gitsync.server.queries.tree import Node, tree
+from gitsync.server.queries.tree import TreeNode, tree
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import deployment
 from tests.operator.surroundings import define
@@ -28,7 +28,7 @@ def owned_deployment(owner: Manifest) -> Manifest:
     return {**found, "metadata": {**found["metadata"], "namespace": "shop", "ownerReferences": owners}}
 
 
-def below(nodes: tuple[Node, ...]) -> list[str]:
+def below(nodes: tuple[TreeNode, ...]) -> list[str]:
     return [kind for node in nodes for kind in (node.kind, *below(node.children))]
 
 

@@ -10,7 +10,7 @@ import pytest
 from gitsync.errors import Refused
 from gitsync.objects.user import User
 from gitsync.sandbox.server import Sandbox
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.timeline import Position, changes
 from gitsync.services.reviews import Approval
 from tests.flow.environment import World
@@ -79,7 +79,7 @@ def test_each_change_of_a_policy_is_audited_once(world: World) -> None:
         "removed more",
     ]
     assert world.controller.records.verify() == ()
-    shown = changes(world.controller, Query(), Position(), 10).entries
+    shown = changes(world.controller, Filter(), Position(), 10).entries
     assert [entry.title for entry in shown if entry.kind == "policy"] == ["Policies changed"] * 3
     assert shown[0].people == (by,)
     assert shown[0].reason == "removed more"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Writer, apply, update
+from gitsync.merge.apply import Applied, Conflicts, FieldManager, Managers, Writer, apply, update
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, REFERENCE, Schema, Schemas
 from gitsync.merge.typed import TypedError
@@ -38,11 +38,11 @@ def _problems(case: dict[str, Any]) -> Iterator[str]:
         ignored = FieldSet.of(tuple(path) for path in (case.get("ignored") or {}).get(version, ()))
         try:
             if step["op"] == "update":
-                writer = Writer(Manager(step["manager"], "Update"), version, ignored=ignored)
+                writer = Writer(FieldManager(step["manager"], "Update"), version, ignored=ignored)
                 managers = update(live, step["object"], schema, managers, writer)
                 live, outcome = step["object"], "ok"
             else:
-                writer = Writer(Manager(step["manager"], "Apply"), version, ignored=ignored)
+                writer = Writer(FieldManager(step["manager"], "Apply"), version, ignored=ignored)
                 force = step["op"] == "force-apply"
                 result = apply(live, step["object"], schema, managers, writer, force=force)
                 outcome = result

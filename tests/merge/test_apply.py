@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Owned, Writer, apply, update
+from gitsync.merge.apply import Applied, Conflicts, FieldManager, Managers, Owned, Writer, apply, update
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.typed import TypedError, field_set
 from tests.merge.sample_schema import ROOT, VALUES
 
-ONE = Manager("one", "Apply")
-TWO = Manager("two", "Apply")
-EDITOR = Manager("editor", "Update", api_version="v1")
+ONE = FieldManager("one", "Apply")
+TWO = FieldManager("two", "Apply")
+EDITOR = FieldManager("editor", "Update", api_version="v1")
 
 
 class Object:
@@ -24,7 +24,9 @@ class Object:
         self.value: Any = {}
         self.managers: Managers = {}
 
-    def apply(self, manager: Manager, value: Any, *, force: bool = False, time: str | None = None) -> Conflicts | None:
+    def apply(
+        self, manager: FieldManager, value: Any, *, force: bool = False, time: str | None = None
+    ) -> Conflicts | None:
         writer = Writer(manager, "v1", time)
         result = apply(self.value, copy.deepcopy(value), ROOT, self.managers, writer, force=force)
         if isinstance(result, Conflicts):
@@ -33,11 +35,11 @@ class Object:
         self.value, self.managers = result.object, result.managers
         return None
 
-    def update(self, value: Any, manager: Manager = EDITOR, time: str | None = None) -> None:
+    def update(self, value: Any, manager: FieldManager = EDITOR, time: str | None = None) -> None:
         self.managers = update(self.value, value, ROOT, self.managers, Writer(manager, "v1", time))
         self.value = value
 
-    def paths(self, manager: Manager) -> set[str]:
+    def paths(self, manager: FieldManager) -> set[str]:
         owned = self.managers.get(manager)
         return {"/".join(e[2:] for e in path) for path in owned.fields} if owned else set()
 
@@ -196,7 +198,7 @@ def test_an_applied_value_is_there_is_owned_exactly_and_stays_put(
             if who == "edit":
                 obj.update(value)
             else:
-                obj.apply(Manager(who, "Apply"), value, force=True)
+                obj.apply(FieldManager(who, "Apply"), value, force=True)
         except TypedError:
             return  # an item without a place in its list
     try:

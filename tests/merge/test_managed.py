@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.apply import Manager, Managers, Owned
+from gitsync.merge.apply import FieldManager, Managers, Owned
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.managed import NEVER_OWNED, capped, decode, encode, is_reset
 
 A, B = FieldSet.of([("f:a",)]), FieldSet.of([("f:b",)])
 
 
-def updater(name: str, version: str = "v1") -> Manager:
-    return Manager(name, "Update", "", version)
+def updater(name: str, version: str = "v1") -> FieldManager:
+    return FieldManager(name, "Update", "", version)
 
 
 def test_entries_read_back_as_they_were_written() -> None:
@@ -53,8 +53,8 @@ def test_entries_stand_by_operation_then_time_then_name() -> None:
         updater("z"): Owned(A, "v1", None),
         updater("a"): Owned(A, "v1", "2024-01-02T00:00:00Z"),
         updater("b"): Owned(A, "v1", "2024-01-01T00:00:00Z"),
-        Manager("y", "Apply"): Owned(A, "v1", "2024-01-03T00:00:00Z"),
-        Manager("x", "Apply", "status"): Owned(A, "v1", "2024-01-03T00:00:00Z"),
+        FieldManager("y", "Apply"): Owned(A, "v1", "2024-01-03T00:00:00Z"),
+        FieldManager("x", "Apply", "status"): Owned(A, "v1", "2024-01-03T00:00:00Z"),
     }
     assert [entry["manager"] for entry in encode(managers)] == ["x", "y", "z", "b", "a"]
 
@@ -88,11 +88,11 @@ def test_more_than_ten_updaters_become_one_of_ancient_changes() -> None:
 
 
 def test_the_oldest_of_one_version_are_put_together_and_appliers_never() -> None:
-    managers: dict[Manager, Owned] = {
+    managers: dict[FieldManager, Owned] = {
         updater(f"m{i:02}", f"v{i}"): Owned(A, f"v{i}", f"2024-01-01T00:00:{i:02}Z") for i in range(11)
     }
     assert len(capped(managers)) == 11, "all of other versions: none has a companion"
-    appliers: Managers = {Manager(f"a{i}", "Apply"): Owned(A, "v1") for i in range(20)}
+    appliers: Managers = {FieldManager(f"a{i}", "Apply"): Owned(A, "v1") for i in range(20)}
     assert capped(appliers) is appliers
 
 
@@ -115,7 +115,7 @@ def test_an_entry_may_lack_a_name() -> None:
 
 def test_ancient_changes_that_are_not_the_oldest_stay_one_entry() -> None:
     ancient = updater("ancient-changes")
-    managers: dict[Manager, Owned] = {
+    managers: dict[FieldManager, Owned] = {
         updater(f"m{i:02}"): Owned(FieldSet.of([(f"f:{i:02}",)]), "v1", f"2024-01-01T00:00:{i:02}Z") for i in range(10)
     }
     kept = capped({**managers, ancient: Owned(A, "v1", "2024-01-01T00:00:00Z"), updater("late"): Owned(B, "v1")})

@@ -15,7 +15,7 @@ from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
-from gitsync.source.snapshot import GitTree, Limits
+from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
@@ -36,7 +36,7 @@ def repo(tmp_path: Path) -> GitRepo:
 
 
 def repositories(tmp_path: Path, seconds: float = 30.0) -> Repositories:
-    return Repositories(tmp_path / "mirrors", schemes=("http",), limits=Limits(seconds=seconds))
+    return Repositories(tmp_path / "mirrors", schemes=("http",), limits=SourceLimits(seconds=seconds))
 
 
 @pytest.mark.parametrize("other", [NOBODY, EVE], ids=["anonymous", "wrong"])

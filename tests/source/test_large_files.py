@@ -16,7 +16,7 @@ from gitsync.ports import Credentials, Revision, Snapshot
 from gitsync.source import git as git_runner
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
-from gitsync.source.snapshot import GitTree, Limits
+from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git, ssh_key
 
@@ -158,7 +158,7 @@ def test_a_list_of_files_that_cannot_be_read_is_no_damage(
 
 
 def test_a_file_above_the_limit_is_refused_with_its_size(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
-    limits = Limits(file_bytes=2 << 20)
+    limits = SourceLimits(file_bytes=2 << 20)
     source = Repositories(tmp_path / "mirrors", schemes=("http",), limits=limits)
     repo.commit({"app/large.yaml": LARGE})
     for _ in range(2):

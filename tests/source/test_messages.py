@@ -15,7 +15,7 @@ from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.source.repositories import Repositories
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import SourceLimits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 from tests.ssh_server import ssh_server
@@ -34,7 +34,7 @@ class Site:
     credentials: Credentials
     revision: str = "main"
     url: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: SourceLimits = field(default_factory=SourceLimits)
 
     def use(self, **changes: str) -> None:
         self.credentials = replace(self.credentials, **changes)
@@ -110,7 +110,7 @@ def tag_of_a_blob(site: Site) -> None:
 
 def large(site: Site) -> None:
     site.repo.commit({"big": os.urandom(100_000)})
-    site.limits = Limits(pack_bytes=20_000)
+    site.limits = SourceLimits(pack_bytes=20_000)
 
 
 def shallow(site: Site) -> None:

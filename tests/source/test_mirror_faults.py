@@ -16,7 +16,7 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import SourceLimits
 from tests.child_process import child_process
 from tests.git_http_server import GitServer
 from tests.git_processes import processes_with
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "mirrors"
 
 
-def read(folder: Path, source: GitSource, limits: Limits | None = None) -> tuple[str, bytes]:
+def read(folder: Path, source: GitSource, limits: SourceLimits | None = None) -> tuple[str, bytes]:
     """Return the commit that a source names and one of its files, as a controller that has just started does."""
     repositories = Repositories(folder, schemes=("http",), limits=limits)
     commit = repositories.resolve(source, NOBODY)
@@ -109,7 +109,7 @@ def test_leftovers_are_removed_at_start_unless_the_mirror_is_in_use(repo: GitRep
 def test_a_fetch_that_takes_too_long_leaves_nothing(repo: GitRepo, folder: Path, server: GitServer) -> None:
     commit = repo.commit({"a.yaml": "1", "big": os.urandom(200_000)})
     source = GitSource(repo_url=server.url("origin.git"))
-    repositories = Repositories(folder, schemes=("http",), limits=Limits(seconds=2.0))
+    repositories = Repositories(folder, schemes=("http",), limits=SourceLimits(seconds=2.0))
     assert repositories.resolve(source, NOBODY) == commit
     server.trickle = 0.0001
     with pytest.raises(SourceUnavailable, match="git fetch took longer than 2 s"):
@@ -148,7 +148,7 @@ def test_a_killed_controller_leaves_no_git_process_and_the_next_one_no_file(
 def test_the_pack_limit_is_named(repo: GitRepo, folder: Path) -> None:
     repo.commit({"a.yaml": "1", **{f"{index}": os.urandom(300) for index in range(200)}})
     with pytest.raises(SourceUnavailable, match="more than the limit of 20000 bytes"):
-        read(folder, GitSource(repo_url=repo.url), Limits(pack_bytes=20_000))
+        read(folder, GitSource(repo_url=repo.url), SourceLimits(pack_bytes=20_000))
     assert not leftovers(folder)
 
 

@@ -15,7 +15,7 @@ from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
 from gitsync.source.local import FolderTree
 from gitsync.source.repositories import Repositories
-from gitsync.source.snapshot import GitTree, Limits
+from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
@@ -114,7 +114,7 @@ def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, reposit
 
 def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({"app/big": "x" * 200, "app/small": "x", "app/also": "x" * 60, "app/more": "x" * 60})
-    limits = Limits(file_bytes=100, read_bytes=100, files=3)
+    limits = SourceLimits(file_bytes=100, read_bytes=100, files=3)
     repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=limits)
     with pytest.raises(InvalidInput, match="app: too many files or folders: more than 3, the limit"):
         repositories.snapshot(source_of(repo), NOBODY, commit)
@@ -128,7 +128,7 @@ def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Pa
 
 def test_a_pack_past_the_limit_is_refused(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({f"app/{index}": bytes(range(256)) * index for index in range(1, 200)})
-    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=Limits(pack_bytes=2000))
+    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=SourceLimits(pack_bytes=2000))
     with pytest.raises(SourceUnavailable):
         repositories.snapshot(source_of(repo), NOBODY, commit)
 
@@ -483,7 +483,7 @@ class TestRevokedCredentials:
 
 def test_more_refs_than_the_limit_are_refused_in_bounded_memory(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit({"app/a.yaml": "a: 1"})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=Limits(refs_bytes=40))
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(refs_bytes=40))
     with pytest.raises(SourceUnavailable, match="lists branches and tags of more than 0 MiB"):
         limited.resolve(source_of(repo), NOBODY)
 
@@ -491,14 +491,14 @@ def test_more_refs_than_the_limit_are_refused_in_bounded_memory(repo: GitRepo, t
 def test_a_large_file_is_streamed_within_the_memory_of_git(repo: GitRepo, tmp_path: Path) -> None:
     """100 MiB that a pack of 100 KB expands to; held in memory, git would end at this limit."""
     commit = repo.commit({"app/a.yaml": "a: 1", "zeros.bin": bytes(100 << 20)})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=Limits(memory_bytes=64 << 20))
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(memory_bytes=64 << 20))
     assert limited.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a.yaml") == b"a: 1"
 
 
 def test_a_pack_that_needs_too_much_memory_is_reported(repo: GitRepo, tmp_path: Path) -> None:
     texts = {f"app/{number}.txt": f"{number}\n" + "x" * (15 << 20) for number in range(2)}
     commit = repo.commit({"app/a.yaml": "a: 1", **texts})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=Limits(memory_bytes=20 << 20))
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(memory_bytes=20 << 20))
     with pytest.raises(
         SourceUnavailable, match=r"git needs more memory .* limit of 20 MiB; .*raise GITSYNC_GIT_MEMORY"
     ):

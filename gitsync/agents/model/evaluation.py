@@ -22,7 +22,7 @@ class Judge(Section):
     credentials: ModelCredentials | None = Field(None, description="How the evaluation signs in at the service.")
 
 
-class Limits(Section):
+class EvaluationLimits(Section):
     """What an evaluation may use; cases beyond a limit fail."""
 
     seconds: Annotated[int, Field(ge=1, le=86400)] = Field(3600, description="Seconds in all.")
@@ -47,7 +47,7 @@ class Evaluation(Section):
     )
     timeout_seconds: Seconds = Field(30, description="How long the agent may take for one case.")
     judge: Judge | None = Field(None, description="The model that judges answers; needed by cases with a `rubric`.")
-    limits: Limits = Field(default_factory=Limits, description="What the evaluation may use.")
+    limits: EvaluationLimits = Field(default_factory=EvaluationLimits, description="What the evaluation may use.")
     image: Image = Field(
         "gitsync:latest", description="Image with gitsync, which sends the cases: the one of the controller."
     )

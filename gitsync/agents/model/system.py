@@ -17,7 +17,7 @@ from gitsync.objects.ref import ObjectRef, ref_of
 Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=32)]
 
 
-class Dependency(Section):
+class MemberDependency(Section):
     """A member that has to be ready first."""
 
     agent: Name = Field(description="Name of the member.")
@@ -43,7 +43,7 @@ class Member(Ruled):
         None, description="An Agent `<system>-<name>` that the system creates and owns."
     )
     agent_ref: LocalRef | None = Field(None, description="An Agent that is declared on its own, and only observed.")
-    depends_on: Annotated[tuple[Dependency, ...], Field(strict=False, max_length=32)] = Field(
+    depends_on: Annotated[tuple[MemberDependency, ...], Field(strict=False, max_length=32)] = Field(
         (), description="Members that have to be ready first.", json_schema_extra=keyed("agent")
     )
     optional: bool = Field(False, description="True: its failure degrades the system, and does not fail it.")

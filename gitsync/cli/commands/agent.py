@@ -13,7 +13,7 @@ from gitsync.agents.rollout.state import Stage
 from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
-from gitsync.cli.options import Origin, Output, Place, Target, command, command_group
+from gitsync.cli.options import Output, Place, RequestOrigin, Target, command, command_group
 from gitsync.cli.output import Exit, Format, say
 from gitsync.cli.requests import DatabaseRecords, audit_request, user_name
 from gitsync.cluster.client import Client, segment
@@ -54,14 +54,14 @@ class LiveAgent:
     def __str__(self) -> str:
         return f"{self.kind} {self.place.namespace}/{self.place.name}"
 
-    def request(self, action: str, origin: Origin, annotation: str, value: str) -> Exit:
+    def request(self, action: str, origin: RequestOrigin, annotation: str, value: str) -> Exit:
         """Record a request in the audit, and make it by an annotation."""
         self.audit(action, origin)
         self.annotate(action, annotation, value)
         say(f"{self}: {action} {value}".rstrip())
         return Exit.OK
 
-    def audit(self, action: str, origin: Origin) -> None:
+    def audit(self, action: str, origin: RequestOrigin) -> None:
         """Record a request in the audit."""
         audited = Target(
             name=f"{self.kind.lower()}:{self.place.name}",
@@ -86,7 +86,7 @@ class LiveAgent:
 
 @agent.command()
 @command
-def promote(target: AgentTarget, origin: Origin) -> Exit:
+def promote(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Continue the rollout of the new revision: skip the pauses of a canary, switch blue-green."""
     live = _read(target)
     return live.request("promote", origin, PROMOTE, _new_revision(live))
@@ -94,7 +94,7 @@ def promote(target: AgentTarget, origin: Origin) -> Exit:
 
 @agent.command()
 @command
-def abort(target: AgentTarget, origin: Origin) -> Exit:
+def abort(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Stop a rollout, and return to the revision before; blue-green also while the old side is kept."""
     live = _read(target)
     # the new side of blue-green serves already, and the old one still runs
@@ -105,7 +105,7 @@ def abort(target: AgentTarget, origin: Origin) -> Exit:
 
 @agent.command()
 @command
-def restart(target: AgentTarget, origin: Origin) -> Exit:
+def restart(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Replace all Pods of an Agent, as its spec.update says."""
     return _read(target).request("restart", origin, RESTARTED_AT, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
@@ -114,7 +114,7 @@ def restart(target: AgentTarget, origin: Origin) -> Exit:
 @command
 def approve(
     target: AgentTarget,
-    origin: Origin,
+    origin: RequestOrigin,
     system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem.")] = False,
 ) -> Exit:
     """Approve the plan of an Agent or a system that waits, exactly as it is."""
@@ -135,7 +135,7 @@ def approve(
 
 @agent.command()
 @command
-def stop(target: AgentTarget, origin: Origin) -> Exit:
+def stop(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Stop all Pods of an Agent at once, whatever waits for approval, until `gitsync agent start`."""
     if not origin.reason:
         raise InvalidInput("needs a reason", location="--reason", hint="those who find it stopped will read it")
@@ -145,7 +145,7 @@ def stop(target: AgentTarget, origin: Origin) -> Exit:
 
 @agent.command()
 @command
-def start(target: AgentTarget, origin: Origin) -> Exit:
+def start(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Run an Agent again that `gitsync agent stop` stopped."""
     live = _read(target)
     if not at(live.manifest, "metadata", "annotations", STOPPED):
@@ -159,7 +159,7 @@ def start(target: AgentTarget, origin: Origin) -> Exit:
 
 @agent.command()
 @command
-def retry(target: AgentTarget, origin: Origin) -> Exit:
+def retry(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Check the revision of the spec again, although its checks failed or had no result."""
     live = _read(target)
     revision = str(at(live.manifest, "status", "updateRevision", default=""))
@@ -172,7 +172,7 @@ def retry(target: AgentTarget, origin: Origin) -> Exit:
 
 @agent.command()
 @command
-def backup(target: AgentTarget, origin: Origin) -> Exit:
+def backup(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Copy the volumes of an Agent now."""
     live = _read(target)
     if not at(live.manifest, "spec", "backup"):

@@ -13,7 +13,7 @@ from gitsync.cli.dashboard import Dashboard, DashboardOptions
 from gitsync.cli.options import (
     AgeKey,
     GitTarget,
-    Origin,
+    RequestOrigin,
     Target,
     command,
 )
@@ -30,7 +30,7 @@ from gitsync.services.reviews import Approval
 @command
 def approve(
     target: GitTarget,
-    origin: Origin,
+    origin: RequestOrigin,
     dashboard: DashboardOptions,
     overrule: Annotated[bool, typer.Option("--overrule", help="Approve it although it was rejected.")] = False,
     step: Annotated[
@@ -67,7 +67,7 @@ def _say_approved(digest: str, application: str, by: str, until: datetime) -> No
 @command
 def reject(
     target: GitTarget,
-    origin: Origin,
+    origin: RequestOrigin,
     dashboard: DashboardOptions,
     age_key: AgeKey = None,
 ) -> Exit:

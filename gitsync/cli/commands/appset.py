@@ -16,9 +16,9 @@ from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.options import (
     NAMESPACE,
     AnyNamespace,
-    Origin,
     Output,
     Place,
+    RequestOrigin,
     command,
     command_group,
 )
@@ -93,7 +93,7 @@ def list_sets(
 @command
 def approve(
     place: Place,
-    origin: Origin,
+    origin: RequestOrigin,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The ApplicationSet.")],
     namespace: Namespace = NAMESPACE,
 ) -> Exit:

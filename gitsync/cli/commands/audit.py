@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.options import NAMESPACE, Namespace, Origin, Place, command
+from gitsync.cli.options import NAMESPACE, Namespace, Place, RequestOrigin, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
 from gitsync.cli.requests import user_name
@@ -41,7 +41,7 @@ class AuditFormat(StrEnum):
 @command
 def audit(
     place: Place,
-    origin: Origin,
+    origin: RequestOrigin,
     output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, wide, name, json, yaml or jsonl.")] = (
         AuditFormat.TABLE
     ),

@@ -11,7 +11,7 @@ from gitsync.cli.comparison import Evaluator
 from gitsync.cli.options import (
     NAMESPACE,
     GitTarget,
-    Origin,
+    RequestOrigin,
     Target,
     command,
 )
@@ -27,7 +27,7 @@ from gitsync.services.requests import DeclarationRequests, Pin
 @command
 def pin(
     target: GitTarget,
-    origin: Origin,
+    origin: RequestOrigin,
     revision: Annotated[
         str, typer.Argument(metavar="REVISION", help="A commit, the number of a sync, a branch or a tag.")
     ],
@@ -50,7 +50,7 @@ def pin(
 @command
 def unpin(
     target: Target,
-    origin: Origin,
+    origin: RequestOrigin,
 ) -> Exit:
     """Follow the revision again that was followed before the pin."""
     client = connect(target.cluster)

@@ -13,7 +13,7 @@ from gitsync.cli.builds import find_object
 from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
 from gitsync.edit.engine import Edit, Editor, Scope
-from gitsync.edit.proof import Difference, EditedTree
+from gitsync.edit.proof import ChangedField, EditedTree
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import parse_path, show_path
 from gitsync.objects.manifest import Manifest
@@ -92,7 +92,7 @@ def _lines(manifest: Manifest, field: Sequence[str], edit: Edit) -> Iterable[str
         yield f"  also {other.object} {show_path(other.field)}: {_change(other)} ({other.root or '.'})"
 
 
-def _change(difference: Difference) -> str:
+def _change(difference: ChangedField) -> str:
     if difference.object.startswith("Secret "):
         return f"{MASK} -> {MASK}"
     return f"{_shown(difference.old)} -> {_shown(difference.new)}"

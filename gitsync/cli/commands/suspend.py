@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitsync.cli.applications import connect
 from gitsync.cli.options import (
-    Origin,
+    RequestOrigin,
     Target,
     command,
 )
@@ -17,7 +17,7 @@ from gitsync.services.requests import RequestKind
 @command
 def suspend(
     target: Target,
-    origin: Origin,
+    origin: RequestOrigin,
 ) -> Exit:
     """Stop syncing an Application; its objects stay."""
     client = connect(target.cluster)
@@ -30,7 +30,7 @@ def suspend(
 @command
 def resume(
     target: Target,
-    origin: Origin,
+    origin: RequestOrigin,
 ) -> Exit:
     """Resume syncing a suspended Application."""
     client = connect(target.cluster)

@@ -10,7 +10,7 @@ import typer
 
 from gitsync.cli.applications import connect, is_good, one_application
 from gitsync.cli.options import (
-    Origin,
+    RequestOrigin,
     Target,
     command,
 )
@@ -37,7 +37,7 @@ _BUSY = (Phase.OBSERVING, Phase.PLANNING, Phase.EXECUTING)
 @command
 def sync(
     target: Target,
-    origin: Origin,
+    origin: RequestOrigin,
     wait: Annotated[bool, typer.Option(help="Wait until the sync has ended, and report progress.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 300.0,
 ) -> Exit:

@@ -15,7 +15,7 @@ from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
-from gitsync.operator.applicationsets.sources import Files, SetSources, SourcesCache, poll_interval
+from gitsync.operator.applicationsets.sources import GeneratorFiles, SetSources, SourcesCache, poll_interval
 from gitsync.operator.applicationsets.writer import SetWriter, failures, retry_delay
 from gitsync.operator.kinds import own_resource
 from gitsync.ports import Ports
@@ -112,7 +112,7 @@ class SetReconciler:
         return timestamp(self._clock.now().timestamp())
 
 
-def _expanded(application_set: ApplicationSet, files: Files, cache: SetCache) -> Expansion:
+def _expanded(application_set: ApplicationSet, files: GeneratorFiles, cache: SetCache) -> Expansion:
     """Return the Applications of a set, computed again only for another spec or commit."""
     # The owner is part of it: it is written into each Application.
     wanted = (application_set.uid, application_set.generation, application_set.owner, files.commits)

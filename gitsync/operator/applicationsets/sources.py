@@ -29,7 +29,7 @@ class SourcesCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class GeneratorFiles:
     """
     The files of each Git generator, and the commits that they are of.
 
@@ -63,7 +63,7 @@ class SetSources:
         self._watcher = watcher
         self._policies_of = policies_of
 
-    def files(self, application_set: ApplicationSet, cache: SourcesCache, now: datetime) -> Files | None:
+    def files(self, application_set: ApplicationSet, cache: SourcesCache, now: datetime) -> GeneratorFiles | None:
         """Return the files of all Git generators, None while a query is due that will enqueue the set."""
         groups = _by_source(git_generators(application_set.spec))
         # First: what an index meant before is another generator now.
@@ -84,7 +84,7 @@ class SetSources:
             for index, source in enumerate(groups)
         }
         unwatched = [answer.requeue_after for answer in polled if not self._watcher.is_watched(answer.query.app.key)]
-        return Files(
+        return GeneratorFiles(
             lambda git: trees[_source(git)](),
             tuple(answer.commit for answer in polled),
             _errors(polled),

@@ -21,7 +21,7 @@ from gitsync.render.patch.struct_schema import (
     conform,
 )
 from gitsync.render.provenance.step_source import SourceFile
-from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import node_at, place, read_all
 from gitsync.render.yaml.yaml11 import with_old_flags
 
@@ -152,7 +152,7 @@ _DEPRECATED: Final = {
     "patchesStrategicMerge": "patches",
     "vars": "replacements",
 }
-_RAW: Final = Limits(is_raw=True)
+_RAW: Final = YamlLimits(is_raw=True)
 _LENIENT: Final = _RAW._replace(duplicates=True)
 BUILD_METADATA: Final = ("originAnnotations", "transformerAnnotations", "managedByLabel")
 

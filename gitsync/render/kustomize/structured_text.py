@@ -15,12 +15,12 @@ import yaml
 
 from gitsync.errors import InvalidInput
 from gitsync.render.resources.field_path import Slot, slots
-from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import plain, text_of
 from gitsync.render.yaml.writer import write
 
-_STYLED: Final = Limits(styles=True)
+_STYLED: Final = YamlLimits(styles=True)
 _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """What Go escapes in JSON."""
 _FLOW_INDICATORS: Final = frozenset(",?[]{}:")

@@ -8,10 +8,10 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.render.errors import raise_all
-from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import place, read_all
 
-_STYLED: Final = Limits(bytes=64 << 20, styles=True)  # the tree has the limit of one file
+_STYLED: Final = YamlLimits(bytes=64 << 20, styles=True)  # the tree has the limit of one file
 _PREFIX_LIMIT: Final = 57
 _SUFFIX_LENGTH: Final = 6
 """Characters of a generated name: together no more than the value of a label, in which Jobs repeat their name."""

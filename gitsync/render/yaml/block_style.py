@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from gitsync.render.yaml.limits import LIMITS, Limits
+from gitsync.render.yaml.limits import LIMITS, YamlLimits
 from gitsync.render.yaml.scalar_types import NullKey, Quoted, spelled
 from gitsync.render.yaml.scalars import UNSURE, resolve
 
@@ -213,7 +213,7 @@ UNREAD: Final = object()
 """Placeholder of the value of a document that only the full parser can read."""
 
 
-def read_block(text: str, limits: Limits = LIMITS, marks: list[Mark] | None = None) -> Any:
+def read_block(text: str, limits: YamlLimits = LIMITS, marks: list[Mark] | None = None) -> Any:
     """
     Return the value of the one document in a text, None for an empty one, UNREAD where that takes the full parser.
 
@@ -245,7 +245,7 @@ def block_lines(text: str) -> dict[Path, int] | None:
     return lines
 
 
-def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
+def _value(lines: list[str], limits: YamlLimits, marks: list[Mark] | None) -> Any:
     styles = limits.styles
     deepest = limits.depth - _DEEPEST - 2  # an item and its brackets are further levels
     root: dict[str, Any] = {"": None}

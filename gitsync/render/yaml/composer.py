@@ -25,7 +25,7 @@ from yaml.events import (
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.errors import duplicate_key, explain, field_at
-from gitsync.render.yaml.limits import LIMITS, Limits
+from gitsync.render.yaml.limits import LIMITS, YamlLimits
 from gitsync.render.yaml.scalar_types import Folded, NullKey, Quoted, refolded, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
@@ -47,7 +47,7 @@ class _Open:
     anchor: str
 
 
-def compose(text: str, name: str, first_line: int, limits: Limits = LIMITS) -> Any:
+def compose(text: str, name: str, first_line: int, limits: YamlLimits = LIMITS) -> Any:
     """
     Return the value of the one document in a text, None for an empty text.
 
@@ -57,7 +57,7 @@ def compose(text: str, name: str, first_line: int, limits: Limits = LIMITS) -> A
 
 
 class _Composer:
-    def __init__(self, text: str, name: str, first_line: int, limits: Limits) -> None:
+    def __init__(self, text: str, name: str, first_line: int, limits: YamlLimits) -> None:
         self._text = text
         self._name = name
         self._first_line = first_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Limits(NamedTuple):
+class YamlLimits(NamedTuple):
     """How much one text may ask for: bytes, depth of nesting, and characters that its aliases expand to."""
 
     bytes: int = 16 << 20
@@ -19,4 +19,4 @@ class Limits(NamedTuple):
     """Whether values are those of the text alone; else go-yaml v3 has written and read it, as with each resource."""
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = YamlLimits()

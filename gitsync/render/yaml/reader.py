@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.block_style import UNREAD, Path, block_lines, read_block
-from gitsync.render.yaml.limits import LIMITS, Limits
+from gitsync.render.yaml.limits import LIMITS, YamlLimits
 
 if TYPE_CHECKING:  # it loads PyYAML
     from gitsync.render.yaml.locations import Node
 
 _SEPARATOR: Final = re.compile(r"\n---(.*)\n")
-_LENIENT: Final = Limits(duplicates=True)
+_LENIENT: Final = YamlLimits(duplicates=True)
 _EMPTY: Final[tuple[Any, ...]] = (None, {}, [])
 
 
-def read_all(text: bytes | str, name: str = "", *, limits: Limits = LIMITS) -> list[Any]:
+def read_all(text: bytes | str, name: str = "", *, limits: YamlLimits = LIMITS) -> list[Any]:
     """
     Return the documents of a YAML or JSON text as plain values that JSON can hold.
 
@@ -73,7 +73,7 @@ def _kept(text: bytes | str) -> tuple[tuple[int, str], ...]:
     return tuple((line, piece) for line, piece in pieces if _value(piece, "", line, _LENIENT) not in _EMPTY)
 
 
-def _value(piece: str, name: str, first_line: int, limits: Limits) -> Any:
+def _value(piece: str, name: str, first_line: int, limits: YamlLimits) -> Any:
     """Return the value of one document."""
     value = read_block(piece, limits)
     if value is not UNREAD:
@@ -83,7 +83,7 @@ def _value(piece: str, name: str, first_line: int, limits: Limits) -> Any:
     return compose(piece, name, first_line, limits)
 
 
-def _decode(text: bytes | str, name: str, limits: Limits) -> str:
+def _decode(text: bytes | str, name: str, limits: YamlLimits) -> str:
     if len(text) > limits.bytes:
         raise InvalidInput(
             f"the file has {len(text)} bytes, more than the limit of {limits.bytes}", location=name, hint="split it"

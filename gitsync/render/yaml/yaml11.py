@@ -13,11 +13,11 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalars import Yaml11Bool
 
-_RAW: Final = Limits(is_raw=True)
+_RAW: Final = YamlLimits(is_raw=True)
 _WORDS: Final[dict[str, bool]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.apply import Conflicts, FieldConflict, Manager
+from gitsync.merge.apply import Conflicts, FieldConflict, FieldManager
 from gitsync.merge.field_manager import Write, apply_object, update_object
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, Schema, builtin
@@ -159,7 +159,7 @@ def _listed(field_conflicts: tuple[FieldConflict, ...]) -> str:
     if len(field_conflicts) == 1:
         return f"conflict with {_spell(field_conflicts[0].manager)}: {field_conflicts[0].field}"
     lines: list[str] = []
-    by_manager: dict[Manager, list[str]] = {}
+    by_manager: dict[FieldManager, list[str]] = {}
     for conflict in field_conflicts:
         by_manager.setdefault(conflict.manager, []).append(conflict.field)
     for manager, fields in by_manager.items():
@@ -168,7 +168,7 @@ def _listed(field_conflicts: tuple[FieldConflict, ...]) -> str:
     return "\n".join(lines)
 
 
-def _spell(manager: Manager) -> str:
+def _spell(manager: FieldManager) -> str:
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'

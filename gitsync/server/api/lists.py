@@ -30,8 +30,7 @@ from gitsync.server.queries.applications import AppRow
 from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.drift import corrected
 from gitsync.server.queries.fields import FieldRow
-from gitsync.server.queries.filters import Query as Filter
-from gitsync.server.queries.filters import parse_query
+from gitsync.server.queries.filters import Filter, parse_query
 from gitsync.server.queries.objects import ResourceRow, resource_row
 from gitsync.server.queries.timeline import Position
 

@@ -15,14 +15,14 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Items of one page.")]
 Start = Annotated[int, Query(ge=0, le=10_000_000, description="Items before this page.")]
 
 
-class Model(BaseModel):
+class ApiModel(BaseModel):
     """A part of an answer."""
 
     # populate_by_name: code names members in snake case; their camelCase is for clients only
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
 
-class PageModel(Model, Generic[T]):
+class PageModel(ApiModel, Generic[T]):
     """One page of a list; ``next`` is the URL of the following page, empty at the end."""
 
     items: list[T]
@@ -31,7 +31,7 @@ class PageModel(Model, Generic[T]):
     next: str = ""
 
 
-class VerdictModel(Model):
+class VerdictModel(ApiModel):
     """A state of an application, its reason, and since when it holds (RFC 3339; empty when unknown)."""
 
     state: str
@@ -39,7 +39,7 @@ class VerdictModel(Model):
     since: str
 
 
-class ApplicationModel(Model):
+class ApplicationModel(ApiModel):
     """An application: its state with reason and age, and what Git and cluster have."""
 
     namespace: str
@@ -65,7 +65,7 @@ class ApplicationDetail(ApplicationModel):
     status: dict[str, Any]
 
 
-class ApplicationSetModel(Model):
+class ApplicationSetModel(ApiModel):
     """An ApplicationSet: its state with reason and age, and counts of its Applications."""
 
     namespace: str
@@ -87,14 +87,14 @@ class ApplicationSetDetail(ApplicationSetModel):
     status: dict[str, Any]
 
 
-class StageModel(Model):
+class StageModel(ApiModel):
     """What one stage of the reconciles of an application cost."""
 
     seconds: float
     cpu_seconds: float
 
 
-class CostModel(Model):
+class CostModel(ApiModel):
     """What the reconciles of an application cost since the controller process started."""
 
     namespace: str
@@ -109,7 +109,7 @@ class CostModel(Model):
     stages: dict[str, StageModel]
 
 
-class ObjectModel(Model):
+class ObjectModel(ApiModel):
     """An object of an application."""
 
     application: str
@@ -124,7 +124,7 @@ class ObjectModel(Model):
     risk: str
 
 
-class AgentModel(Model):
+class AgentModel(ApiModel):
     """An agent: an Agent, one of another platform, or a workload that is one by rule."""
 
     application: str
@@ -153,7 +153,7 @@ class AgentModel(Model):
     added: str = Field(description="Who added settings that Git does not declare, such as a model.")
 
 
-class EnvironmentModel(Model):
+class EnvironmentModel(ApiModel):
     """An agent in one environment, and which of model, endpoint, prompt and tools are not as in the one before."""
 
     agent: str = Field(description="The name without that of the environment.")
@@ -169,7 +169,7 @@ class EnvironmentModel(Model):
     differs: tuple[str, ...]
 
 
-class PromptModel(Model):
+class PromptModel(ApiModel):
     """A version of a prompt of an agent."""
 
     key: str = Field(description="Names the version, also in the URL of the page that compares two.")
@@ -177,7 +177,7 @@ class PromptModel(Model):
     text: str
 
 
-class FieldModel(Model):
+class FieldModel(ApiModel):
     """A field that differs; an empty value is absent. Values of Secrets are masked."""
 
     path: str
@@ -202,7 +202,7 @@ class ObjectDiff(ObjectModel):
     drift_reason: str = ""
 
 
-class RelationModel(Model):
+class RelationModel(ApiModel):
     """Another object, and what it is to this one: uses, selects, used by."""
 
     relation: str
@@ -219,7 +219,7 @@ class ObjectDetail(ObjectDiff):
     git_manifest: dict[str, Any] | None
 
 
-class EventModel(Model):
+class EventModel(ApiModel):
     """A Kubernetes Event."""
 
     type: str
@@ -230,7 +230,7 @@ class EventModel(Model):
     source: str
 
 
-class NodeModel(Model):
+class NodeModel(ApiModel):
     """An object in the tree of an application, or a group of one kind."""
 
     kind: str
@@ -244,7 +244,7 @@ class NodeModel(Model):
     children: list[NodeModel] = []
 
 
-class ResultModel(Model):
+class ResultModel(ApiModel):
     """What became of a change in one application."""
 
     application: str
@@ -253,7 +253,7 @@ class ResultModel(Model):
     url: str
 
 
-class ChangeModel(Model):
+class ChangeModel(ApiModel):
     """An entry of the timeline."""
 
     time: datetime
@@ -265,7 +265,7 @@ class ChangeModel(Model):
     results: list[ResultModel]
 
 
-class DriftModel(Model):
+class DriftModel(ApiModel):
     """An object that was changed in the cluster."""
 
     application: str
@@ -279,7 +279,7 @@ class DriftModel(Model):
     fields: list[FieldModel]
 
 
-class PastDriftModel(Model):
+class PastDriftModel(ApiModel):
     """A field that self-heal corrected: by which manager it was changed, and how often."""
 
     application: str
@@ -291,7 +291,7 @@ class PastDriftModel(Model):
     repaired_seconds: float | None
 
 
-class DriftPage(Model):
+class DriftPage(ApiModel):
     """The drift of now, and what was corrected in the latest syncs."""
 
     items: list[DriftModel]
@@ -300,7 +300,7 @@ class DriftPage(Model):
     corrected: list[PastDriftModel]
 
 
-class OriginModel(Model):
+class OriginModel(ApiModel):
     """The line that sets a field, an empty one for the object itself, and the commit that wrote it, if known."""
 
     field: str
@@ -312,7 +312,7 @@ class OriginModel(Model):
     time: str = ""
 
 
-class StepModel(Model):
+class StepModel(ApiModel):
     """
     A step of a plan or of a sync; ``created`` and ``deleted`` are whole objects.
 
@@ -334,7 +334,7 @@ class StepModel(Model):
     deleted: dict[str, Any] | None = None
 
 
-class PlanModel(Model):
+class PlanModel(ApiModel):
     """The plan of an application, and why it is held."""
 
     application: str
@@ -346,7 +346,7 @@ class PlanModel(Model):
     steps: list[StepModel]
 
 
-class SettingModel(Model):
+class SettingModel(ApiModel):
     """A setting of the effective policy; ``source`` names the policy or the Application that decided it."""
 
     name: str
@@ -354,7 +354,7 @@ class SettingModel(Model):
     source: str
 
 
-class PolicyModel(Model):
+class PolicyModel(ApiModel):
     """The effective policy of an application; ``problem`` is why newer policy files are not used."""
 
     application: str
@@ -362,7 +362,7 @@ class PolicyModel(Model):
     problem: str = ""
 
 
-class SyncModel(Model):
+class SyncModel(ApiModel):
     """A sync of the history."""
 
     id: int
@@ -382,7 +382,7 @@ class SyncModel(Model):
     steps: list[StepModel] = []
 
 
-class ReviewRequest(Model):
+class ReviewRequest(ApiModel):
     """
     A review of a plan; ``by`` counts only where no sign-in proves the name.
 
@@ -397,7 +397,7 @@ class ReviewRequest(Model):
     steps: list[str] = Field(default_factory=list, max_length=10_000)
 
 
-class ReviewResult(Model):
+class ReviewResult(ApiModel):
     """A review that was taken; ``until`` is when an approval expires."""
 
     application: str
@@ -406,14 +406,14 @@ class ReviewResult(Model):
     until: str = ""
 
 
-class ActionRequest(Model):
+class ActionRequest(ApiModel):
     """A request of a user; ``by`` counts only where no sign-in proves the name."""
 
     reason: str = Field("", max_length=1000)
     by: str = Field("", max_length=100)
 
 
-class ActionResult(Model):
+class ActionResult(ApiModel):
     """A request that was taken."""
 
     application: str

@@ -31,7 +31,7 @@ from gitsync.server.paging import page_of
 from gitsync.server.queries.differences import object_differences, unpaired
 from gitsync.server.queries.object_details import pods_of, related
 from gitsync.server.queries.objects import by_severity, foreign_fields
-from gitsync.server.queries.tree import Node, tree
+from gitsync.server.queries.tree import TreeNode, tree
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["one application"])
 
@@ -141,7 +141,7 @@ def _diff(backend: Backend, view: ApplicationView, item: ResourceView) -> Object
     )
 
 
-def _node(node: Node) -> NodeModel:
+def _node(node: TreeNode) -> NodeModel:
     return NodeModel(
         kind=node.kind,
         name=node.name,

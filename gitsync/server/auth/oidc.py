@@ -30,7 +30,7 @@ _LEEWAY: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class PendingSignIn:
     """A sign-in that was begun, and the path to which it leads."""
 
     state: str
@@ -43,7 +43,7 @@ class Flow:
         return asdict(self)
 
     @classmethod
-    def opened(cls, kept: dict[str, str]) -> Flow:
+    def opened(cls, kept: dict[str, str]) -> PendingSignIn:
         """Return the sign-in that a cookie kept."""
         return cls(kept["state"], kept["nonce"], kept["verifier"], kept["next"])
 
@@ -67,17 +67,17 @@ class Provider:
         self._lock = threading.Lock()
         self._found: dict[str, tuple[float, dict[str, Any]]] = {}
 
-    def begin(self, callback: str, next: str) -> tuple[str, Flow]:
+    def begin(self, callback: str, next: str) -> tuple[str, PendingSignIn]:
         """Return the URL of the provider's sign-in page, and what has to be kept until the user returns."""
         # state binds the answer to this browser, nonce the ID token to this sign-in, verifier the code to this server
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        flow = Flow(state, nonce, verifier, next)
+        flow = PendingSignIn(state, nonce, verifier, next)
         url, _ = self._session(callback).create_authorization_url(
             self._metadata("authorization_endpoint"), state=flow.state, nonce=flow.nonce, code_verifier=flow.verifier
         )
         return str(url), flow
 
-    def finish(self, callback: str, query: str, flow: Flow) -> User:
+    def finish(self, callback: str, query: str, flow: PendingSignIn) -> User:
         """
         Return the user of an answer of the provider; ``query`` is that of the URL it redirected to.
 

@@ -33,7 +33,7 @@ from gitsync.server.queries.agents import (
 )
 from gitsync.server.queries.environments import ASPECTS, matrix
 from gitsync.server.queries.environments import environments as environments_of
-from gitsync.server.queries.filters import Query, parse_query
+from gitsync.server.queries.filters import Filter, parse_query
 from gitsync.server.queries.object_details import LOGGED
 from gitsync.server.queries.prompts import (
     versions_of,
@@ -111,7 +111,7 @@ def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 
     )
 
 
-def _changes(backend: Backend, query: Query, agents: Sequence[FoundAgent]) -> list[AgentChange]:
+def _changes(backend: Backend, query: Filter, agents: Sequence[FoundAgent]) -> list[AgentChange]:
     """Return what the latest syncs in the period of a filter changed of agents."""
     if query.since is None and query.until is None:
         query = replace(query, since=backend.clock.now() - timedelta(days=_DAYS))

@@ -20,7 +20,7 @@ from gitsync.server.queries.applications import (
     newest_syncs,
     problems,
 )
-from gitsync.server.queries.filters import Query as Filter
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.timeline import Position, TimelineEntry, changes
 
 router = APIRouter()

@@ -13,8 +13,7 @@ from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list
 from gitsync.server.queries.differences import changed_in_cluster
-from gitsync.server.queries.filters import Query as Filter
-from gitsync.server.queries.filters import parse_query
+from gitsync.server.queries.filters import Filter, parse_query
 from gitsync.server.queries.objects import resource_row
 from gitsync.server.queries.timeline import Position, changes
 from gitsync.server.queries.waiting import waiting

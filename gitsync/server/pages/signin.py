@@ -10,7 +10,7 @@ from gitsync.errors import RecordUnavailable
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 from gitsync.server.auth.access import Access, too_many
-from gitsync.server.auth.oidc import SECONDS, Flow
+from gitsync.server.auth.oidc import SECONDS, PendingSignIn
 from gitsync.server.auth.security import check_form, cookie_name
 from gitsync.server.auth.sessions import Session
 from gitsync.server.auth.users import hash_of, session_of
@@ -78,7 +78,7 @@ def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
         kept = access.sessions.open(request.cookies.get(name, ""), SECONDS)
         if kept is None:
             raise HTTPException(403, "The sign-in took too long or began in another browser: sign in again.")
-        flow = Flow.opened(kept)
+        flow = PendingSignIn.opened(kept)
         user = access.provider.finish(_callback(request), str(request.query_params), flow)
         _audit(pages, user)
         # a page, since browsers do not send a strict cookie after a redirect from another site

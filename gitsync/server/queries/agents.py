@@ -26,7 +26,7 @@ from gitsync.server.queries.agent_settings import (
     containers,
     placement,
 )
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import added_settings
 from gitsync.server.queries.text_diff import MOST_ROWS, TextRow, text_diff
 
@@ -233,7 +233,7 @@ def _agents_of(manifest: Manifest, owned: Owned, read: Read) -> Iterator[Manifes
         yield from (child for child in owned(uid_of(manifest)) if is_agent(child, read))
 
 
-def matching(rows: Iterable[AgentRow], query: Query) -> list[AgentRow]:
+def matching(rows: Iterable[AgentRow], query: Filter) -> list[AgentRow]:
     """Return the agents that match a filter."""
     return list(filter(query.matcher(_READ, _text), rows))
 

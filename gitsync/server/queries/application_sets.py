@@ -9,7 +9,7 @@ from typing import Final
 from gitsync.objects.conditions import READY, SOURCE_READY, find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.server.formatting import visible
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 
 NAMES: Final = ("ns", "name", "state")
 """The members that a filter of sets may have."""
@@ -59,7 +59,7 @@ def set_row(manifest: Manifest) -> SetRow:
     )
 
 
-def matching(rows: Iterable[SetRow], query: Query) -> list[SetRow]:
+def matching(rows: Iterable[SetRow], query: Filter) -> list[SetRow]:
     """Return the sets that match a filter, those with problems first."""
     matched = filter(query.matcher(_READ, lambda row: f"{row.namespace}/{row.name} {row.state} {row.reason}"), rows)
     return sorted(matched, key=lambda row: (row.state in _AT_WORK, row.namespace, row.name))

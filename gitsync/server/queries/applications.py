@@ -14,7 +14,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import SyncRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.verdict import AppVerdict, verdict_of
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
@@ -167,7 +167,7 @@ def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tu
     return [(state, numbers[state]) for state in order if numbers[state]]
 
 
-def matching(rows: Iterable[AppRow], query: Query, sort: str = "worst") -> list[AppRow]:
+def matching(rows: Iterable[AppRow], query: Filter, sort: str = "worst") -> list[AppRow]:
     """Return the rows that match, the worst first or sorted ``name``."""
     wanted = filter(query.matcher(_READ, _text), rows)
     return sorted(wanted, key=lambda row: (row.key,) if sort == "name" else (row.rank, row.key))

@@ -16,7 +16,7 @@ from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import parse_time, visible
 from gitsync.server.queries.fields import FieldRow, field_row
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import drifted
 from gitsync.server.queries.timeline import changed_fields
 
@@ -65,7 +65,9 @@ class PastDrift:
 
 
 def drift_rows(
-    views: Iterable[ApplicationView], query: Query, risk_of: Callable[[ApplicationView, ResourceView], DriftRisk | None]
+    views: Iterable[ApplicationView],
+    query: Filter,
+    risk_of: Callable[[ApplicationView, ResourceView], DriftRisk | None],
 ) -> list[DriftRow]:
     """Return the objects that differ from Git because of what was done in the cluster, the riskiest first."""
     rows = [
@@ -80,7 +82,7 @@ def drift_rows(
     return sorted(matched, key=lambda row: (-row.risk.risk.level, row.application, row.ref))
 
 
-def past_drift(records: Iterable[SyncRecord], query: Query) -> list[PastDrift]:
+def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
     """Return the fields that self-heal corrected, those that were changed most often first."""
     corrections: dict[tuple[str, str, str, str], PastDrift] = {}
     for record in records:  # newest first
@@ -111,7 +113,7 @@ def past_drift(records: Iterable[SyncRecord], query: Query) -> list[PastDrift]:
     return sorted(filter(matches, corrections.values()), key=lambda row: (-row.times, -row.last.timestamp()))
 
 
-def corrected(backend: Backend, query: Query) -> list[PastDrift]:
+def corrected(backend: Backend, query: Filter) -> list[PastDrift]:
     """Return the fields that self-heal corrected in the latest syncs."""
     return past_drift(backend.records.history(query.application, limit=SYNCS), query)
 

@@ -30,7 +30,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FilterTerm:
     """One member of a filter, such as ``-kind:Pod``."""
 
     name: str
@@ -44,10 +44,10 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Filter:
     """A parsed filter; ``problem`` says why it cannot be used, empty otherwise."""
 
-    members: tuple[Member, ...] = ()
+    members: tuple[FilterTerm, ...] = ()
     words: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
@@ -58,7 +58,7 @@ class Query:
 
     def has(self, name: str, value: str) -> bool:
         """Tell whether the filter has this member."""
-        return Member(name, value) in self.members
+        return FilterTerm(name, value) in self.members
 
     @property
     def application(self) -> str:
@@ -68,13 +68,13 @@ class Query:
 
     def toggled(self, name: str, value: str) -> str:
         """Return the text of this filter with a member added, or removed where it has it."""
-        member = Member(name, value)
+        member = FilterTerm(name, value)
         kept = [str(item) for item in self.members if item != member]
         return " ".join([*kept, *([] if self.has(name, value) else [str(member)]), *self.words])
 
-    def without(self, name: str) -> Query:
+    def without(self, name: str) -> Filter:
         """Return this filter without the members of a name."""
-        return Query(tuple(item for item in self.members if item.name != name), self.words, self.since, self.until)
+        return Filter(tuple(item for item in self.members if item.name != name), self.words, self.since, self.until)
 
     def matcher(
         self, read: Mapping[str, Callable[[T], Iterable[str]]], text: Callable[[T], str]
@@ -110,7 +110,7 @@ class Query:
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
 
-def parse_query(text: str, names: Iterable[str], now: datetime) -> Query:
+def parse_query(text: str, names: Iterable[str], now: datetime) -> Filter:
     """Return the filter that a text describes, with the members that a list accepts."""
     accepted = tuple(names)
     members = []
@@ -123,12 +123,12 @@ def parse_query(text: str, names: Iterable[str], now: datetime) -> Query:
         elif name not in accepted:
             problems.append(f"{name}: is not a filter of this list; it has {', '.join(accepted)}")
         elif value:
-            members.append(Member(name, value, bool(sign)))
+            members.append(FilterTerm(name, value, bool(sign)))
     times = {member.name: parse_moment(member.value, now) for member in members if member.name in _TIMES}
     problems += [
         f"{name}: is not a time; write 30m, 18h, 7d, or 2026-03-01" for name, time in times.items() if time is None
     ]
-    return Query(
+    return Filter(
         tuple(dict.fromkeys(members)), tuple(words), times.get("since"), times.get("until"), "; ".join(problems)
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.queries.applications import PerView
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import by_severity, drifted, foreign_fields, severity
 
 NAMES: Final = ("app", "ns", "kind", "name", "sync", "health", "risk", "by", "is")
@@ -61,14 +61,14 @@ def _objects_of(view: ApplicationView) -> tuple[AppObject, ...]:
 _OBJECTS: Final = PerView(_objects_of)
 
 
-def matching(objects: Iterable[AppObject], query: Query) -> list[AppObject]:
+def matching(objects: Iterable[AppObject], query: Filter) -> list[AppObject]:
     """Return the objects that match, those with problems first."""
     matches = query.matcher(READ, _text_of)
     matched = filter(matches, objects) if query.members or query.words else objects
     return sorted(matched, key=lambda item: item.order)
 
 
-def facets(objects: Iterable[AppObject], query: Query, names: Iterable[str] = FACETS) -> list[Facet]:
+def facets(objects: Iterable[AppObject], query: Filter, names: Iterable[str] = FACETS) -> list[Facet]:
     """Return the values of these members among the objects that match without that member; chosen ones always."""
     known = list(objects)
     everything = list(filter(query.matcher(READ, _text_of), known))

@@ -18,7 +18,7 @@ _REMOVES = (Action.PRUNE, Action.REPLACE)
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ObjectEffect:
     """One effect; ``is_loss`` where it cannot be undone by a revert."""
 
     text: str
@@ -26,7 +26,7 @@ class Effect:
     is_loss: bool = False
 
 
-def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[Effect]:
+def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[ObjectEffect]:
     """Return the effects of a plan, losses first."""
     users = users_of(view.resources)
     written = {step.ref for step in plan.writes}
@@ -37,7 +37,7 @@ def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[Effect]:
 
 def _of_step(
     view: ApplicationView, step: Change, owned: Owned, users: Mapping[ObjectRef, Sequence[Reference]]
-) -> Iterator[Effect]:
+) -> Iterator[ObjectEffect]:
     ref = step.ref
     if ref.kind in _WORKLOADS:
         yield from _of_workload(step)
@@ -45,43 +45,43 @@ def _of_step(
         yield _lost_volume(view, step, owned)
     elif ref.kind in ("Namespace", "CustomResourceDefinition") and step.action in _REMOVES:
         what = "everything in it" if ref.kind == "Namespace" else "every object of its kind, in all namespaces"
-        yield Effect(f"deletes {what}", ref, is_loss=True)
+        yield ObjectEffect(f"deletes {what}", ref, is_loss=True)
     elif ref.kind in ("ConfigMap", "Secret") and step.action is Action.UPDATE:
         yield from _not_read(step, users.get(ref, ()))
 
 
-def _of_workload(step: Change) -> Iterator[Effect]:
+def _of_workload(step: Change) -> Iterator[ObjectEffect]:
     old = _replicas(step.live)
     new = _replicas(step.desired)
     changed = [item.path for item in step.differences if item.kind in DRIFT]
     match step.action:
         case Action.CREATE:
-            yield Effect(f"starts {_pods(new)}", step.ref)
+            yield ObjectEffect(f"starts {_pods(new)}", step.ref)
         case Action.PRUNE:
-            yield Effect(f"stops {_pods(old)}", step.ref)
+            yield ObjectEffect(f"stops {_pods(old)}", step.ref)
         case Action.REPLACE:
-            yield Effect(f"stops {_pods(old)}, then starts {_pods(new)}: not available in between", step.ref)
+            yield ObjectEffect(f"stops {_pods(old)}, then starts {_pods(new)}: not available in between", step.ref)
         # only a change of the template is a rollout
         case Action.UPDATE if any(path.startswith(".spec.template") for path in changed):
-            yield Effect(f"restarts {_pods(old)}", step.ref)
+            yield ObjectEffect(f"restarts {_pods(old)}", step.ref)
     if step.action is Action.UPDATE and ".spec.replicas" in changed and old != new:
-        yield Effect(f"scales from {old} to {new}", step.ref)
+        yield ObjectEffect(f"scales from {old} to {new}", step.ref)
 
 
-def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> Effect:
+def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> ObjectEffect:
     size = str(at(step.live, "spec", "resources", "requests", "storage", default="a volume"))
     item = next((item for item in view.resources if item.ref == step.ref), None)
     users = mounted_by(item, view, owned) if item is not None else ()
     mounts = f"mounted by {', '.join(users)}" if users else "mounted by no Pod of this application"
-    return Effect(visible(f"deletes the data of {size}, {mounts}"), step.ref, is_loss=True)
+    return ObjectEffect(visible(f"deletes the data of {size}, {mounts}"), step.ref, is_loss=True)
 
 
-def _not_read(step: Change, users: Iterable[Reference]) -> Iterator[Effect]:
+def _not_read(step: Change, users: Iterable[Reference]) -> Iterator[ObjectEffect]:
     """Yield the workloads, among those the plan does not write, whose running Pods keep old values as environment."""
     for reference in users:
         # the kubelet updates mounted files, but variables only when a container starts
         if reference.relation == "reads":
-            yield Effect(visible(f"{reference.ref} keeps the old values until its Pods restart"), step.ref)
+            yield ObjectEffect(visible(f"{reference.ref} keeps the old values until its Pods restart"), step.ref)
 
 
 def _replicas(manifest: Manifest | None) -> int:

@@ -13,7 +13,7 @@ from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url, duration, parse_time, sync_url, value, visible
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import drifted
 from gitsync.server.queries.words import words
 
@@ -234,7 +234,7 @@ class TimelinePage:
     older: Position | None = None
 
 
-def changes(backend: Backend, query: Query, position: Position, limit: int) -> TimelinePage:
+def changes(backend: Backend, query: Filter, position: Position, limit: int) -> TimelinePage:
     """Return a page of the entries that match, newest first."""
     only = query.application
     matches = query.matcher(_READ, lambda entry: entry.text)
@@ -252,7 +252,7 @@ def changes(backend: Backend, query: Query, position: Position, limit: int) -> T
     return TimelinePage(grouped(matched))
 
 
-def records_between(backend: Backend, query: Query) -> list[SyncRecord]:
+def records_between(backend: Backend, query: Filter) -> list[SyncRecord]:
     """Return the records of the syncs in the period of a filter, newest first, without corrected drift."""
     only = query.application
     matched: list[SyncRecord] = []

@@ -24,7 +24,7 @@ Owned = Callable[[str], Iterable[Manifest]]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     """One object in the tree, or a group of one kind when it has no path; ``is_open`` shows problems inside."""
 
     kind: str
@@ -33,7 +33,7 @@ class Node:
     health: str
     sync: str
     reason: str
-    children: tuple[Node, ...] = ()
+    children: tuple[TreeNode, ...] = ()
     is_open: bool = False
     count: int = 0
 
@@ -43,7 +43,7 @@ class _Budget:  # shared by all branches
     left: int
 
 
-def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[Node, ...], int]:
+def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[TreeNode, ...], int]:
     """
     Return the groups of an application's objects, those with problems first, and how many objects were left out.
 
@@ -63,11 +63,11 @@ def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[Node, .
     return tuple(groups), len(views) - len(nodes)
 
 
-def _object(view: ResourceView, owned: Owned, budget: _Budget) -> Node:
+def _object(view: ResourceView, owned: Owned, budget: _Budget) -> TreeNode:
     budget.left -= 1
     live = view.change.live
     children = _parts(uid_of(live), owned, budget, _DEEPEST) if live is not None else ()
-    return Node(
+    return TreeNode(
         kind=visible(view.ref.kind),
         name=visible(view.ref.name),
         path=view.ref.path,
@@ -79,7 +79,7 @@ def _object(view: ResourceView, owned: Owned, budget: _Budget) -> Node:
     )
 
 
-def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, ...]:
+def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[TreeNode, ...]:
     nodes = []
     # what is not in the cluster has no uid
     for part in sorted(owned(uid), key=lambda item: ref_of(item).path) if uid and depth else ():
@@ -90,7 +90,7 @@ def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, .
         health = assess(part)
         children = _parts(uid_of(part), owned, budget, depth - 1)
         nodes.append(
-            Node(
+            TreeNode(
                 kind=visible(ref.kind),
                 name=visible(ref.name),
                 path=ref.path,
@@ -104,8 +104,8 @@ def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, .
     return tuple(nodes)
 
 
-def _group(kind: str, members: tuple[Node, ...], count: int) -> Node:
-    return Node(
+def _group(kind: str, members: tuple[TreeNode, ...], count: int) -> TreeNode:
+    return TreeNode(
         kind=kind,
         name="",
         path="",
@@ -118,5 +118,5 @@ def _group(kind: str, members: tuple[Node, ...], count: int) -> Node:
     )
 
 
-def _is_bad(node: Node) -> bool:
+def _is_bad(node: TreeNode) -> bool:
     return node.health not in ("Healthy", "Suspended") or node.is_open

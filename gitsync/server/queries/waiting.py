@@ -121,7 +121,7 @@ Owned = Callable[[str], Iterable[Manifest]]
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class PendingDeletion:
     """An object that is being deleted: since when (RFC 3339), what keeps it, and what ends the wait."""
 
     object: str
@@ -131,7 +131,7 @@ class Deletion:
     way_out: str
 
 
-def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[Deletion, ...]:
+def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[PendingDeletion, ...]:
     """Return the objects that the plan deletes and that are still there because of finalizers."""
     return tuple(
         _deletion(item, view, owned)
@@ -140,7 +140,7 @@ def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[Deletion, ...]
     )
 
 
-def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> Deletion:
+def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> PendingDeletion:
     metadata = metadata_of(item.change.live or {})
     finalizers = ", ".join(map(str, metadata.get("finalizers") or ())) or "the API server"
     # kubernetes.io/pvc-protection keeps a claim as long as a Pod mounts it
@@ -150,7 +150,7 @@ def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> Deleti
     if users:
         kept_by = f"{finalizers}: still mounted by {', '.join(users)}"
         way_out = "remove or restart the workloads that mount it"
-    return Deletion(
+    return PendingDeletion(
         visible(item.ref), item.ref.path, str(metadata["deletionTimestamp"]), visible(kept_by), visible(way_out)
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.block_style import UNREAD, block_lines, read_block
 from gitsync.render.yaml.composer import compose
-from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.locations import places
 
 MANIFEST = """\
@@ -181,7 +181,7 @@ def exactly(value: Any) -> Any:
     return type(value), repr(value), getattr(value, "text", None), getattr(value, "written", None)
 
 
-def parsed(text: str, limits: Limits) -> Any:
+def parsed(text: str, limits: YamlLimits) -> Any:
     try:
         return exactly(compose(text, "f", 1, limits))
     except InvalidInput as error:
@@ -190,7 +190,7 @@ def parsed(text: str, limits: Limits) -> Any:
 
 def assert_same(text: str) -> None:
     """What is read is what the full parser reads, and where; nothing is read that it refuses."""
-    for limits in (Limits(), Limits(styles=True)):
+    for limits in (YamlLimits(), YamlLimits(styles=True)):
         value = read_block(text, limits)
         if value is not UNREAD:
             assert exactly(value) == parsed(text, limits)
@@ -254,7 +254,7 @@ def test_nesting_near_the_limit_is_left_to_the_full_parser(last: str) -> None:
     def nested(depth: int) -> str:
         return "".join(f"{' ' * level}a:\n" for level in range(depth)) + f"{' ' * depth}{last}\n"
 
-    limits = Limits(depth=20)
+    limits = YamlLimits(depth=20)
     assert read_block(nested(9), limits) == compose(nested(9), "f", 1, limits)
     assert read_block(nested(10), limits) is UNREAD
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import locate, locations, read_all
 from gitsync.render.yaml.scalars import Date
 
@@ -245,7 +245,7 @@ def test_a_duplicate_key_is_refused_with_both_lines(text: str) -> None:
 
 
 def test_duplicates_may_be_allowed_and_the_last_one_counts() -> None:
-    assert read_all("a: 1\nb: 2\na: 3\n", limits=Limits(duplicates=True)) == [{"a": 3, "b": 2}]
+    assert read_all("a: 1\nb: 2\na: 3\n", limits=YamlLimits(duplicates=True)) == [{"a": 3, "b": 2}]
     assert locate("a: 1\nb: 2\na: 3\n", 0, ["a"]) == 3
 
 
@@ -351,7 +351,7 @@ def test_an_anchor_that_contains_itself_is_refused() -> None:
 
 def test_a_text_over_the_limit_is_refused() -> None:
     with pytest.raises(InvalidInput, match="f: the file has 11 bytes, more than the limit of 10"):
-        read_all(b"a: 12345678", "f", limits=Limits(bytes=10))
+        read_all(b"a: 12345678", "f", limits=YamlLimits(bytes=10))
 
 
 TEXT = """\
