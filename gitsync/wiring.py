@@ -87,7 +87,7 @@ from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations
-from gitsync.state.state import LiveObjects, State, StateView
+from gitsync.state.state import EngineState, LiveObjects, StateView
 from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.decision import AdviceGate, SyncGate
@@ -96,7 +96,7 @@ from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.installation import Installation
-from gitsync.sync.pipeline import Pipeline, Stages
+from gitsync.sync.pipeline import Pipeline, ReconcileStages
 from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
@@ -376,7 +376,7 @@ def build_engine(
     share: Shard | None = None,
     workers: int = 4,
     appliers: frozenset[str] = APPLIERS,
-) -> tuple[ApplicationController, State]:
+) -> tuple[ApplicationController, EngineState]:
     """Return the controller, not started, and its state, connected to these adapters."""
     cluster = adapters.cluster
     live = adapters.live
@@ -388,7 +388,7 @@ def build_engine(
     costs = Costs(adapters.traces)
     # waiting is measured where a key leaves the queue
     queue: WorkQueue[str] = WorkQueue(on_hand_out=costs.waited)
-    state = State.empty(queue.add, costs)
+    state = EngineState.empty(queue.add, costs)
     # an answer enqueues the owner whose write it was
     writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))
     applier = Applier(ports, writes)
@@ -412,7 +412,7 @@ def build_engine(
         desired, evaluator, gate, reconciler, statuses, Installation(cluster, adapters.namespace)
     )
     settled = SettledReconciler(cluster, live, planner, state.views)
-    stages = Stages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
+    stages = ReconcileStages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
     pipeline = Pipeline(stages, ports, writes, statuses, state)
     own = Workers(ports, writes, share, workers)
     applications = ApplicationController(pipeline, watcher, state, queue, own)

@@ -13,7 +13,7 @@ from gitsync.agents.keys import AGENT_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.rollout.context import Rollout
 from gitsync.agents.rollout.observed import CheckResult, Observed
-from gitsync.agents.rollout.state import Stage
+from gitsync.agents.rollout.state import RolloutStage
 from gitsync.objects.conditions import READY, Condition, set_conditions
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, at, metadata_of
@@ -203,9 +203,11 @@ def _reconciling(situation: Situation, stalled: Condition) -> Condition:
     if situation.held:
         return Condition(RECONCILING, "True", "AwaitingApproval", situation.held)
     state = situation.rollout.state
-    if state.stage is not Stage.NONE or situation.rollout.waiting:
-        reason = {Stage.PREVIEW: "Previewing", Stage.KEEP_OLD: "KeepingOld"}.get(state.stage, "Progressing")
-        is_going = "True" if state.stage is not Stage.KEEP_OLD else "False"
+    if state.stage is not RolloutStage.NONE or situation.rollout.waiting:
+        reason = {RolloutStage.PREVIEW: "Previewing", RolloutStage.KEEP_OLD: "KeepingOld"}.get(
+            state.stage, "Progressing"
+        )
+        is_going = "True" if state.stage is not RolloutStage.KEEP_OLD else "False"
         return Condition(RECONCILING, is_going, reason, f"waiting for {situation.rollout.waiting}")
     return Condition(RECONCILING, "False", "Done")
 

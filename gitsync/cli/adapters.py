@@ -12,7 +12,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
-from gitsync.ports import Credentials, Resource, Scope, Snapshot
+from gitsync.ports import ApiResource, Credentials, Scope, Snapshot
 from gitsync.render.build import Build, build
 from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
@@ -31,23 +31,23 @@ class DirectLiveCache:
 
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
-    ) -> Mapping[Resource, GroupUnavailable]:
+    ) -> Mapping[ApiResource, GroupUnavailable]:
         """Return nothing: the read of an object of a group that is unavailable raises the error."""
         return {}
 
     def forget(self, of: GroupKind) -> None:
         """Do nothing: nothing is cached."""
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         """Return the live object, read by a request."""
         return self._cluster.read(ObjectRef(resource.group, resource.kind, namespace, name), resource.version)
 
-    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+    def find(self, resource: ApiResource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
         """Return the live objects, each read by a request."""
         live = {ref: self.get(resource, ref.namespace, ref.name) for ref in refs}
         return {ref: manifest for ref, manifest in live.items() if manifest is not None}
 
-    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+    def all(self, resource: ApiResource) -> tuple[Manifest, ...]:
         """Return nothing: a comparison needs no list."""
         return ()
 
@@ -63,10 +63,10 @@ class DirectLiveCache:
         """Return nothing: nothing is cached, and the inventory has what the controller saw."""
         return None
 
-    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_write(self, resource: ApiResource, manifest: Manifest) -> None:
         """Do nothing: nothing is cached."""
 
-    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_delete(self, resource: ApiResource, manifest: Manifest) -> None:
         """Do nothing: nothing is cached."""
 
 

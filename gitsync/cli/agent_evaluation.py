@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from gitsync.agents.evaluation.cases import Case, failure
-from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge, question
+from gitsync.agents.evaluation.verdict import CaseResult, EvaluationVerdict, judge, question
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.cli.options import load_settings
@@ -41,7 +41,7 @@ _PATIENCE = 180.0
 _PERIOD = 0.2
 
 
-def evaluate(cases: Sequence[Case], settings: Evaluation, url: str, serving: str = "") -> Verdict:
+def evaluate(cases: Sequence[Case], settings: Evaluation, url: str, serving: str = "") -> EvaluationVerdict:
     """Return the verdict on the agent at a URL, compared with the one that serves, where there is one."""
     asker = Asker(settings)
     # once, by the first case: an agent that does not answer would cost a timeout for each of them
@@ -112,7 +112,7 @@ def _result(asker: Asker, case: Case, url: str, serving: str) -> CaseResult:
     return replace(result, was_passed=was_passed)
 
 
-def write_junit(path: Path, verdicts: dict[str, Verdict]) -> None:
+def write_junit(path: Path, verdicts: dict[str, EvaluationVerdict]) -> None:
     """Write verdicts by agent as JUnit XML, a suite for each agent."""
     root = ElementTree.Element("testsuites")
     for agent, verdict in verdicts.items():

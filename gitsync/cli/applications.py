@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gitsync.cli.options import Target
+from gitsync.cli.options import ApplicationTarget
 from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import API_VERSION, GIT_CHANGED, HINT_MANAGER, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
@@ -55,7 +55,7 @@ def one_application(client: Client, namespace: str, name: str) -> Manifest:
 
 def change_application(
     client: Client,
-    target: Target,
+    target: ApplicationTarget,
     manager: str,
     *,
     annotations: Mapping[str, str] | None = None,
@@ -77,7 +77,7 @@ def change_application(
     client.apply(path, body, {"fieldManager": manager, "force": "true"})
 
 
-def request_sync(client: Client, target: Target) -> str:
+def request_sync(client: Client, target: ApplicationTarget) -> str:
     """Annotate an Application with a sync request; return its id, which the status repeats when the sync is done."""
     # with a random part: two requests of one second differ
     request = f"{int(time.time())}-{uuid.uuid4().hex[:8]}"
@@ -85,7 +85,7 @@ def request_sync(client: Client, target: Target) -> str:
     return request
 
 
-def annotate_push(client: Client, target: Target) -> None:
+def annotate_push(client: Client, target: ApplicationTarget) -> None:
     """Annotate an Application as another replica does after a push, so that its replica polls Git now."""
     change_application(client, target, HINT_MANAGER, annotations={GIT_CHANGED: datetime.now(UTC).isoformat()})
 

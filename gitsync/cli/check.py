@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gitsync.admission.review import check_own
 from gitsync.cli.builds import BuildOptions
 from gitsync.errors import InvalidInput
-from gitsync.gate.validation import Problem, check_manifests, validate
+from gitsync.gate.validation import SchemaViolation, check_manifests, validate
 from gitsync.kube.field_path import follow
 from gitsync.merge.schema import Schema, builtin, schema_from_crd
 from gitsync.objects.application import Application, Destination, GitSource
@@ -71,12 +71,12 @@ def _validate(build: Build) -> Iterator[str]:
                 )
 
 
-def _own_problems(manifest: Manifest) -> Iterator[Problem]:
+def _own_problems(manifest: Manifest) -> Iterator[SchemaViolation]:
     """Yield why an object of our kinds is not valid: its schema is part of gitsync."""
     try:
         check_own(manifest)
     except InvalidInput as error:
-        yield Problem(f".{error.location}", f"{error.message}; {error.hint}" if error.hint else error.message)
+        yield SchemaViolation(f".{error.location}", f"{error.message}; {error.hint}" if error.hint else error.message)
 
 
 def _reject_ambiguous(manifest: Manifest) -> None:
@@ -101,13 +101,13 @@ def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str
                 yield (f"{group}/{at(version, 'name')}", str(kind)), schema_from_crd(schema)
 
 
-def _as_error(problem: Problem, manifest: Manifest, history: History) -> InvalidInput:
+def _as_error(problem: SchemaViolation, manifest: Manifest, history: History) -> InvalidInput:
     return InvalidInput(
         f"{problem.path}: {problem.what}", location=_where(problem, manifest, history), object=str(ref_of(manifest))
     )
 
 
-def _where(problem: Problem, manifest: Manifest, history: History) -> str:
+def _where(problem: SchemaViolation, manifest: Manifest, history: History) -> str:
     """Return where the field, or the nearest field above it, was set last."""
     path = tuple(str(part) for part in follow(manifest, problem.path)[0])
     # a list or a mapping has no setter of its own: the first field below it has one

@@ -17,7 +17,7 @@ _OLDEST_GIT = (2, 31)
 _FREE_BYTES = 1 << 30
 
 
-class Result(StrEnum):
+class CheckState(StrEnum):
     """How a check ended."""
 
     OK = "OK"
@@ -32,24 +32,24 @@ class Finding:
     """What was checked, how that ended, and what to do."""
 
     check: str
-    result: Result
+    result: CheckState
     detail: str = ""
     fix: str = ""
 
 
 def ok(check: str, detail: str = "") -> Finding:
     """Return a finding without a problem."""
-    return Finding(check, Result.OK, detail)
+    return Finding(check, CheckState.OK, detail)
 
 
 def warning(check: str, detail: str, fix: str) -> Finding:
     """Return a finding that limits what works."""
-    return Finding(check, Result.WARNING, detail, fix)
+    return Finding(check, CheckState.WARNING, detail, fix)
 
 
 def missing(check: str, detail: str, fix: str) -> Finding:
     """Return a finding that prevents something."""
-    return Finding(check, Result.MISSING, detail, fix)
+    return Finding(check, CheckState.MISSING, detail, fix)
 
 
 def machine_findings(data: Path) -> Iterator[Finding]:

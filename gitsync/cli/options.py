@@ -2,7 +2,7 @@
 The options that several commands share, one by one and as groups, and the decorator of every command.
 
 A group is a dataclass whose members are options. A command that has a parameter of its type has an option for each
-member, and gets them as one value: ``def history(target: Target, output: Output = ...)``.
+member, and gets them as one value: ``def history(target: ApplicationTarget, output: Output = ...)``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ Renderer = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ClusterTarget:
     """The cluster of a command, and the data folder of its controller."""
 
     kubeconfig: Kubeconfig = ""
@@ -140,7 +140,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target(Place):
+class ApplicationTarget(ClusterTarget):
     """An Application of a cluster."""
 
     name: Name
@@ -153,7 +153,7 @@ class Target(Place):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GitTarget(Target):
+class GitTarget(ApplicationTarget):
     """An Application whose repository the command reads itself, by the rules that the controller has."""
 
     allow_file_urls: FileUrls = False

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
-from gitsync.cli.options import Target
+from gitsync.cli.options import ApplicationTarget
 from gitsync.cli.records import open_records
 from gitsync.cluster.client import Client
 from gitsync.errors import InvalidInput, Rejected
@@ -118,7 +118,7 @@ def review_requests(evaluator: Evaluator, data: Path) -> UserRequests:
     return UserRequests(DatabaseRecords(data), ClusterWriter(evaluator.client), SystemClock(), evaluator.policies.of)
 
 
-def read_view(client: Client, target: Target) -> ApplicationView:
+def read_view(client: Client, target: ApplicationTarget) -> ApplicationView:
     """Return an Application without a plan; raise InvalidInput when it does not exist."""
     return view_of(one_application(client, target.namespace, target.name))
 
@@ -145,10 +145,10 @@ def evaluated_view(evaluation: ApplicationComparison) -> ApplicationView:
     return ApplicationView(app.key, app, status, (), evaluation.plan, verdict, SystemClock().now())
 
 
-def target_of(key: str) -> Target:
+def target_of(key: str) -> ApplicationTarget:
     """Return the target of an Application's key."""
     namespace, _, name = key.partition("/")
-    return Target(name=name, namespace=namespace)
+    return ApplicationTarget(name=name, namespace=namespace)
 
 
 def user_name(name: str = "", option: str = "--author") -> str:
@@ -164,7 +164,7 @@ def user_name(name: str = "", option: str = "--author") -> str:
         ) from error
 
 
-def audit_request(target: Target, action: str, by: str, reason: str) -> None:
+def audit_request(target: ApplicationTarget, action: str, by: str, reason: str) -> None:
     """Record a request that only commands make before it is made."""
     record = AuditRecord.by_user(target.key, action, User(by), SystemClock().now(), reason or f"gitsync {action}")
     DatabaseRecords(target.data).audit([record])

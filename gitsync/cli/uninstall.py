@@ -23,7 +23,7 @@ from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, APPLICATION_SET, VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 
 _MANAGER: Final = "gitsync-uninstall"
 _KINDS: Final = (
@@ -260,6 +260,6 @@ def held_by(owner: Manifest) -> frozenset[ObjectRef]:
     )
 
 
-def _path(resource: Resource, namespace: str) -> str:
+def _path(resource: ApiResource, namespace: str) -> str:
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     return f"{root}/namespaces/{namespace}/{resource.plural}" if namespace else f"{root}/{resource.plural}"

@@ -17,14 +17,14 @@ from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, R
 from gitsync.kube.finished import finish_of
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import Resource, Scope
+from gitsync.ports import ApiResource, Scope
 from gitsync.runtime.reflector import Reflector
 
 OnChange = Callable[[Manifest | None, Manifest | None], None]
 """Called with an object before and after a change; None means absent. Must return at once."""
 
 # A kind, and the one namespace in which it is followed; empty for all
-_Place = tuple[Resource, str]
+_Place = tuple[ApiResource, str]
 
 # number of deleted objects of a kind that are remembered: more than there are writes in flight
 _REMEMBERED = 8192
@@ -71,12 +71,12 @@ class InformerCache:
 
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
-    ) -> Mapping[Resource, GroupUnavailable]:
+    ) -> Mapping[ApiResource, GroupUnavailable]:
         """Follow these kinds as ``follow`` does, and return the error of each kind whose API group is unavailable."""
         places = self._single_places if only else self._all_places
         followed = [(scope[0], [self._reflector(place) for place in places(*scope)]) for scope in scopes]
         give_up = time.monotonic() + timeout
-        unavailable: dict[Resource, GroupUnavailable] = {}
+        unavailable: dict[ApiResource, GroupUnavailable] = {}
         # all reflectors have been started by now, so their first lists arrive in parallel
         for resource, reflectors in followed:
             for reflector in reflectors:
@@ -100,12 +100,12 @@ class InformerCache:
         for copy in copies:  # reported as deletions, since nothing will report them any more
             copy.replace({})
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         """Return the object as last seen, None when it is absent; raise Refused for a namespace that is not watched."""
         with self._lock:
             return self._items(resource, namespace).get(f"{namespace}/{name}")
 
-    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+    def find(self, resource: ApiResource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
         """Return those of these objects of a kind that are present; raise Refused as ``get`` does."""
         objects: dict[ObjectRef, Manifest] = {}
         with self._lock:
@@ -119,11 +119,11 @@ class InformerCache:
                     objects[ref] = manifest
         return objects
 
-    def _items(self, resource: Resource, namespace: str) -> Mapping[str, Manifest]:
+    def _items(self, resource: ApiResource, namespace: str) -> Mapping[str, Manifest]:
         copy = self._kinds.get(self._scope_of(resource, namespace))
         return copy.items if copy is not None else {}
 
-    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+    def all(self, resource: ApiResource) -> tuple[Manifest, ...]:
         """Return every object of a kind that is followed."""
         with self._lock:
             copies = [self._kinds.get(place) for place in self._places(resource)]
@@ -171,13 +171,13 @@ class InformerCache:
         if len(self._finished) > _FINISHED:
             self._finished.popitem(last=False)
 
-    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_write(self, resource: ApiResource, manifest: Manifest) -> None:
         """Store the response of our own write, so that the next reconcile does not act on stale data."""
         copy = self._copy(resource, manifest)
         if copy is not None and resource_version_of(manifest):
             copy.put(_key(manifest), manifest)
 
-    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_delete(self, resource: ApiResource, manifest: Manifest) -> None:
         """Remove an object that our own delete removed, so that the next reconcile does not delete it again."""
         copy = self._copy(resource, manifest)
         if copy is not None:
@@ -206,24 +206,24 @@ class InformerCache:
         state = "may be out of date" if reflector.is_synced else "has not been listed yet"
         return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=hint)
 
-    def _copy(self, resource: Resource, manifest: Manifest) -> _KindStore | None:
+    def _copy(self, resource: ApiResource, manifest: Manifest) -> _KindStore | None:
         place = self._scope_of(resource, str(metadata_of(manifest).get("namespace") or ""))
         with self._lock:
             return self._kinds.get(place)
 
-    def _places(self, resource: Resource, namespace: str = "") -> tuple[_Place, ...]:
+    def _places(self, resource: ApiResource, namespace: str = "") -> tuple[_Place, ...]:
         """Return what is listed and watched to follow a kind, in all watched namespaces or in one of them."""
         if not resource.namespaced or not self._namespaces:
             return ((resource, ""),)
         return tuple((resource, name) for name in self._namespaces if namespace in ("", name))
 
-    def _all_places(self, resource: Resource, namespace: str) -> tuple[_Place, ...]:
+    def _all_places(self, resource: ApiResource, namespace: str) -> tuple[_Place, ...]:
         """Return the places of a scope, with those of the kind that are followed alone: objects are read from them."""
         with self._lock:
             singles = [place for place in self._reflectors if place[0] == resource and place[1]]
         return (*self._places(resource, namespace), *(() if self._namespaces else singles))
 
-    def _single_places(self, resource: Resource, namespace: str) -> tuple[_Place, ...]:
+    def _single_places(self, resource: ApiResource, namespace: str) -> tuple[_Place, ...]:
         """Return the place of one namespace alone, or that of all namespaces where it is followed and current."""
         with self._lock:
             whole = self._reflectors.get((resource, ""))
@@ -233,7 +233,7 @@ class InformerCache:
             return self._places(resource, namespace)
         return ((resource, namespace),)
 
-    def _scope_of(self, resource: Resource, namespace: str) -> _Place:
+    def _scope_of(self, resource: ApiResource, namespace: str) -> _Place:
         """Return the scope that covers a namespace; raise Refused when none does, since absence is then unknown."""
         if not resource.namespaced or not self._namespaces:
             with self._lock:

@@ -11,7 +11,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.errors import not_discovered
 from gitsync.errors import GroupUnavailable, Rejected
 from gitsync.merge.schema import Schemas, builtin
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 
 _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -37,18 +37,18 @@ class Discovery:
         self._client = client
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._resources: dict[Kind, Resource] = {}
+        self._resources: dict[Kind, ApiResource] = {}
         # when to repeat discovery for a kind, in monotonic seconds, and the delay after that
         self._absent: dict[Kind, tuple[float, float]] = {}
         self._unavailable: dict[_GroupVersion, GroupUnavailable] = {}
         self._asked = float("-inf")
 
-    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+    def resource(self, group: str, version: str, kind: str) -> ApiResource | None:
         """Return the resource of a kind, None when it is not served."""
         resource = self.find(group, version, kind)
-        return resource if isinstance(resource, Resource) else None
+        return resource if isinstance(resource, ApiResource) else None
 
-    def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
+    def find(self, group: str, version: str, kind: str) -> ApiResource | GroupUnavailable | None:
         """Return the resource of a kind, or why it is unknown whether it is served; None when it is not."""
         wanted = (group, version, kind)
         resource = self._resources.get(wanted)  # without the lock, which a slow request may hold
@@ -61,7 +61,7 @@ class Discovery:
                 self._absent[wanted] = (self._monotonic() + delay, min(2 * delay, _LONGEST_RETRY))
             return self._resources.get(wanted) or self._unavailable.get((group, version))
 
-    def any_version(self, group: str, kind: str) -> Resource | None:
+    def any_version(self, group: str, kind: str) -> ApiResource | None:
         """Return the resource of a kind at the version that the server prefers."""
         with self._lock:
             if not self._resources:
@@ -69,12 +69,12 @@ class Discovery:
         resources = self._resources.values()  # in the order of the server, the preferred version first
         return next((resource for resource in resources if (resource.group, resource.kind) == (group, kind)), None)
 
-    def preferred(self) -> tuple[Resource, ...]:
+    def preferred(self) -> tuple[ApiResource, ...]:
         """Return every kind that is served, each at the version that the server prefers."""
         with self._lock:
             if not self._resources:
                 self._refresh()
-            first: dict[tuple[str, str], Resource] = {}
+            first: dict[tuple[str, str], ApiResource] = {}
             for resource in self._resources.values():
                 first.setdefault((resource.group, resource.kind), resource)
             return tuple(first.values())
@@ -88,13 +88,13 @@ class Discovery:
 
     def _refresh(self) -> None:
         items = [item for root in ("/api", "/apis") for item in self._read(root)]
-        resources = [item for item in items if isinstance(item, Resource)]
-        self._unavailable = {item: not_discovered(*item) for item in items if not isinstance(item, Resource)}
+        resources = [item for item in items if isinstance(item, ApiResource)]
+        self._unavailable = {item: not_discovered(*item) for item in items if not isinstance(item, ApiResource)}
         self._resources = {(item.group, item.version, item.kind): item for item in resources}
         self._asked = self._monotonic()
         self._absent = {kind: due for kind, due in self._absent.items() if kind not in self._resources}
 
-    def _read(self, root: str) -> Iterator[Resource | _GroupVersion]:
+    def _read(self, root: str) -> Iterator[ApiResource | _GroupVersion]:
         """Yield each resource, and each group version whose server is down."""
         answer = self._client.get(root, accept=_AGGREGATED)
         if answer.get("kind") == "APIGroupDiscoveryList":
@@ -107,7 +107,7 @@ class Discovery:
                 for version in group.get("versions") or []:
                     yield from self._read_version(group["name"], version["version"])
 
-    def _read_version(self, group: str, version: str) -> Iterator[Resource | _GroupVersion]:
+    def _read_version(self, group: str, version: str) -> Iterator[ApiResource | _GroupVersion]:
         """Read one group version; a broken one (an extension server that is down) hides no other."""
         try:
             answer = self._client.get(f"/apis/{group}/{version}" if group else f"/api/{version}")
@@ -118,12 +118,12 @@ class Discovery:
             return
         for item in answer.get("resources") or []:
             if "/" not in item["name"]:  # a subresource such as pods/log
-                yield Resource(
+                yield ApiResource(
                     group, version, item["kind"], item["name"], bool(item["namespaced"]), frozenset(item["verbs"])
                 )
 
 
-def _aggregated(answer: dict[str, Any]) -> Iterator[Resource | _GroupVersion]:
+def _aggregated(answer: dict[str, Any]) -> Iterator[ApiResource | _GroupVersion]:
     for group in answer.get("items") or []:
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or []:
@@ -133,7 +133,7 @@ def _aggregated(answer: dict[str, Any]) -> Iterator[Resource | _GroupVersion]:
             for item in version.get("resources") or []:
                 kind = (item.get("responseKind") or {}).get("kind")
                 if kind:
-                    yield Resource(
+                    yield ApiResource(
                         name,
                         version["version"],
                         kind,

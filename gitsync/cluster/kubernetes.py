@@ -14,7 +14,7 @@ from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 
 
 class KubernetesCluster:
@@ -25,15 +25,15 @@ class KubernetesCluster:
         self._discovery = Discovery(client)
         self._schemas = ClusterSchemas(client)
 
-    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+    def resource(self, group: str, version: str, kind: str) -> ApiResource | None:
         """Return the resource of a kind, None when the cluster does not serve it."""
         return self._discovery.resource(group, version, kind)
 
-    def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
+    def find(self, group: str, version: str, kind: str) -> ApiResource | GroupUnavailable | None:
         """Return the resource of a kind, or why it is unknown whether it is served; None when it is not."""
         return self._discovery.find(group, version, kind)
 
-    def any_version(self, of: GroupKind) -> Resource | None:
+    def any_version(self, of: GroupKind) -> ApiResource | None:
         """Return the resource of a kind at the version that the server prefers."""
         return self._discovery.any_version(of.group, of.kind)
 
@@ -182,7 +182,7 @@ class KubernetesCluster:
             raise _explained(error, ref) from error
         return replaced
 
-    def _resource(self, group: str, version: str, kind: str) -> Resource:
+    def _resource(self, group: str, version: str, kind: str) -> ApiResource:
         resource = self._discovery.resource(group, version, kind)
         if resource is None:
             where = f"{group}/{version}" if group else version
@@ -204,14 +204,14 @@ def version_of(manifest: Manifest) -> str:
     return str(manifest.get("apiVersion") or "").rpartition("/")[2]
 
 
-def collection_path(resource: Resource, namespace: str = "") -> str:
+def collection_path(resource: ApiResource, namespace: str = "") -> str:
     """Return the URL path of a collection; of all namespaces when none is named."""
     root = f"/apis/{segment(resource.group)}" if resource.group else "/api"
     inside = f"/namespaces/{segment(namespace)}" if resource.namespaced and namespace else ""
     return f"{root}/{segment(resource.version)}{inside}/{segment(resource.plural)}"
 
 
-def object_path(resource: Resource, ref: ObjectRef) -> str:
+def object_path(resource: ApiResource, ref: ObjectRef) -> str:
     """Return the URL path of an object."""
     return f"{collection_path(resource, ref.namespace)}/{segment(ref.name)}"
 
@@ -235,7 +235,7 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
     )
 
 
-def with_type(item: dict[str, Any], resource: Resource) -> Manifest:
+def with_type(item: dict[str, Any], resource: ApiResource) -> Manifest:
     """Return a list item with the kind and apiVersion that lists leave out."""
     return {**item, "apiVersion": resource.api_version, "kind": resource.kind}
 

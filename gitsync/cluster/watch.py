@@ -10,7 +10,7 @@ from gitsync.cluster.client import Client, Stream
 from gitsync.cluster.errors import failure
 from gitsync.cluster.kubernetes import collection_path, with_type
 from gitsync.objects.manifest import metadata_of, resource_version_of
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 from gitsync.runtime.reflector import Event, Expired, Listing
 
 _PAGE = "500"
@@ -26,7 +26,7 @@ class KindCollection:
     def __init__(
         self,
         client: Client,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str = "",
         *,
         labels: str = "",

@@ -30,7 +30,7 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.declarations import Reach
-from gitsync.state.state import State
+from gitsync.state.state import EngineState
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.polling.git_watcher import GitWatcher
 
@@ -52,7 +52,7 @@ class ApplicationController(BaseController[str]):
     """
 
     def __init__(
-        self, pipeline: Pipeline, watcher: GitWatcher, state: State, queue: WorkQueue[str], workers: Workers
+        self, pipeline: Pipeline, watcher: GitWatcher, state: EngineState, queue: WorkQueue[str], workers: Workers
     ) -> None:
         super().__init__((APPLICATION,), _UNRESOLVED, queue, workers)
         self._pipeline = pipeline

@@ -13,7 +13,7 @@ from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import GroupKind, ref_of
-from gitsync.ports import Ports, Resource
+from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
@@ -55,7 +55,7 @@ class BaseController(ABC, Generic[Key]):
         self._clock = workers.ports.clock
         self._writes = workers.writes
         self._share = workers.share
-        self._resources: dict[GroupKind, Resource] = {}
+        self._resources: dict[GroupKind, ApiResource] = {}
         name = kinds[0].kind.lower()
         self._controller = Controller(name, queue, self.reconcile, workers=workers.count)
 
@@ -124,7 +124,7 @@ class BaseController(ABC, Generic[Key]):
         self._writes.forget(owner)
         return None
 
-    def _resource(self, of: GroupKind) -> Resource | None:
+    def _resource(self, of: GroupKind) -> ApiResource | None:
         # kept once it is known: without discovery for a moment, no object must seem deleted
         resource = self._resources.get(of) or self._cluster.resource(of.group, VERSION, of.kind)
         if resource is not None:

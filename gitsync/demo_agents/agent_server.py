@@ -20,13 +20,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from gitsync.demo_agents.conversation import converse
-from gitsync.demo_agents.settings import Settings, load_settings, serve
+from gitsync.demo_agents.settings import DemoAgentSettings, load_settings, serve
 
 
 class AnsweringExecutor(AgentExecutor):
     """Answer messages, and count those in flight so that a drain can wait for them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: DemoAgentSettings) -> None:
         self.settings = settings
         self.is_draining = False
         self._in_flight = 0
@@ -62,7 +62,7 @@ class AnsweringExecutor(AgentExecutor):
         await self._idle.wait()
 
 
-def application(settings: Settings) -> Starlette:
+def application(settings: DemoAgentSettings) -> Starlette:
     """Return the routes of an agent."""
     agent = AnsweringExecutor(settings)
     # unknown members are ignored: the card may be of a later version than the library

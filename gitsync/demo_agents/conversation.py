@@ -13,14 +13,14 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from prometheus_client import Counter, Histogram
 
-from gitsync.demo_agents.settings import McpServer, Settings
+from gitsync.demo_agents.settings import DemoAgentSettings, McpServer
 
 _MAX_ROUNDS = 5  # a model that calls tools in a circle must end
 _TIMEOUT = 30.0
 Message = dict[str, Any]
 
 
-async def converse(settings: Settings, question: str) -> tuple[str, list[dict[str, Any]]]:
+async def converse(settings: DemoAgentSettings, question: str) -> tuple[str, list[dict[str, Any]]]:
     """Return the answer of the agent to a question, and the tools that it called with their arguments."""
     called: list[dict[str, Any]] = []
     messages: list[Message] = [{"role": "system", "content": settings.prompt}, {"role": "user", "content": question}]
@@ -43,7 +43,7 @@ async def converse(settings: Settings, question: str) -> tuple[str, list[dict[st
     return "I could not finish: too many tool calls.", called
 
 
-async def _complete(settings: Settings, messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+async def _complete(settings: DemoAgentSettings, messages: list[Message], tools: list[dict[str, Any]]) -> Message:
     began = time.perf_counter()
     headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
     body = {"model": settings.model, "messages": messages, **({"tools": tools} if tools else {})}
@@ -80,7 +80,7 @@ async def _functions(tool: McpServer, session: Any) -> list[dict[str, Any]]:
     ]
 
 
-async def _call(settings: Settings, sessions: dict[str, Any], function: dict[str, Any]) -> str:
+async def _call(settings: DemoAgentSettings, sessions: dict[str, Any], function: dict[str, Any]) -> str:
     name, _, wanted = function["name"].partition("__")
     tool = next((server for server in settings.tools if server.name == name), None)
     # again, although only these were offered: a model may name any function

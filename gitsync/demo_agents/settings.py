@@ -29,7 +29,7 @@ class McpServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DemoAgentSettings:
     """An agent: its model, its prompt and its tools."""
 
     name: str
@@ -42,13 +42,13 @@ class Settings:
     card: dict[str, Any]
 
 
-def load_settings() -> Settings:
+def load_settings() -> DemoAgentSettings:
     """Return the settings of this Pod; the endpoint and key of the model are in its environment."""
     path = Path(os.environ["AGENT_CONFIG"])
     config = json.loads(path.read_text(encoding="utf-8"))
     prompt = path.with_name("prompt.md")
     card = Path(os.environ["AGENT_CARD"])
-    return Settings(
+    return DemoAgentSettings(
         config["name"],
         config.get("version", ""),
         config["model"]["id"],

@@ -33,7 +33,7 @@ _MOST_CANDIDATES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class EditScope:
     """What an edit may change: with ``also`` other environments, with ``overlay`` the root's kustomization alone."""
 
     also: bool = False
@@ -71,7 +71,7 @@ class Editor:
             return build(self._tree, self._root)
         return made
 
-    def set(self, position: int, field: Sequence[str], text: str, scope: Scope) -> Edit:
+    def set(self, position: int, field: Sequence[str], text: str, scope: EditScope) -> Edit:
         """
         Return the edit that gives a field of an object, by its position in the build, the value of a text.
 
@@ -100,7 +100,7 @@ class Editor:
             hint="it is computed from several values; see gitsync explain, and edit the file by hand",
         )
 
-    def _at_its_place(self, position: int, path: FieldPath, new: Any, scope: Scope) -> Edit | None:
+    def _at_its_place(self, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit | None:
         """Return the edit of a place that sets the field, None where no such edit gives it the value."""
         history = self.build.provenance[position]
         if path not in history.leaves:
@@ -128,7 +128,7 @@ class Editor:
         patch = merge_patch(self.build.manifests[position], self._original_name(position), path, new)
         candidate = Candidate(prefix + file, content.count(b"\n") + 1, with_patch(content, patch))
         try:
-            return self._proved(candidate, position, path, new, Scope())
+            return self._proved(candidate, position, path, new, EditScope())
         except _Mismatch:
             return None
 
@@ -143,7 +143,7 @@ class Editor:
             raise InvalidInput("the object is generated", object=str(kind), hint="edit what generates it")
         return str(document["metadata"]["name"])
 
-    def _proved(self, candidate: Candidate, position: int, path: FieldPath, new: Any, scope: Scope) -> Edit:
+    def _proved(self, candidate: Candidate, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit:
         """Return the edit of a candidate; raise InvalidInput where it does another thing than asked for."""
         made = self.build
         subject = str(ref_of(made.manifests[position]))

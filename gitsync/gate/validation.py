@@ -22,14 +22,14 @@ _PROBLEM = re.compile(r"(?P<path>(?:\.[^:\[]*|\[[^\]]*\])+): (?P<what>.*)", re.D
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SchemaViolation:
     """One mismatch with the schema: the path of the field (``.spec.foo``), and what, in the API server's words."""
 
     path: str
     what: str
 
 
-def validate(manifest: Manifest, schema: Schema) -> list[Problem]:
+def validate(manifest: Manifest, schema: Schema) -> list[SchemaViolation]:
     """
     Return what does not fit the schema: unknown fields, wrong types, duplicate items; empty when all fits.
 
@@ -38,13 +38,13 @@ def validate(manifest: Manifest, schema: Schema) -> list[Problem]:
     return [_parse_problem(text, manifest) for text in misfits(schema, manifest)]
 
 
-def _parse_problem(text: str, manifest: Manifest) -> Problem:
+def _parse_problem(text: str, manifest: Manifest) -> SchemaViolation:
     match = _PROBLEM.fullmatch(text)
     path, what = (match["path"], match["what"]) if match else ("", text)
     # The message quotes the value after this word. By kind in any group: masking too much does no harm.
     if manifest.get("kind") == "Secret":
         what = what.partition(", got")[0]
-    return Problem(path, readable(what))
+    return SchemaViolation(path, readable(what))
 
 
 def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:

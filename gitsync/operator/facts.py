@@ -17,7 +17,7 @@ from gitsync.agents.systems.members import agent_name
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.manifest import Manifest, at, content_hash, labels_of, metadata_of
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource, served_options
-from gitsync.ports import Cluster, LiveCache, Resource
+from gitsync.ports import ApiResource, Cluster, LiveCache
 
 _FIRST_LIST = 5.0
 
@@ -75,7 +75,7 @@ class FactsReader:
             resource = self._cluster.resource("", "v1", reference.kind)
         return self._followed(resource, agent.namespace, reference.name)
 
-    def _followed(self, resource: Resource | None, namespace: str, name: str) -> Manifest | None:
+    def _followed(self, resource: ApiResource | None, namespace: str, name: str) -> Manifest | None:
         if resource is None:
             return None
         # Only the namespace of a Secret: the controller need not be allowed to read all of them.

@@ -6,7 +6,7 @@ from typing import Final
 
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.ref import GroupKind
-from gitsync.ports import Cluster, Resource
+from gitsync.ports import ApiResource, Cluster
 
 AGENT: Final = GroupKind(AGENTS_GROUP, "Agent")
 SYSTEM: Final = GroupKind(AGENTS_GROUP, "MultiAgentSystem")
@@ -40,12 +40,12 @@ CHILD_KINDS: Final = (*_CHILDREN, *_OPTIONAL)
 """Group, version and kind of all children."""
 
 
-def own_resource(cluster: Cluster, of: GroupKind) -> Resource | None:
+def own_resource(cluster: Cluster, of: GroupKind) -> ApiResource | None:
     """Return the resource of one of our kinds."""
     return cluster.resource(of.group, VERSION, of.kind)
 
 
-def child_resources(cluster: Cluster) -> dict[GroupKind, Resource]:
+def child_resources(cluster: Cluster) -> dict[GroupKind, ApiResource]:
     """Return the resources of all kinds of children that the cluster serves."""
     resources = {GroupKind(kind[0], kind[2]): cluster.resource(*kind) for kind in CHILD_KINDS}
     return {of: resource for of, resource in resources.items() if resource is not None}

@@ -17,7 +17,7 @@ from gitsync.agents.keys import ABORT, CHECKS, PROMOTE, TRACK_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.scaling import Analysis
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
-from gitsync.agents.rollout.state import RolloutState, Stage
+from gitsync.agents.rollout.state import RolloutStage, RolloutState
 from gitsync.agents.rollout.tracks import Track
 from gitsync.health.workloads import pod_trouble
 from gitsync.objects.health import Health
@@ -65,7 +65,7 @@ def _queries(agent: Agent, state: RolloutState) -> tuple[Analysis, ...]:
     """Return the queries that judge the rollout at this stage."""
     canary = agent.spec.update.canary
     # Only while requests are divided do the queries say anything about the canary.
-    return canary.analysis if canary is not None and state.stage is Stage.UPDATE else ()
+    return canary.analysis if canary is not None and state.stage is RolloutStage.UPDATE else ()
 
 
 def _exceeded(limit: Analysis, result: MetricResult | None) -> str:

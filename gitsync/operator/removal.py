@@ -8,7 +8,7 @@ are removed, otherwise only the finalizer.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gitsync.agents.keys import ORDERED_DELETION
 from gitsync.errors import Conflict, Rejected
@@ -16,6 +16,7 @@ from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import ref_of
 from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler
+from gitsync.operator.reporting import OwnerReconciler
 from gitsync.ports import Cluster
 from gitsync.sync.installation import Installation
 
@@ -24,14 +25,6 @@ _MANAGER: Final = "gitsync-agents-removal"
 """A field manager of its own: another one whose apply omits the finalizer must not remove it."""
 _RETRY = 1.0
 """Seconds until children are released again that changed meanwhile."""
-
-
-class OwnerReconciler(Protocol):
-    """What reconciles Agents, or systems."""
-
-    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
-        """Reconcile one; return the seconds until the next reconcile."""
-        ...
 
 
 class RemovalGuard:

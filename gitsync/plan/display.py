@@ -36,7 +36,7 @@ class NestedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class TextLine:
+class TextDiffLine:
     """One line of a long text: ``mark`` is ``-`` (in the cluster), ``+`` (in Git), a space, or ``…`` (skipped)."""
 
     mark: str
@@ -67,15 +67,15 @@ def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[Ne
     return tuple(sorted(changes, key=lambda change: change.path))[:_LIMIT]
 
 
-def inner_lines(live: Any, desired: Any) -> tuple[TextLine, ...]:
+def inner_lines(live: Any, desired: Any) -> tuple[TextDiffLine, ...]:
     """Return the lines of a text that differ, with some around them; empty for a text of one line."""
     live_lines, desired_lines = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
     if max(len(live_lines), len(desired_lines)) < 2:
         return ()
     if len(live_lines) + len(desired_lines) > _LARGEST:
         return (
-            TextLine("-", f"{len(live_lines)} lines"),
-            TextLine("+", f"{len(desired_lines)} lines: too many to compare here"),
+            TextDiffLine("-", f"{len(live_lines)} lines"),
+            TextDiffLine("+", f"{len(desired_lines)} lines: too many to compare here"),
         )
     return tuple(_lines(live_lines, desired_lines))
 
@@ -144,24 +144,24 @@ def _path(parts: list[Any]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
-def _lines(live: list[str], desired: list[str]) -> Iterator[TextLine]:
+def _lines(live: list[str], desired: list[str]) -> Iterator[TextDiffLine]:
     last = 0
     # With autojunk, lines that recur often in a long text would never match.
     for group in difflib.SequenceMatcher(None, live, desired, autojunk=False).get_grouped_opcodes(_CONTEXT):
         yield from _skipped(group[0][1] - last)
         for tag, start, end, from_, to in group:
             if tag == "equal":
-                yield from (TextLine(" ", text) for text in live[start:end])
+                yield from (TextDiffLine(" ", text) for text in live[start:end])
             else:
-                yield from (TextLine("-", text) for text in live[start:end])
-                yield from (TextLine("+", text) for text in desired[from_:to])
+                yield from (TextDiffLine("-", text) for text in live[start:end])
+                yield from (TextDiffLine("+", text) for text in desired[from_:to])
         last = group[-1][2]
     yield from _skipped(len(live) - last)
 
 
-def _skipped(count: int) -> Iterator[TextLine]:
+def _skipped(count: int) -> Iterator[TextDiffLine]:
     if count > 0:
-        yield TextLine("…", f"{count} equal {'line' if count == 1 else 'lines'}")
+        yield TextDiffLine("…", f"{count} equal {'line' if count == 1 else 'lines'}")
 
 
 _SERVER_METADATA = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink")

@@ -1,7 +1,7 @@
 """Ports: what the engine needs from outside, in its own words; adapters implement them, and so may tests."""
 
 from gitsync.ports.advisors import Advice, AdviceCache, MetricResult, MetricsProvider, Reasoner, Sample
-from gitsync.ports.cluster import Cluster, EventWriter, KubernetesEvent, LiveCache, ObjectDetails, Resource, Scope
+from gitsync.ports.cluster import ApiResource, Cluster, EventWriter, KubernetesEvent, LiveCache, ObjectDetails, Scope
 from gitsync.ports.ports import Clock, Ports
 from gitsync.ports.records import Records, Reviews
 from gitsync.ports.source import (
@@ -12,9 +12,9 @@ from gitsync.ports.source import (
     Renderer,
     RenderStore,
     RevertResult,
-    Revision,
     Snapshot,
     Source,
+    SourceRevision,
     Tag,
 )
 from gitsync.ports.state import (
@@ -42,6 +42,7 @@ __all__ = [
     "CREDENTIALS_SECRET",
     "Advice",
     "AdviceCache",
+    "ApiResource",
     "ApplicationSets",
     "ApplicationView",
     "Clock",
@@ -67,16 +68,15 @@ __all__ = [
     "RemoteBase",
     "RenderStore",
     "Renderer",
-    "Resource",
     "ResourceView",
     "RevertResult",
     "Reviews",
-    "Revision",
     "Sample",
     "Scope",
     "Sizes",
     "Snapshot",
     "Source",
+    "SourceRevision",
     "Spent",
     "StateEvent",
     "StateReader",

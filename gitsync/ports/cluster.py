@@ -14,7 +14,7 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """A kind that the cluster serves, at one version."""
 
     group: str
@@ -33,7 +33,7 @@ class Resource:
         return f"{self.kind} {self.api_version}"
 
 
-Scope = tuple[Resource, str]
+Scope = tuple[ApiResource, str]
 """A kind, and the namespace in which its objects are; empty for all that are watched, and for kinds without one."""
 
 
@@ -48,17 +48,17 @@ class Cluster(Protocol):
     Rejected (the object is at fault).
     """
 
-    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+    def resource(self, group: str, version: str, kind: str) -> ApiResource | None:
         """Return the resource of a kind, None when it is not served; discovery is repeated for an unknown kind."""
         ...
 
     # apart from ``resource``: where an aggregated API does not answer, discovery lacks its kinds, but their objects
     # exist
-    def find(self, group: str, version: str, kind: str) -> Resource | GroupUnavailable | None:
+    def find(self, group: str, version: str, kind: str) -> ApiResource | GroupUnavailable | None:
         """Return what ``resource`` does, or why it is unknown whether the kind is served: it may have objects."""
         ...
 
-    def any_version(self, of: GroupKind) -> Resource | None:
+    def any_version(self, of: GroupKind) -> ApiResource | None:
         """Return the resource of a kind at the version that the server prefers, None when it is not served."""
         ...
 
@@ -139,7 +139,7 @@ class LiveCache(Protocol):
     # an API group that is down must not stop the Applications whose objects are of other kinds
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
-    ) -> Mapping[Resource, GroupUnavailable]:
+    ) -> Mapping[ApiResource, GroupUnavailable]:
         """
         Follow kinds as ``follow`` does, and return the error of each kind whose API group is unavailable.
 
@@ -152,7 +152,7 @@ class LiveCache(Protocol):
         """Stop watching a kind that the cluster no longer serves."""
         ...
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         """
         Return the object as last seen, None when it is absent; the kind must be followed.
 
@@ -161,11 +161,11 @@ class LiveCache(Protocol):
         """
         ...
 
-    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+    def find(self, resource: ApiResource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
         """Return those of these objects of a kind that exist, as ``get`` does for each."""
         ...
 
-    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+    def all(self, resource: ApiResource) -> tuple[Manifest, ...]:
         """Return every object of a followed kind."""
         ...
 
@@ -183,11 +183,11 @@ class LiveCache(Protocol):
         ...
 
     # without it the next reconcile may act on the object from before the write
-    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_write(self, resource: ApiResource, manifest: Manifest) -> None:
         """Store the response of our own write before its watch event arrives."""
         ...
 
-    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_delete(self, resource: ApiResource, manifest: Manifest) -> None:
         """Remove an object that our own delete removed, before its watch event arrives."""
         ...
 

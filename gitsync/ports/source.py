@@ -95,7 +95,7 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class SourceRevision:
     """A commit whose signatures are verified, the folder that is rendered, and the commit that was applied before."""
 
     git_dir: str

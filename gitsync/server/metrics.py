@@ -57,7 +57,7 @@ class Applications(Collector):
             yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
 
 
-class Process(Collector):
+class ProcessMetrics(Collector):
     """Gauges and totals of what one controller process works on and keeps."""
 
     def __init__(self, view: StateReader, queue_length: Callable[[], int]) -> None:
@@ -125,7 +125,7 @@ FIRST = "1"
 def process_text(view: StateReader, queue_length: Callable[[], int]) -> str:
     """Return the metrics of this process alone."""
     registry = CollectorRegistry()
-    registry.register(Process(view, queue_length))
+    registry.register(ProcessMetrics(view, queue_length))
     # the default registry has the memory and the descriptors of the process
     return (generate_latest(registry) + generate_latest(REGISTRY)).decode()
 

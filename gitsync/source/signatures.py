@@ -12,7 +12,7 @@ from typing import Literal
 
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.signers import Signer, Trust
-from gitsync.ports import Revision, Tag
+from gitsync.ports import SourceRevision, Tag
 from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.validation import clean_path
 
@@ -119,7 +119,7 @@ def _signer_lines(keys: Iterable[str]) -> Iterator[str]:
 _Known = Sequence[tuple[Signer, Mapping[str, str]]]
 
 
-def verify_revision(revision: Revision, trust: Trust) -> None:
+def verify_revision(revision: SourceRevision, trust: Trust) -> None:
     """
     Raise Refused unless all commits after the applied one are signed by keys that may sign what they change.
 
@@ -142,7 +142,7 @@ def verify_revision(revision: Revision, trust: Trust) -> None:
 class _Verification:
     """Verify one revision by one set of signers."""
 
-    def __init__(self, revision: Revision, known: _Known) -> None:
+    def __init__(self, revision: SourceRevision, known: _Known) -> None:
         self._revision = revision
         self._git_dir = Path(revision.git_dir)
         self._known = known

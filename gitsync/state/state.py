@@ -70,7 +70,7 @@ class LiveObjects:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class EngineState:
     """What the engine writes; ``enqueue`` reconciles an Application because of what another one declares."""
 
     views: Views
@@ -81,7 +81,7 @@ class State:
     enqueue: Callable[[str], None]
 
     @classmethod
-    def empty(cls, enqueue: Callable[[str], None], costs: Costs | None = None) -> State:
+    def empty(cls, enqueue: Callable[[str], None], costs: Costs | None = None) -> EngineState:
         """Return the state of a process that has just started."""
         return cls(Views(), Declarations(enqueue), TrackedObjects(), costs or Costs(), DriftCounts(), enqueue)
 
@@ -96,7 +96,7 @@ class State:
 class StateView:
     """What readers see, as the port ``StateReader``."""
 
-    def __init__(self, state: State, objects: LiveObjects, sizes: Callable[[], Sizes]) -> None:
+    def __init__(self, state: EngineState, objects: LiveObjects, sizes: Callable[[], Sizes]) -> None:
         self._views = state.views
         self.applications = state.views.applications
         self.application = state.views.application

@@ -42,7 +42,7 @@ _KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedCommit:
     """The objects of a commit as they are applied, their options, and what rendering reported."""
 
     commit: Commit
@@ -99,7 +99,7 @@ class DesiredState:
         self._keys_of = keys_of
         self._kept = kept
 
-    def load(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Rendered:
+    def load(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderedCommit:
         """
         Return the objects that a commit declares, the identical ones while nothing changed.
 
@@ -120,7 +120,7 @@ class DesiredState:
         is_same = result.app == app and result.decryption_keys == keys
         if result.declared is None or not result.is_complete or not is_same:
             self._prepare(app, cache, commit, result, keys)
-        return Rendered(
+        return RenderedCommit(
             commit,
             # identical objects let the later stages skip validation, policies and dry runs
             result.declared or {},
@@ -148,7 +148,7 @@ class DesiredState:
             return NOTHING_DECLARED  # lost: the last state; the docstring tells what that costs
         return Declared(rendered.objects, rendered.origin)
 
-    def load_for(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
+    def load_for(self, report: Report, cache: ReconcileCache, commit: Commit) -> RenderedCommit:
         """Load the objects of a commit for a running reconcile, and report what rendering found."""
         report.stage = FailureReason.RENDER
         rendered = self.load(report.inputs, cache, commit)

@@ -21,7 +21,7 @@ from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
-from gitsync.ports import Cluster, LiveCache, Resource, Scope
+from gitsync.ports import ApiResource, Cluster, LiveCache, Scope
 
 _Kind = tuple[str, str, str]
 """Group, version and kind."""
@@ -147,7 +147,7 @@ def observe(
     """
     by_kind = selection.by_kind
     resources = {kind: cluster.find(*kind) for kind in by_kind}
-    served = {kind: resource for kind, resource in resources.items() if isinstance(resource, Resource)}
+    served = {kind: resource for kind, resource in resources.items() if isinstance(resource, ApiResource)}
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
     # the health of a workload is that of its Pods, so its parts have to be there as well
     wanted = scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster)
@@ -184,14 +184,14 @@ def observe(
 
 def _unobserved(
     by_kind: Mapping[_Kind, Sequence[ObjectRef]],
-    resources: Mapping[_Kind, Resource | GroupUnavailable | None],
-    unavailable: Mapping[Resource, GroupUnavailable],
+    resources: Mapping[_Kind, ApiResource | GroupUnavailable | None],
+    unavailable: Mapping[ApiResource, GroupUnavailable],
 ) -> dict[ObjectRef, str]:
     """Return the objects whose API group is unavailable, with the reason; its kinds may not even be discovered."""
     hidden = dict[ObjectRef, str]()
     for kind, refs in by_kind.items():
         resource = resources[kind]
-        error = unavailable.get(resource) if isinstance(resource, Resource) else resource
+        error = unavailable.get(resource) if isinstance(resource, ApiResource) else resource
         if error is not None:
             hidden |= dict.fromkeys(refs, str(error))
     return hidden
@@ -240,14 +240,14 @@ def health_of(
     return assess(manifest, related=(*children, *grandchildren))
 
 
-def _resources(manifests: Iterable[Manifest], cluster: Cluster) -> dict[tuple[str, str], Resource]:
+def _resources(manifests: Iterable[Manifest], cluster: Cluster) -> dict[tuple[str, str], ApiResource]:
     """Return the resource of each apiVersion and kind that the cluster serves."""
     kinds = {(str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")) for manifest in manifests}
     resources = {kind: cluster.resource(group_of(kind[0]), _version(kind[0]), kind[1]) for kind in kinds}
     return {kind: resource for kind, resource in resources.items() if resource is not None}
 
 
-def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dict[GroupKind, bool]:
+def _scopes(manifests: Iterable[Manifest], resources: Iterable[ApiResource]) -> dict[GroupKind, bool]:
     """Return which kinds are namespaced, from discovery and from the definitions among the manifests."""
     scopes = {}
     for manifest in manifests:

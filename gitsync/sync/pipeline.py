@@ -32,7 +32,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import EndedReconcile, Ports
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.state.declarations import branch_of
-from gitsync.state.state import State
+from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.changed_objects import Settled, SettledReconciler
 from gitsync.sync.deletion import DeletionReconciler, phases_of, wanted_finalizers
@@ -71,7 +71,7 @@ class SyncResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class ReconcileStages:
     """The stages of a reconcile, in order."""
 
     fetcher: Fetcher
@@ -87,7 +87,7 @@ class Pipeline:
     """Sync Applications. The work queue ensures that two threads never sync the same one."""
 
     def __init__(
-        self, stages: Stages, ports: Ports, writes: WritesByOwner, statuses: StatusWriter, state: State
+        self, stages: ReconcileStages, ports: Ports, writes: WritesByOwner, statuses: StatusWriter, state: EngineState
     ) -> None:
         self._revision = RevisionFollower(stages.fetcher, stages.watcher)
         self._watcher = stages.watcher

@@ -10,7 +10,7 @@ import pytest
 from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.agents.evaluation.cases import failure, parse_cases
 from gitsync.agents.evaluation.promptfoo import imported
-from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, Verdict, decision, judge, question
+from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, EvaluationVerdict, decision, judge, question
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import InvalidInput
 
@@ -147,7 +147,7 @@ def test_a_verdict_fits_in_a_termination_message_failed_cases_first() -> None:
     found = [
         CaseResult(f"case-{number:03}", number != 70, True, "" if number != 70 else "x" * 200) for number in range(100)
     ]
-    status = Verdict(EvaluationResult.FAILED, "99 of 100 cases passed", tuple(found)).to_status(2000)
+    status = EvaluationVerdict(EvaluationResult.FAILED, "99 of 100 cases passed", tuple(found)).to_status(2000)
     assert len(json.dumps(status).encode()) <= 2000
     assert (status["passed"], status["cases"], status["result"]) == (99, 100, "Failed")
     assert status["results"][0] == {"name": "case-070", "before": "passed", "now": "failed", "message": "x" * 200}

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from gitsync.cli.commands import GROUPS, SUMMARIES
-from gitsync.cli.options import Data, Place, Target, command
+from gitsync.cli.options import ApplicationTarget, ClusterTarget, Data, command
 from gitsync.cli.output import Exit, say
 from tests.cli.conftest import Gitsync
 
@@ -26,7 +26,7 @@ class Elsewhere:
 
 @command
 def example(
-    target: Target,
+    target: ApplicationTarget,
     elsewhere: Elsewhere,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A path.")],
     loud: Annotated[bool, typer.Option("--loud", help="Shout.")] = False,
@@ -67,10 +67,10 @@ def test_the_options_of_a_base_class_come_last() -> None:
 
 def test_a_place_knows_the_demo_by_its_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    assert not Place(data=tmp_path).is_demo
+    assert not ClusterTarget(data=tmp_path).is_demo
     (tmp_path / "kubeconfig").touch()
-    assert Place(data=tmp_path).is_demo
-    assert not Place(data=tmp_path, kubeconfig="other").is_demo
+    assert ClusterTarget(data=tmp_path).is_demo
+    assert not ClusterTarget(data=tmp_path, kubeconfig="other").is_demo
 
 
 def test_the_first_group_of_the_help_has_ten_commands(gitsync: Gitsync) -> None:

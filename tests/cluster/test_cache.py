@@ -12,13 +12,13 @@ from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.waiting import until
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
-JOB = Resource("batch", "v1", "Job", "jobs", True)
+CONFIG_MAP = ApiResource("", "v1", "ConfigMap", "configmaps", True)
+JOB = ApiResource("batch", "v1", "Job", "jobs", True)
 
 
 def job(name: str, complete: str) -> Manifest:

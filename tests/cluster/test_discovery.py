@@ -11,7 +11,7 @@ from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import failure
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable, GroupUnavailable
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 from tests.contract.manifests import definition
 from tests.waiting import until
 
@@ -97,7 +97,7 @@ class StaleClient:
 
 def test_a_stale_group_version_without_kinds_is_unavailable() -> None:
     discovery = Discovery(StaleClient())  # type: ignore[arg-type]
-    assert isinstance(discovery.find("lost.example.com", "v1", "PodMetrics"), Resource)
+    assert isinstance(discovery.find("lost.example.com", "v1", "PodMetrics"), ApiResource)
     assert isinstance(discovery.find("never.example.com", "v1", "Widget"), GroupUnavailable)
     assert discovery.resource("never.example.com", "v1", "Widget") is None
 

@@ -14,13 +14,13 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable, Refused
 from gitsync.objects.manifest import Manifest
-from gitsync.ports import Resource
+from gitsync.ports import ApiResource
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.service_accounts import kubeconfig_of
 from tests.waiting import until
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False)
+CONFIG_MAP = ApiResource("", "v1", "ConfigMap", "configmaps", True)
+NAMESPACE = ApiResource("", "v1", "Namespace", "namespaces", False)
 
 Watch = Callable[..., InformerCache]
 

@@ -13,10 +13,10 @@ from gitsync.controllers.base import Workers
 from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED, HINT_MANAGER, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.ports import Ports, Resource
+from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.workqueue import WorkQueue
-from gitsync.state.state import State
+from gitsync.state.state import EngineState
 from gitsync.sync.pipeline import SyncResult
 from tests.waiting import until
 
@@ -51,8 +51,8 @@ class Cluster:
         self.annotations: list[tuple[str, str]] = []
         self.watch_error: GitsyncError | None = None
 
-    def resource(self, group: str, version: str, kind: str) -> Resource:
-        return Resource(group, version, kind, "applications", True)
+    def resource(self, group: str, version: str, kind: str) -> ApiResource:
+        return ApiResource(group, version, kind, "applications", True)
 
     def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
         (annotation,) = manifest["metadata"]["annotations"]
@@ -64,11 +64,11 @@ class Cluster:
         if self.watch_error is not None:
             raise self.watch_error
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Manifest:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
         source = {"repoURL": "https://git.example.com/shop.git", "path": name}
         return {"metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {"source": source}}
 
-    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+    def all(self, resource: ApiResource) -> tuple[Manifest, ...]:
         return tuple(self.get(resource, "gitsync", name) for name in NAMES)
 
     def unresolved_owners(self) -> tuple[()]:
@@ -112,7 +112,7 @@ class World:
         self.controller = ApplicationController(
             engine,  # type: ignore[arg-type]
             engine,  # type: ignore[arg-type]
-            State.empty(queue.add),
+            EngineState.empty(queue.add),
             queue,
             Workers(ports, cluster, self.share),  # type: ignore[arg-type]
         )

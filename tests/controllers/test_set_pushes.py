@@ -13,7 +13,7 @@ from gitsync.controllers.base import Workers
 from gitsync.objects.keys import API_VERSION, GIT_PUSHED, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.operator.applicationsets.reconciler import SetCache
-from gitsync.ports import Ports, Resource
+from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.clock import SystemClock
 from tests.waiting import until
 
@@ -54,8 +54,8 @@ class Cluster:
         self.stored = {name: stored(name) for name in NAMES}
         self.applied: list[tuple[str, tuple[str, ...], str]] = []
 
-    def resource(self, group: str, version: str, kind: str) -> Resource:
-        return Resource(group, version, kind, "applicationsets", True)
+    def resource(self, group: str, version: str, kind: str) -> ApiResource:
+        return ApiResource(group, version, kind, "applicationsets", True)
 
     def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
         metadata = manifest["metadata"]
@@ -64,10 +64,10 @@ class Cluster:
 
     def follow(self, *_: object) -> None: ...
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         return self.stored.get(name)
 
-    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+    def all(self, resource: ApiResource) -> tuple[Manifest, ...]:
         return tuple(self.stored.values())
 
     def unresolved_owners(self) -> tuple[()]:

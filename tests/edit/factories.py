@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.edit.engine import Edit, Editor, Scope
+from gitsync.edit.engine import Edit, Editor, EditScope
 from gitsync.edit.proof import EditedTree
 from gitsync.kube.field_path import parse_path
 from tests.render.kustomize_cases import MemoryTree
@@ -10,11 +10,16 @@ from tests.render.kustomize_cases import MemoryTree
 ROOTS = ("over", "other")
 
 
+THIS_ENVIRONMENT = EditScope()
+
+
 def tree_of(files: dict[str, str]) -> MemoryTree:
     return MemoryTree({name: text.encode() for name, text in files.items()})
 
 
-def edited(files: dict[str, str], field: str, value: str, scope: Scope = Scope(), kind: str = "Deployment") -> Edit:  # noqa: B008 - a frozen value
+def edited(
+    files: dict[str, str], field: str, value: str, scope: EditScope = THIS_ENVIRONMENT, kind: str = "Deployment"
+) -> Edit:
     """Set a field of the one object of a kind that the folder ``over``, or the whole tree, renders to."""
     folders = {name.rpartition("/")[0] for name in files}
     root = "over" if "over" in folders else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.edit.engine import Scope
+from gitsync.edit.engine import EditScope
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
 from tests.edit.factories import changed_lines, edited, tree_after
@@ -183,7 +183,7 @@ def test_another_environment_is_not_changed_silently() -> None:
 
 
 def test_another_environment_is_changed_where_asked_for() -> None:
-    edit = edited(OTHER, "spec.replicas", "5", Scope(also=True))
+    edit = edited(OTHER, "spec.replicas", "5", EditScope(also=True))
 
     assert [(other.root, other.field, other.old, other.new) for other in edit.others] == [
         ("other", ("spec", "replicas"), 2, 5)
@@ -194,7 +194,7 @@ def test_another_environment_is_changed_where_asked_for() -> None:
 def test_an_overlay_gets_the_smallest_patch(kustomization: str) -> None:
     files = {**OTHER, **over(kustomization, p_yaml=MERGE), "other/kustomization.yaml": "resources: [../base]\n"}
 
-    edit = edited(files, "spec.template.spec.containers[name=c].env[name=TEXT].value", "new", Scope(overlay=True))
+    edit = edited(files, "spec.template.spec.containers[name=c].env[name=TEXT].value", "new", EditScope(overlay=True))
 
     assert edit.file == "over/kustomization.yaml"
     assert edit.content.startswith(files[edit.file].rstrip("]\n").removesuffix("# end").encode().rstrip(b"\n"))
@@ -218,7 +218,7 @@ def test_a_value_that_an_anchor_repeats_is_not_changed_silently() -> None:
 
     with pytest.raises(InvalidInput, match=r"web.yaml:5: the value is repeated by the alias \*n"):
         edited(files, "metadata.annotations.plain", "two")
-    edit = edited(files, "metadata.annotations.plain", "two", Scope(also=True))
+    edit = edited(files, "metadata.annotations.plain", "two", EditScope(also=True))
     assert b"{plain: &n two, again: *n" in edit.content
     assert [other.field for other in edit.others] == [("metadata", "annotations", "again")]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.edit.engine import Editor, Scope
+from gitsync.edit.engine import Editor, EditScope
 from gitsync.edit.proof import EditedTree
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
@@ -63,7 +63,7 @@ def test_an_edit_gives_the_value_and_keeps_all_other_bytes(case: Path, tmp_path:
         old = editor.build.manifests[position]
         text = choose.choice(TEXTS) if isinstance(dict(leaves_of(old))[path], str) else str(choose.randrange(100))
         try:
-            edit = editor.set(position, path, text, Scope(also=True))
+            edit = editor.set(position, path, text, EditScope(also=True))
         except InvalidInput as refusal:
             hints.append(refusal.hint)
             continue

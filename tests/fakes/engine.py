@@ -17,7 +17,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.ports import Ports
-from gitsync.state.state import State
+from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
@@ -49,7 +49,7 @@ class Engine:
         self.enqueued: list[str] = []
         self.cache = ReconcileCache()
         self.commit = ""
-        self.state = State.empty(self.enqueued.append)
+        self.state = EngineState.empty(self.enqueued.append)
         self.cluster.put(_application(spec))
         cluster: Any = self.cluster
         records: Any = self.records

@@ -20,7 +20,7 @@ from gitsync.objects.keys import APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import Resource, Scope
+from gitsync.ports import ApiResource, Scope
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 NAMESPACE = GroupKind("", "Namespace")
@@ -90,18 +90,18 @@ class FakeCluster:
         self._numbers = Counter[str]()
         self._schemas = Schemas({})  # the identical one, as while no definition changes
 
-    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+    def resource(self, group: str, version: str, kind: str) -> ApiResource | None:
         resource = self.any_version(GroupKind(group, kind))
         return resource if resource is not None and resource.version == version else None
 
-    def find(self, group: str, version: str, kind: str) -> Resource | None:
+    def find(self, group: str, version: str, kind: str) -> ApiResource | None:
         return self.resource(group, version, kind)
 
-    def any_version(self, of: GroupKind) -> Resource | None:
+    def any_version(self, of: GroupKind) -> ApiResource | None:
         version = _VERSIONS.get(of) or self._served(of)
         if not version:
             return None
-        return Resource(of.group, version, of.kind, f"{of.kind.lower()}s", of not in _CLUSTER_SCOPED)
+        return ApiResource(of.group, version, of.kind, f"{of.kind.lower()}s", of not in _CLUSTER_SCOPED)
 
     def schemas(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
         return self._schemas
@@ -199,19 +199,19 @@ class FakeLive:
 
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
-    ) -> Mapping[Resource, Any]:
+    ) -> Mapping[ApiResource, Any]:
         self.follow(scopes, timeout)
         return {}
 
     def forget(self, of: GroupKind) -> None: ...
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         return self._cluster.objects.get(ObjectRef(resource.group, resource.kind, namespace, name))
 
-    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+    def find(self, resource: ApiResource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
         return {ref: self._cluster.objects[ref] for ref in refs if ref in self._cluster.objects}
 
-    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+    def all(self, resource: ApiResource) -> tuple[Manifest, ...]:
         of = GroupKind(resource.group, resource.kind)
         return tuple(manifest for ref, manifest in self._cluster.objects.items() if ref.of == of)
 
@@ -224,9 +224,9 @@ class FakeLive:
     def last_finished(self, ref: ObjectRef) -> Manifest | None:
         return self.finished.get(ref)
 
-    def observe_write(self, resource: Resource, manifest: Manifest) -> None: ...
+    def observe_write(self, resource: ApiResource, manifest: Manifest) -> None: ...
 
-    def observe_delete(self, resource: Resource, manifest: Manifest) -> None: ...
+    def observe_delete(self, resource: ApiResource, manifest: Manifest) -> None: ...
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.cli.applications import request_sync
-from gitsync.cli.options import Target
+from gitsync.cli.options import ApplicationTarget
 from gitsync.objects.record import AuditRecord
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
@@ -56,7 +56,7 @@ def test_a_rewritten_branch_is_held_by_a_push_webhook_and_by_a_request_in_the_cl
     world.repo.git("push", "-q", "-f", "origin", f"{first}:main")
     world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
     until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
-    request_sync(world.client, Target(name="shop", namespace=NAMESPACE))
+    request_sync(world.client, ApplicationTarget(name="shop", namespace=NAMESPACE))
     until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
     world.stop()
     world.start()  # the request is in the cluster, so the plan is held again

@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
-from gitsync.gate.validation import Problem, check_manifests, validate
+from gitsync.gate.validation import SchemaViolation, check_manifests, validate
 from gitsync.merge.schema import builtin
 
 CANARY = "%%CANARY-7f3a9c%%"
@@ -64,7 +64,7 @@ def test_a_secret_that_is_no_base64_is_named_without_its_value():
 def test_an_unknown_field_is_found_where_it_is():
     manifest = {**config(), "spec": {"x": 1}}
     schema = builtin().for_kind("", "v1", "ConfigMap")
-    assert validate(manifest, schema) == [Problem(".spec", "field not declared in schema")]
+    assert validate(manifest, schema) == [SchemaViolation(".spec", "field not declared in schema")]
     assert validate(config(), schema) == []
 
 

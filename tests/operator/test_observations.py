@@ -6,14 +6,14 @@ import pytest
 
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.rollout.observed import AnalysisResult
-from gitsync.agents.rollout.state import RolloutState, Stage
+from gitsync.agents.rollout.state import RolloutStage, RolloutState
 from gitsync.operator.observations import RolloutAnalysis
 from gitsync.ports import MetricResult, Sample
 from tests.agents.factories import agent
 
 ANALYSIS = {"name": "errors", "prometheusQuery": "errors", "max": "0.05"}
 AGENT = parse_agent(agent(update={"type": "Canary", "canary": {"steps": [{"weight": 50}], "analysis": [ANALYSIS]}}))
-AT_A_STEP = RolloutState(current="a-1", goal="a-2", stage=Stage.UPDATE)
+AT_A_STEP = RolloutState(current="a-1", goal="a-2", stage=RolloutStage.UPDATE)
 
 
 class Metrics:

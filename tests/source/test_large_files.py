@@ -12,7 +12,7 @@ import pytest
 from gitsync.errors import FileNotFetched, InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
-from gitsync.ports import Credentials, Revision, Snapshot
+from gitsync.ports import Credentials, Snapshot, SourceRevision
 from gitsync.source import git as git_runner
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
@@ -209,9 +209,9 @@ def test_signatures_of_a_range_beside_a_large_file(
     unsigned = repo.commit({"app/a.yaml": "a: 4"})
     newest(source, app_in(server))
     trust, mirror = ((Signer(keys=(key.with_suffix(".pub").read_text(),)),),), str(mirror_of(tmp_path))
-    verify_revision(Revision(mirror, signed, since=applied), trust)
+    verify_revision(SourceRevision(mirror, signed, since=applied), trust)
     with pytest.raises(Refused, match="it is not signed"):
-        verify_revision(Revision(mirror, unsigned, since=signed), trust)
+        verify_revision(SourceRevision(mirror, unsigned, since=signed), trust)
 
 
 OLDER = {

@@ -12,7 +12,7 @@ import pytest
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
-from gitsync.ports import Credentials, Revision, Tag
+from gitsync.ports import Credentials, SourceRevision, Tag
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
 from tests.git_repository import ENV, GitRepo, git, ssh_key
@@ -41,7 +41,7 @@ def git_dir(repo: GitRepo) -> Path:
 def verify_commit(folder: Path, commit: str, trusted: dict[str, str], since: str = "") -> None:
     """Verify a commit with the keys of a Secret."""
     signers = (Signer(keys=tuple(trusted.values()) or ("",)),)
-    verify_revision(Revision(str(folder), commit, since=since), (signers,))
+    verify_revision(SourceRevision(str(folder), commit, since=since), (signers,))
 
 
 def test_a_commit_signed_by_a_trusted_ssh_key_passes(repo: GitRepo, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_tag_signed_by_openpgp_counts_for_its_commits(repo: GitRepo, gpg_home:
     )  # fmt: skip
     tag = Tag(git(repo.work, "rev-parse", "v1"), "v1")
     signer = Signer(keys=(gpg(gpg_home, "--armor", "--export", "ada@example.test"),), tags=True)
-    verify_revision(Revision(str(git_dir(repo)), commit, tag=tag), ((signer,),))
+    verify_revision(SourceRevision(str(git_dir(repo)), commit, tag=tag), ((signer,),))
 
 
 class Team:
@@ -187,7 +187,7 @@ class Team:
         return git(self.repo.work, "rev-parse", "HEAD")
 
     def verify(self, commit: str, signers: tuple[Signer, ...], since: str = "", tag: Tag | None = None) -> None:
-        verify_revision(Revision(str(git_dir(self.repo)), commit, "shop", since, tag), (signers,))
+        verify_revision(SourceRevision(str(git_dir(self.repo)), commit, "shop", since, tag), (signers,))
 
 
 @pytest.fixture
@@ -290,6 +290,6 @@ def test_the_tag_that_a_revision_names_is_fetched(team: Team, tmp_path: Path) ->
         tag = repositories.tag(follow(revision), anonymous, commit)
         assert tag == Tag(git(team.repo.work, "rev-parse", "v1.0.0"), "v1.0.0")
         snapshot = repositories.snapshot(follow(revision), anonymous, commit)
-        verify_revision(Revision(snapshot.git_dir, commit, tag=tag), ((team.signer("lead", tags=True),),))
+        verify_revision(SourceRevision(snapshot.git_dir, commit, tag=tag), ((team.signer("lead", tags=True),),))
     for revision in ("light", "main", commit):
         assert repositories.tag(follow(revision), anonymous, commit) is None

@@ -49,7 +49,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EvaluationVerdict:
     """What an evaluation found; ``message`` names the failed cases."""
 
     result: EvaluationResult
@@ -80,7 +80,7 @@ class Verdict:
         return status
 
 
-def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
+def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> EvaluationVerdict:
     """
     Return the verdict on a revision, by the share of passed cases and those that must pass.
 
@@ -106,7 +106,7 @@ def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
         f"inconclusive: {unknown[0].name}: {unknown[0].message}{_more(len(unknown) - 1)}" if unknown else "",
         f"must pass: {', '.join(regressed)}" if regressed else "",
     ]
-    return Verdict(verdict, "; ".join(filter(None, parts)), tuple(results))
+    return EvaluationVerdict(verdict, "; ".join(filter(None, parts)), tuple(results))
 
 
 def _percent(count: int, results: Sequence[CaseResult]) -> float:

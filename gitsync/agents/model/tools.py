@@ -81,7 +81,7 @@ class Tool(Ruled):
     timeout_seconds: Seconds = Field(30, description="How long one call may take.")
 
 
-class Session(Section):
+class SessionStore(Section):
     """Where conversations are kept."""
 
     type: Literal["InMemory", "Redis", "PostgreSQL"] = Field(description="The store.")
@@ -101,5 +101,5 @@ class LongTerm(Section):
 class AgentMemory(Section):
     """What an Agent remembers."""
 
-    session: Session | None = Field(None, description="Where conversations are kept; absent: not kept.")
+    session: SessionStore | None = Field(None, description="Where conversations are kept; absent: not kept.")
     long_term: LongTerm | None = Field(None, description="Where knowledge is kept; absent: none.")

@@ -11,7 +11,7 @@ from gitsync.agents.rollout.canary import advance_canary, keep_canary_requests
 from gitsync.agents.rollout.checks import repeat_checks
 from gitsync.agents.rollout.context import Rollout, RolloutContext
 from gitsync.agents.rollout.observed import CheckResult, Observed
-from gitsync.agents.rollout.state import RolloutState, Stage
+from gitsync.agents.rollout.state import RolloutStage, RolloutState
 from gitsync.agents.rollout.steady import fail, keep_running
 from gitsync.agents.rollout.tracks import Placement, Track
 
@@ -43,15 +43,15 @@ def _advanced(context: RolloutContext) -> Rollout:
         # A first revision that failed, with nothing to return to: checked again only by a request or other checks.
         failed = context.at(state)
         return Rollout(state=state, layout=failed.layout(failed.current()), weight=0, stalled=failed.failure)
-    if state.stage is Stage.KEEP_OLD and goal == state.old and context.is_blue_green:
+    if state.stage is RolloutStage.KEEP_OLD and goal == state.old and context.is_blue_green:
         # Its Pods are still beside and were good: the Service is switched back at once, without checks.
         return keep_running(context.at(replace(state.switched_back(""), failed="")))
-    if state.goal != goal or state.stage in (Stage.NONE, Stage.KEEP_OLD, Stage.PROMOTE):
+    if state.goal != goal or state.stage in (RolloutStage.NONE, RolloutStage.KEEP_OLD, RolloutStage.PROMOTE):
         # Blue-green checks the new side itself, so it needs no preview; the first revision has no other side yet.
         is_beside = context.is_blue_green and state.last_good
-        first = Stage.PREVIEW if context.has_checks and not is_beside else Stage.UPDATE
+        first = RolloutStage.PREVIEW if context.has_checks and not is_beside else RolloutStage.UPDATE
         state = state.begun(goal, first, observed.now)
-    if state.stage is Stage.PREVIEW:
+    if state.stage is RolloutStage.PREVIEW:
         return _preview(context.at(state))
     return _update(context.at(state))
 
@@ -85,7 +85,7 @@ def _as_requested(state: RolloutState, observed: Observed) -> RolloutState:
         state = replace(state, failed="", message="")
     if state.failed == observed.target and observed.has_new_checks:
         state = replace(state, failed="", message="")
-    if state.stage is Stage.KEEP_OLD and observed.abort == observed.target == state.current:
+    if state.stage is RolloutStage.KEEP_OLD and observed.abort == observed.target == state.current:
         return state.switched_back("a user aborted it")
     # The current revision serves already, so that nothing can be aborted.
     if observed.abort == observed.target and observed.target not in (state.failed, state.current):
@@ -102,7 +102,7 @@ def _goal(state: RolloutState, observed: Observed) -> str:
 
 def _kept(context: RolloutContext) -> Rollout:
     """Keep the current revision, and beside it the old one after a switch of a blue-green Agent."""
-    if context.state.stage is Stage.KEEP_OLD and (context.is_blue_green or context.state.home is context.home):
+    if context.state.stage is RolloutStage.KEEP_OLD and (context.is_blue_green or context.state.home is context.home):
         return keep_old(context)
     return keep_running(context)
 
@@ -130,7 +130,7 @@ def _preview(context: RolloutContext) -> Rollout:
     is_started = is_ready or observed.checks is not CheckResult.NONE
     verdict = context.verdict
     if verdict is CheckResult.PASSED:
-        return _update(context.at(state.next_stage(Stage.UPDATE, observed.now)))
+        return _update(context.at(state.next_stage(RolloutStage.UPDATE, observed.now)))
     if verdict is CheckResult.FAILED:
         return fail(context, f"checks failed: {observed.checks_message}")
     if not is_started and (reason := context.given_up(Track.PREVIEW)):

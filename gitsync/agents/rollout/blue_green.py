@@ -8,7 +8,7 @@ from gitsync.agents.model.scaling import BlueGreen
 from gitsync.agents.rollout.checks import repeat_checks
 from gitsync.agents.rollout.context import Rollout, RolloutContext
 from gitsync.agents.rollout.observed import CheckResult
-from gitsync.agents.rollout.state import Stage
+from gitsync.agents.rollout.state import RolloutStage
 from gitsync.agents.rollout.steady import fail, move
 from gitsync.agents.rollout.tracks import Placement, Track
 
@@ -51,7 +51,7 @@ def advance_blue_green(context: RolloutContext) -> Rollout:
     if settings.promotion == "Manual" and observed.promote != state.goal:
         return Rollout(state=state, layout=layout, weight=0, waiting=f"a user to promote {state.goal}")
     switched = replace(
-        state, current=state.goal, home=side, stage=Stage.KEEP_OLD, old=state.current, ready_at=observed.now
+        state, current=state.goal, home=side, stage=RolloutStage.KEEP_OLD, old=state.current, ready_at=observed.now
     )
     return keep_old(context.at(switched))
 

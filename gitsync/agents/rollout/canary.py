@@ -7,7 +7,7 @@ from dataclasses import replace
 from gitsync.agents.expansion.expand import Layout
 from gitsync.agents.model.scaling import Canary
 from gitsync.agents.rollout.context import Rollout, RolloutContext
-from gitsync.agents.rollout.state import Stage
+from gitsync.agents.rollout.state import RolloutStage
 from gitsync.agents.rollout.steady import fail, keep_running
 from gitsync.agents.rollout.tracks import Placement, Track
 
@@ -27,7 +27,7 @@ def advance_canary(context: RolloutContext, canary: Canary) -> Rollout:
     # A step of 100 % is the promotion: the serving Pods become the revision instead.
     is_last = state.step >= len(canary.steps) or canary.steps[state.step].weight == 100
     if is_last or observed.promote == state.goal:
-        promoted = replace(state, current=state.goal, stage=Stage.PROMOTE, step_at=observed.now)
+        promoted = replace(state, current=state.goal, stage=RolloutStage.PROMOTE, step_at=observed.now)
         return keep_running(context.at(promoted))
     if not observed.route.is_served:
         return Rollout(
@@ -58,7 +58,7 @@ def keep_canary_requests(rollout: Rollout, context: RolloutContext) -> Rollout:
     if canary is None:
         kept = Placement(Track.CANARY, live.revision, live.wanted)
         return replace(rollout, layout=replace(layout, placements=(*layout.placements, kept)))
-    is_successor = canary.revision == rollout.state.current and rollout.state.stage is Stage.PROMOTE
+    is_successor = canary.revision == rollout.state.current and rollout.state.stage is RolloutStage.PROMOTE
     return replace(rollout, layout=replace(layout, canary_weight=routed_weight)) if is_successor else rollout
 
 

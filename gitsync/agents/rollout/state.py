@@ -12,7 +12,7 @@ from gitsync.agents.rollout.tracks import Track
 from gitsync.objects.manifest import at
 
 
-class Stage(Enum):
+class RolloutStage(Enum):
     """The stages of a rollout; the value is what the status says."""
 
     NONE = ""
@@ -38,7 +38,7 @@ class RolloutState:
     failed: str = ""
     home: Track = Track.STABLE
     goal: str = ""
-    stage: Stage = Stage.NONE
+    stage: RolloutStage = RolloutStage.NONE
     step: int = 0
     started_at: datetime | None = None
     step_at: datetime | None = None
@@ -55,11 +55,11 @@ class RolloutState:
         """The revisions whose Pods run or may be started again."""
         return frozenset({self.current, self.goal, self.last_good, self.old, *self.past}) - {""}
 
-    def begun(self, goal: str, stage: Stage, now: datetime) -> RolloutState:
+    def begun(self, goal: str, stage: RolloutStage, now: datetime) -> RolloutState:
         """Return the state at the begin of a rollout."""
         return replace(self.ended(), goal=goal, stage=stage, started_at=now, step_at=now, message="")
 
-    def next_stage(self, stage: Stage, now: datetime) -> RolloutState:
+    def next_stage(self, stage: RolloutStage, now: datetime) -> RolloutState:
         """Return the state at the begin of a stage."""
         return replace(self, stage=stage, step=0, step_at=now, ready_at=None)
 
@@ -70,7 +70,7 @@ class RolloutState:
     def ended(self) -> RolloutState:
         """Return the state after a rollout."""
         # Also the attempts: they belong to the goal that has ended.
-        return replace(self, goal="", stage=Stage.NONE, step=0, step_at=None, ready_at=None, old="", attempt=0)
+        return replace(self, goal="", stage=RolloutStage.NONE, step=0, step_at=None, ready_at=None, old="", attempt=0)
 
     def given_up(self, message: str) -> RolloutState:
         """Return the state after a revision failed."""
@@ -96,7 +96,7 @@ class RolloutState:
             "stage": self.stage.value,
             "track": self.home.value,
             # People count steps from 1; after the last one it is still the last.
-            "step": min(self.step + 1, steps) if self.stage is Stage.UPDATE else 0,
+            "step": min(self.step + 1, steps) if self.stage is RolloutStage.UPDATE else 0,
             "steps": steps,
             "weight": weight,
             "old": self.old,
@@ -124,7 +124,7 @@ class RolloutState:
             failed=str(status.get("failedRevision", "")),
             home=Track(rollout.get("track", Track.STABLE.value)),
             goal=str(rollout.get("revision", "")),
-            stage=Stage(rollout.get("stage", "")),
+            stage=RolloutStage(rollout.get("stage", "")),
             # A preview writes no step.
             step=max(int(rollout.get("step", 1)) - 1, 0),
             started_at=_time(rollout, "startedAt"),

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT, RETRY, STOPPED
-from gitsync.agents.rollout.state import Stage
+from gitsync.agents.rollout.state import RolloutStage
 from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
-from gitsync.cli.options import Output, Place, RequestOrigin, Target, command, command_group
+from gitsync.cli.options import ApplicationTarget, ClusterTarget, Output, RequestOrigin, command, command_group
 from gitsync.cli.output import Exit, Format, say
 from gitsync.cli.requests import DatabaseRecords, audit_request, user_name
 from gitsync.cluster.client import Client, segment
@@ -35,7 +35,7 @@ _NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTarget(Place):
+class AgentTarget(ClusterTarget):
     """An Agent of a cluster."""
 
     name: AgentName
@@ -63,7 +63,7 @@ class LiveAgent:
 
     def audit(self, action: str, origin: RequestOrigin) -> None:
         """Record a request in the audit."""
-        audited = Target(
+        audited = ApplicationTarget(
             name=f"{self.kind.lower()}:{self.place.name}",
             namespace=self.place.namespace,
             kubeconfig=self.place.kubeconfig,
@@ -98,7 +98,7 @@ def abort(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Stop a rollout, and return to the revision before; blue-green also while the old side is kept."""
     live = _read(target)
     # the new side of blue-green serves already, and the old one still runs
-    is_kept = at(live.manifest, "status", "rollout", "stage") == Stage.KEEP_OLD.value
+    is_kept = at(live.manifest, "status", "rollout", "stage") == RolloutStage.KEEP_OLD.value
     revision = str(at(live.manifest, "status", "currentRevision")) if is_kept else _new_revision(live)
     return live.request("abort", origin, ABORT, revision)
 

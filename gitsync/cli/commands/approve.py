@@ -12,9 +12,9 @@ from gitsync.cli.comparison import ApplicationComparison, Evaluator
 from gitsync.cli.dashboard import Dashboard, DashboardOptions
 from gitsync.cli.options import (
     AgeKey,
+    ApplicationTarget,
     GitTarget,
     RequestOrigin,
-    Target,
     command,
 )
 from gitsync.cli.output import Exit, say
@@ -91,7 +91,7 @@ def _say_rejected(digest: str, application: str, by: str) -> None:
 
 
 def review_at_dashboard(
-    dashboard: Dashboard, target: Target, review: dict[str, Any], steps: Iterable[str] = ()
+    dashboard: Dashboard, target: ApplicationTarget, review: dict[str, Any], steps: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Print the plan that the dashboard shows, and send a review of exactly that plan, or of some of its steps."""
     plan = dashboard.plan(target.namespace, target.name)

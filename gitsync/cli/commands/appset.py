@@ -16,8 +16,8 @@ from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.options import (
     NAMESPACE,
     AnyNamespace,
+    ClusterTarget,
     Output,
-    Place,
     RequestOrigin,
     command,
     command_group,
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 @appset.command()
 @command
 def preview(
-    place: Place,
+    place: ClusterTarget,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file with the ApplicationSet.")],
     repo: Annotated[str, typer.Option("--repo", help="The folder that Git generators read, instead of Git.")] = ".",
     live: Annotated[bool, typer.Option("--live", help="Compare with the Applications of the cluster.")] = False,
@@ -78,7 +78,7 @@ def preview(
 @appset.command("list")
 @command
 def list_sets(
-    place: Place,
+    place: ClusterTarget,
     namespace: AnyNamespace = "",
     output: Output = Format.TABLE,
 ) -> Exit:
@@ -92,7 +92,7 @@ def list_sets(
 @appset.command()
 @command
 def approve(
-    place: Place,
+    place: ClusterTarget,
     origin: RequestOrigin,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The ApplicationSet.")],
     namespace: Namespace = NAMESPACE,
@@ -102,7 +102,7 @@ def approve(
     key = f"{namespace}/{name}"
     held = at(one_set(client, namespace, name), "status", "heldDeletions")
     requests = DeclarationRequests(DatabaseRecords(place.data), SystemClock())
-    requests.approve_deletions(SetWriter(client), key, held, User(user_name(origin.by, "--by")), origin.reason)
+    requests.approve_deletions(SetRequestWriter(client), key, held, User(user_name(origin.by, "--by")), origin.reason)
     say(f"ApplicationSet {key}: approved the deletion of {held['count']} Applications: {', '.join(held['names'])}")
     return Exit.OK
 
@@ -142,7 +142,7 @@ def one_set(client: Client, namespace: str, name: str) -> Manifest | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SetWriter:
+class SetRequestWriter:
     """Writes requests into ApplicationSets."""
 
     client: Client

@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.options import NAMESPACE, Namespace, Place, RequestOrigin, command
+from gitsync.cli.options import NAMESPACE, ClusterTarget, Namespace, RequestOrigin, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
 from gitsync.cli.requests import user_name
@@ -40,7 +40,7 @@ class AuditFormat(StrEnum):
 
 @command
 def audit(
-    place: Place,
+    place: ClusterTarget,
     origin: RequestOrigin,
     output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, wide, name, json, yaml or jsonl.")] = (
         AuditFormat.TABLE
@@ -89,7 +89,7 @@ def _export(records: SqlRecords) -> Exit:
     return Exit.OK
 
 
-def _verify(records: SqlRecords, place: Place) -> Exit:
+def _verify(records: SqlRecords, place: ClusterTarget) -> Exit:
     wrong = records.verify(_kept_heads(place))
     for line in wrong:
         say(line, "red")
@@ -98,7 +98,7 @@ def _verify(records: SqlRecords, place: Place) -> Exit:
     return Exit.DIFFERENT if wrong else Exit.OK
 
 
-def _kept_heads(place: Place) -> list[AuditHead]:
+def _kept_heads(place: ClusterTarget) -> list[AuditHead]:
     """Return the heads of the chain that the statuses of Applications keep; none while the cluster is unreachable."""
     try:
         with contextlib.closing(connect(place.cluster)) as client:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.cluster_checks import Checks, Rights, application_findings, cluster_findings, controller_needs, utc_now
-from gitsync.cli.machine_checks import Finding, Result, machine_findings, missing
+from gitsync.cli.machine_checks import CheckState, Finding, machine_findings, missing
 from gitsync.cli.options import (
     AnyNamespace,
+    ClusterTarget,
     FileUrls,
     Output,
-    Place,
     command,
     load_settings,
 )
@@ -32,7 +32,7 @@ _COLUMNS = ("result", "check", "detail", "fix")
 
 @command
 def doctor(
-    place: Place,
+    place: ClusterTarget,
     namespace: AnyNamespace = "",
     output: Output = Format.TABLE,
     allow_file_urls: FileUrls = False,
@@ -51,7 +51,7 @@ def doctor(
     finally:
         client.close()
     show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
-    return code or (Exit.DIFFERENT if any(finding.result is Result.MISSING for finding in findings) else Exit.OK)
+    return code or (Exit.DIFFERENT if any(finding.result is CheckState.MISSING for finding in findings) else Exit.OK)
 
 
 def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespace: str) -> Iterator[Finding]:

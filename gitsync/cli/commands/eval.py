@@ -10,7 +10,7 @@ import typer
 
 from gitsync.agents.evaluation.cases import Case, parse_cases
 from gitsync.agents.evaluation.promptfoo import imported
-from gitsync.agents.evaluation.verdict import EvaluationResult, Verdict
+from gitsync.agents.evaluation.verdict import EvaluationResult, EvaluationVerdict
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.cli.agent_evaluation import evaluate, running_agents, write_junit
@@ -79,7 +79,7 @@ def _needed(value: str) -> str:
     return value
 
 
-def _of_folder(manifests: list[Manifest], name: str, url: str, images: Path | None) -> dict[str, Verdict]:
+def _of_folder(manifests: list[Manifest], name: str, url: str, images: Path | None) -> dict[str, EvaluationVerdict]:
     agents = [parse_agent(agent) for agent in manifests if agent.get("kind") == "Agent"]
     chosen = [
         (agent, agent.spec.evaluation)
@@ -114,7 +114,7 @@ def cases_of(settings: Evaluation, manifests: list[Manifest]) -> tuple[Case, ...
     return parse_cases(text, f"{wanted.name}/{wanted.key}")
 
 
-def _report(verdicts: dict[str, Verdict], junit: Path | None, summary: Path | None) -> Exit:
+def _report(verdicts: dict[str, EvaluationVerdict], junit: Path | None, summary: Path | None) -> Exit:
     for name, verdict in verdicts.items():
         say(f"{name}: {verdict.message}", "green" if verdict.is_passed else "red")
         for result in verdict.results:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.cli.applications import connect, one_application
-from gitsync.cli.options import Output, Target, command
+from gitsync.cli.options import ApplicationTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
 from gitsync.objects.keys import APPLICATION
@@ -17,7 +17,7 @@ _COLUMNS = ("id", "started", "revision", "author", "message", "class", "outcome"
 
 @command
 def history(
-    target: Target,
+    target: ApplicationTarget,
     output: Output = Format.TABLE,
 ) -> Exit:
     """List the syncs: commit, author, message, outcome."""
@@ -40,7 +40,7 @@ def history(
     return Exit.OK
 
 
-def _entries(target: Target) -> list[dict[str, Any]]:
+def _entries(target: ApplicationTarget) -> list[dict[str, Any]]:
     """Return the syncs that the status of an Application lists, or those in the database of another owner."""
     if OwnerKey.parse(target.key).of == APPLICATION:
         client = connect(target.cluster)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.errors import print_error
-from gitsync.cli.options import AnyNamespace, Output, Place, command
+from gitsync.cli.options import AnyNamespace, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.discovery import Discovery
@@ -24,7 +24,7 @@ _NAMED = 3
 
 @command
 def orphans(
-    place: Place,
+    place: ClusterTarget,
     namespace: AnyNamespace = "",
     output: Output = Format.TABLE,
 ) -> Exit:

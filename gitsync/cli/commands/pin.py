@@ -10,9 +10,9 @@ from gitsync.cli.applications import connect, one_application, pinned_from
 from gitsync.cli.comparison import Evaluator
 from gitsync.cli.options import (
     NAMESPACE,
+    ApplicationTarget,
     GitTarget,
     RequestOrigin,
-    Target,
     command,
 )
 from gitsync.cli.output import Exit, say
@@ -49,7 +49,7 @@ def pin(
 
 @command
 def unpin(
-    target: Target,
+    target: ApplicationTarget,
     origin: RequestOrigin,
 ) -> Exit:
     """Follow the revision again that was followed before the pin."""

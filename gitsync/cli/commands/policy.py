@@ -8,10 +8,10 @@ from gitsync.cli.applications import one_application
 from gitsync.cli.comparison import Evaluator
 from gitsync.cli.dashboard import DashboardOptions, application_path
 from gitsync.cli.options import (
+    ApplicationTarget,
     GitTarget,
     Output,
     Policies,
-    Target,
     command,
     command_group,
 )
@@ -29,7 +29,7 @@ def _group() -> None:
 @policy.command()
 @command
 def explain(
-    target: Target,
+    target: ApplicationTarget,
     dashboard: DashboardOptions,
     output: Output = Format.TABLE,
     policies: Policies = None,

@@ -12,7 +12,7 @@ import typer
 from gitsync.cli.builds import find_object
 from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
-from gitsync.edit.engine import Edit, Editor, Scope
+from gitsync.edit.engine import Edit, Editor, EditScope
 from gitsync.edit.proof import ChangedField, EditedTree
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import parse_path, show_path
@@ -56,7 +56,7 @@ def set(
             position = find_object(editor.build, object)
         manifest = editor.build.manifests[position]
         subject = str(ref_of(manifest))
-        edit = editor.set(position, field, text, Scope(also, overlay))
+        edit = editor.set(position, field, text, EditScope(also, overlay))
         files[edit.file] = edit.content
         # each assignment is made on the result of those before
         tree = EditedTree(target.tree, files)

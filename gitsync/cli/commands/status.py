@@ -10,8 +10,8 @@ from gitsync.cli.options import (
     NAMESPACE,
     AnyName,
     AnyNamespace,
+    ClusterTarget,
     Output,
-    Place,
     Watch,
     command,
 )
@@ -28,7 +28,7 @@ _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason"
 
 @command
 def status(
-    place: Place,
+    place: ClusterTarget,
     name: AnyName = "",
     namespace: AnyNamespace = "",
     watch: Watch = False,

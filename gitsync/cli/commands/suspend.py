@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gitsync.cli.applications import connect
 from gitsync.cli.options import (
+    ApplicationTarget,
     RequestOrigin,
-    Target,
     command,
 )
 from gitsync.cli.output import Exit, say
@@ -16,7 +16,7 @@ from gitsync.services.requests import RequestKind
 
 @command
 def suspend(
-    target: Target,
+    target: ApplicationTarget,
     origin: RequestOrigin,
 ) -> Exit:
     """Stop syncing an Application; its objects stay."""
@@ -29,7 +29,7 @@ def suspend(
 
 @command
 def resume(
-    target: Target,
+    target: ApplicationTarget,
     origin: RequestOrigin,
 ) -> Exit:
     """Resume syncing a suspended Application."""

@@ -10,8 +10,8 @@ import typer
 
 from gitsync.cli.applications import connect, is_good, one_application
 from gitsync.cli.options import (
+    ApplicationTarget,
     RequestOrigin,
-    Target,
     command,
 )
 from gitsync.cli.output import Exit, say
@@ -36,7 +36,7 @@ _BUSY = (Phase.OBSERVING, Phase.PLANNING, Phase.EXECUTING)
 
 @command
 def sync(
-    target: Target,
+    target: ApplicationTarget,
     origin: RequestOrigin,
     wait: Annotated[bool, typer.Option(help="Wait until the sync has ended, and report progress.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 300.0,
@@ -55,7 +55,7 @@ def sync(
     return Exit.OK if is_good(application) else Exit.DIFFERENT
 
 
-def _wait(client: Client, target: Target, request: str, timeout: float) -> Manifest:
+def _wait(client: Client, target: ApplicationTarget, request: str, timeout: float) -> Manifest:
     """Return the Application when its sync has ended; print its progress to standard error until then."""
     progress = _Progress(target.key)
     deadline = time.monotonic() + timeout

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import connect
-from gitsync.cli.options import NAMESPACE, Output, Place, command
+from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.uninstall import Uninstaller
 
@@ -17,7 +17,7 @@ _COLUMNS = ("action", "object", "why")
 
 @command
 def uninstall(
-    place: Place,
+    place: ClusterTarget,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, the plan is only printed.")] = False,
     workloads: Annotated[
         bool, typer.Option("--keep-workloads/--delete-workloads", help="Keep what Applications and Agents manage.")

@@ -10,8 +10,8 @@ import typer
 
 from gitsync import __version__
 from gitsync.cli.applications import connect
-from gitsync.cli.machine_checks import Finding, Result, missing, ok, warning
-from gitsync.cli.options import NAMESPACE, Output, Place, command
+from gitsync.cli.machine_checks import CheckState, Finding, missing, ok, warning
+from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
@@ -37,7 +37,7 @@ _APPLY = "gitsync install | kubectl apply --server-side --field-manager=gitsync 
 
 @command
 def upgrade(
-    place: Place,
+    place: ClusterTarget,
     check: Annotated[bool, typer.Option("--check", help="Report what would change, and change nothing.")] = False,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the controller.")] = NAMESPACE,
     output: Output = Format.TABLE,
@@ -49,7 +49,7 @@ def upgrade(
     findings = [*_controller(client, namespace), *_definitions(client)]
     client.close()
     show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
-    return Exit.DIFFERENT if any(finding.result is Result.MISSING for finding in findings) else Exit.OK
+    return Exit.DIFFERENT if any(finding.result is CheckState.MISSING for finding in findings) else Exit.OK
 
 
 def _controller(client: Client, namespace: str) -> Iterator[Finding]:

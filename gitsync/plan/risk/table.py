@@ -28,7 +28,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Row):
+class RiskCheck(Row):
     """A row with its predicate; ``always_asks``: its steps need approval whatever ``spec.risk.approval`` says."""
 
     finds: Callable[[Change], Finding]
@@ -91,67 +91,71 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
 )
 
 RULES = (  # the first match decides
-    Rule(Risk.SAFE, "releases", "stops managing an object, which stays as it is", objects.releases),
-    Rule(
+    RiskCheck(Risk.SAFE, "releases", "stops managing an object, which stays as it is", objects.releases),
+    RiskCheck(
         Risk.DANGEROUS,
         "application-widened",
         "an Application may do more than before",
         applications.widened,
         always_asks=True,
     ),
-    Rule(
+    RiskCheck(
         Risk.DANGEROUS,
         "deletes-application",
         "deletes an Application, and what it applied with it",
         applications.deletes,
     ),
-    Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", objects.deletes_data),
-    Rule(Risk.DANGEROUS, "deletes-guard", "deletes a policy or quota that protects others", objects.deletes_guard),
-    Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", objects.asks_to_confirm),
-    Rule(Risk.DANGEROUS, "replaces", "deletes the object and creates it again", objects.replaces),
-    Rule(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
-    Rule(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
-    Rule(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
-    Rule(Risk.DANGEROUS, "endpoint-set", "prompts and data may go to another service", endpoints.endpoint_set),
-    Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
-    Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
-    Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),
-    Rule(
+    RiskCheck(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", objects.deletes_data),
+    RiskCheck(Risk.DANGEROUS, "deletes-guard", "deletes a policy or quota that protects others", objects.deletes_guard),
+    RiskCheck(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", objects.asks_to_confirm),
+    RiskCheck(Risk.DANGEROUS, "replaces", "deletes the object and creates it again", objects.replaces),
+    RiskCheck(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
+    RiskCheck(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
+    RiskCheck(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
+    RiskCheck(Risk.DANGEROUS, "endpoint-set", "prompts and data may go to another service", endpoints.endpoint_set),
+    RiskCheck(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
+    RiskCheck(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
+    RiskCheck(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),
+    RiskCheck(
         Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will be deleted, now or with it", agents.volumes_deletable
     ),
-    Rule(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
-    Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
-    Rule(Risk.DANGEROUS, "rbac-escalates", "grants a path to the rights of others", escalation.escalates),
-    Rule(Risk.DANGEROUS, "rbac-aggregates", "adds rules of one role to another", escalation.aggregates),
-    Rule(Risk.DANGEROUS, "mints-token", "creates a token of a ServiceAccount", escalation.mints_token),
-    Rule(Risk.DANGEROUS, "changes-account", "pods run as another ServiceAccount", escalation.changes_account),
-    Rule(Risk.DANGEROUS, "widens-rbac", "grants more permissions", objects.widens_rbac),
-    Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more privileges on their node", objects.widens_privileges),
-    Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
-    Rule(Risk.DANGEROUS, "opens-network", "allows more network traffic", objects.opens_network),
-    Rule(Risk.DANGEROUS, "opens-network-fully", "allows traffic from or to everywhere", redirects.opens_new_policy),
-    Rule(Risk.DANGEROUS, "redirects-service", "sends traffic elsewhere", redirects.redirects_service),
-    Rule(Risk.DANGEROUS, "redirects-names", "resolves names to other addresses", redirects.redirects_names),
-    Rule(Risk.DANGEROUS, "annotation-acts", "lets another controller act", annotation_rules.annotation_acts),
-    Rule(Risk.DANGEROUS, "acts-for-others", "another controller acts with its rights", others.acts_for_others),
-    Rule(Risk.DANGEROUS, "reads-secret-store", "reads or sends secrets of a store", others.reads_secret_store),
-    Rule(Risk.DANGEROUS, "claims-deletable", "its volumes will be deleted", objects.claims_deletable),
-    Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
+    RiskCheck(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
+    RiskCheck(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
+    RiskCheck(Risk.DANGEROUS, "rbac-escalates", "grants a path to the rights of others", escalation.escalates),
+    RiskCheck(Risk.DANGEROUS, "rbac-aggregates", "adds rules of one role to another", escalation.aggregates),
+    RiskCheck(Risk.DANGEROUS, "mints-token", "creates a token of a ServiceAccount", escalation.mints_token),
+    RiskCheck(Risk.DANGEROUS, "changes-account", "pods run as another ServiceAccount", escalation.changes_account),
+    RiskCheck(Risk.DANGEROUS, "widens-rbac", "grants more permissions", objects.widens_rbac),
+    RiskCheck(
+        Risk.DANGEROUS, "widens-privileges", "gives pods more privileges on their node", objects.widens_privileges
+    ),
+    RiskCheck(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
+    RiskCheck(Risk.DANGEROUS, "opens-network", "allows more network traffic", objects.opens_network),
+    RiskCheck(
+        Risk.DANGEROUS, "opens-network-fully", "allows traffic from or to everywhere", redirects.opens_new_policy
+    ),
+    RiskCheck(Risk.DANGEROUS, "redirects-service", "sends traffic elsewhere", redirects.redirects_service),
+    RiskCheck(Risk.DANGEROUS, "redirects-names", "resolves names to other addresses", redirects.redirects_names),
+    RiskCheck(Risk.DANGEROUS, "annotation-acts", "lets another controller act", annotation_rules.annotation_acts),
+    RiskCheck(Risk.DANGEROUS, "acts-for-others", "another controller acts with its rights", others.acts_for_others),
+    RiskCheck(Risk.DANGEROUS, "reads-secret-store", "reads or sends secrets of a store", others.reads_secret_store),
+    RiskCheck(Risk.DANGEROUS, "claims-deletable", "its volumes will be deleted", objects.claims_deletable),
+    RiskCheck(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
     # After the rules above for labels and annotations that act: of those, this one would hide all.
-    Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", objects.metadata_only),
-    Rule(Risk.SAFE, "owns", "takes over fields that already have their values", objects.only_owns),
-    Rule(Risk.MODERATE, "adopts", "takes over an object that gitsync did not apply", objects.adopts),
-    Rule(Risk.MODERATE, "hook", "runs a hook", objects.runs_hook),
-    Rule(Risk.MODERATE, "agent-prompt", "a prompt is new or changed", agents.prompt_changed),
-    Rule(Risk.MODERATE, "agent-model", "the model changes", agents.model_changed),
-    Rule(Risk.MODERATE, "agent-tools", "the tools change", agents.tools_changed),
-    Rule(Risk.MODERATE, "image-unpinned", "runs an image that is not pinned by digest", objects.unpinned_image),
-    Rule(Risk.MODERATE, "image", "runs another image", objects.other_image),
-    Rule(Risk.MODERATE, "exposes", "can be reached from outside the cluster", objects.exposes),
-    Rule(Risk.MODERATE, "starts-workload", "starts a workload", objects.starts_workload),
-    Rule(Risk.SAFE, "creates", "creates an object", objects.creates),
+    RiskCheck(Risk.SAFE, "metadata-only", "only labels and annotations change", objects.metadata_only),
+    RiskCheck(Risk.SAFE, "owns", "takes over fields that already have their values", objects.only_owns),
+    RiskCheck(Risk.MODERATE, "adopts", "takes over an object that gitsync did not apply", objects.adopts),
+    RiskCheck(Risk.MODERATE, "hook", "runs a hook", objects.runs_hook),
+    RiskCheck(Risk.MODERATE, "agent-prompt", "a prompt is new or changed", agents.prompt_changed),
+    RiskCheck(Risk.MODERATE, "agent-model", "the model changes", agents.model_changed),
+    RiskCheck(Risk.MODERATE, "agent-tools", "the tools change", agents.tools_changed),
+    RiskCheck(Risk.MODERATE, "image-unpinned", "runs an image that is not pinned by digest", objects.unpinned_image),
+    RiskCheck(Risk.MODERATE, "image", "runs another image", objects.other_image),
+    RiskCheck(Risk.MODERATE, "exposes", "can be reached from outside the cluster", objects.exposes),
+    RiskCheck(Risk.MODERATE, "starts-workload", "starts a workload", objects.starts_workload),
+    RiskCheck(Risk.SAFE, "creates", "creates an object", objects.creates),
     # matches everything, so that ``_first_match`` always finds a row
-    Rule(Risk.MODERATE, "updates", "changes an object", objects.updates),
+    RiskCheck(Risk.MODERATE, "updates", "changes an object", objects.updates),
 )
 
 
@@ -201,7 +205,7 @@ def _from_repaired(change: Change) -> Change:
     return replace(change, action=action, live=change.repaired, repaired=None)
 
 
-def _first_match(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
+def _first_match(change: Change, scope: Scope | None) -> tuple[RiskCheck | ScopedRule, str]:
     if scope is not None and change.action is not Action.RELEASE:
         for row in SCOPED_RULES:
             if (place := row.finds(change, scope)) is not None:

@@ -9,7 +9,7 @@ from gitsync.render.build_cache import CachedSteps
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.kustomization import Kustomization
 from gitsync.render.kustomize.loader import Loader
-from gitsync.render.patch.merge_keys import BUILT_IN, OpenApiSchema, Schema
+from gitsync.render.patch.merge_keys import BUILT_IN, MergeSchema, OpenApiSchema
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.reader import read_all
 
@@ -30,7 +30,7 @@ class BuildContext:
         self.errors = errors
         self.steps = steps
         self.scopes = Scopes()
-        self.schema: Schema = BUILT_IN
+        self.schema: MergeSchema = BUILT_IN
         self.warnings: list[str] = []
         self.build_metadata = frozenset(kustomization.get("buildMetadata"))
         if self.build_metadata:  # the cache does not hold where a resource comes from

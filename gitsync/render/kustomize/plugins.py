@@ -26,7 +26,7 @@ from gitsync.render.kustomize.kustomization import (
     SELECTOR,
 )
 from gitsync.render.kustomize.loader import Loader
-from gitsync.render.patch.merge_keys import Schema
+from gitsync.render.patch.merge_keys import MergeSchema
 from gitsync.render.patch.patches import Patcher, read_patch
 from gitsync.render.patch.struct_schema import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
 from gitsync.render.provenance.step_source import FieldChange, SourceFile
@@ -48,7 +48,7 @@ class PluginContext(NamedTuple):
 
     resources: list[Resource]
     scopes: Scopes
-    schema: Schema
+    schema: MergeSchema
     loader: Loader
     steps: CachedSteps
     where: str

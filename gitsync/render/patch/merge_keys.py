@@ -24,7 +24,7 @@ class Field(NamedTuple):
 UNKNOWN: Final = Field()
 
 
-class Schema(Protocol):
+class MergeSchema(Protocol):
     """Say how the fields of a kind are merged."""
 
     def root(self, gvk: Gvk) -> Any:

@@ -10,7 +10,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import json_patch, strategic_merge
-from gitsync.render.patch.merge_keys import Schema
+from gitsync.render.patch.merge_keys import MergeSchema
 from gitsync.render.provenance.paths import indexes
 from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource, is_at
 from gitsync.render.resources.internal_annotations import may_change_kind, may_rename
@@ -137,7 +137,7 @@ def read_patch(
 class Patcher:
     """Apply patches to the resources of one kustomization, finding targets by index."""
 
-    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema, steps: CachedSteps) -> None:
+    def __init__(self, resources: list[Resource], scopes: Scopes, schema: MergeSchema, steps: CachedSteps) -> None:
         self._resources = resources
         self._scopes = scopes
         self._schema = schema

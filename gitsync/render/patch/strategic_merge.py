@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.patch.merge_keys import UNKNOWN, Schema
+from gitsync.render.patch.merge_keys import UNKNOWN, MergeSchema
 from gitsync.render.resources.resource import copy_value, gvk_of
 from gitsync.render.yaml.scalar_types import Quoted, Untyped, is_blank, styled, text_of
 
@@ -29,7 +29,7 @@ class _Absent:
 _ABSENT: Final = _Absent()
 
 
-def merge(manifest: Manifest, patch: Manifest, schema: Schema) -> Manifest | None:
+def merge(manifest: Manifest, patch: Manifest, schema: MergeSchema) -> Manifest | None:
     """
     Change the manifest as the patch says and return it, or return None where the patch deletes it.
 
@@ -55,7 +55,7 @@ def replaces_annotations(patch: Manifest) -> bool:
 class _Merger:
     __slots__ = ("_schema",)
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: MergeSchema) -> None:
         self._schema = schema
 
     def value(self, old: Any, new: Any, type_: Any, path: tuple[str, ...], keys: tuple[str, ...] = ()) -> Any:

@@ -20,7 +20,7 @@ from gitsync.sandbox.http.metrics import GROUP as METRICS_GROUP
 from gitsync.sandbox.http.metrics import MetricsApi
 from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.responses import View, warning_header
-from gitsync.sandbox.http.reviews import UNMANAGED, Review, Reviews
+from gitsync.sandbox.http.reviews import UNMANAGED, AccessReviews, Review
 from gitsync.sandbox.http.route import RequestRoute
 from gitsync.sandbox.http.subresources import Subresources, patched_scale
 from gitsync.sandbox.http.transport.messages import Answer, HttpRequest, Reply, Response, StreamReply, error_response
@@ -54,7 +54,7 @@ class ResourceEndpoints:
         """When set, reads are answered as of this revision: a fault."""
         self._printer = printer
         self._selectable = selectable
-        self._reviews = Reviews(cluster, tokens)
+        self._reviews = AccessReviews(cluster, tokens)
         self.subresources = Subresources(cluster, tokens, runtime)
         self._metrics = MetricsApi(cluster, runtime)
 

@@ -20,7 +20,7 @@ UNMANAGED = frozenset({"SelfSubjectRulesReview", "SelfSubjectReview"})
 """Reviews that are answered without managedFields."""
 
 
-class Reviews:
+class AccessReviews:
     """Answer the kinds that are asked by POST and stored nowhere."""
 
     def __init__(self, cluster: SandboxCluster, tokens: Tokens) -> None:

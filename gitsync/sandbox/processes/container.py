@@ -18,7 +18,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.runtime.guard import guarded
 from gitsync.sandbox.controllers.nodes.runtime import ProcessState
 from gitsync.sandbox.processes import probes
-from gitsync.sandbox.processes.usage import Session
+from gitsync.sandbox.processes.usage import ProcessSession
 
 # Kubelets rotate at 10 MiB; here the file starts again.
 _MAX_LOG = 16 * 1024 * 1024
@@ -62,7 +62,7 @@ class ContainerProcess:
             raise
         finally:
             os.close(ours)
-        self.session = Session(self._process.pid, time.monotonic())
+        self.session = ProcessSession(self._process.pid, time.monotonic())
         """The session that the program and all that it started belong to."""
         self._guard = theirs
         self._limit(launch.memory)

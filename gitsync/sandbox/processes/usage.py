@@ -24,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ProcessSession:
     """A process that leads a session of its own, and the monotonic time when it was started."""
 
     pid: int
@@ -33,7 +33,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    session: Session
+    session: ProcessSession
     time: float
     cpu_seconds: float
 
@@ -53,7 +53,7 @@ class UsageMeter(Generic[K]):
         self._usage: dict[K, ContainerUsage] = {}
         self._measured_at = float("-inf")
 
-    def measure(self, sessions: Mapping[K, Session]) -> Mapping[K, ContainerUsage]:
+    def measure(self, sessions: Mapping[K, ProcessSession]) -> Mapping[K, ContainerUsage]:
         """Return the usage of each session that runs; one that was started within the last second is left out."""
         now = self._clock()
         if now - self._measured_at >= _SHORTEST_WINDOW:
@@ -61,7 +61,7 @@ class UsageMeter(Generic[K]):
             self._take_samples(sessions, now)
         return {key: usage for key, usage in self._usage.items() if key in sessions}
 
-    def _take_samples(self, sessions: Mapping[K, Session], now: float) -> None:
+    def _take_samples(self, sessions: Mapping[K, ProcessSession], now: float) -> None:
         readings = self._read()
         samples: dict[K, _Sample] = {}
         self._usage = {}

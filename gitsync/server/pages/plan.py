@@ -23,7 +23,7 @@ from gitsync.server.problems import status_of
 from gitsync.server.queries.agents import EvaluationRow, evaluation_of
 from gitsync.server.queries.contents import Content, content_of
 from gitsync.server.queries.differences import changed_in_cluster, unpaired
-from gitsync.server.queries.fields import FIELDS, FieldRow, Place, field_row, origins_of
+from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.plans import PlanChange, effects, plan_changes
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.server.templates import leave_notice
@@ -51,7 +51,7 @@ class StepRow:
     more: int
     content: Content | None
     drift: DriftRisk | None
-    origin: Place | None
+    origin: FieldOrigin | None
     evaluation: EvaluationRow | None
     """The newest verdict on the Agent that the step changes."""
 

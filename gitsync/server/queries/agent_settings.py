@@ -37,7 +37,7 @@ _ASKS: Final = frozenset({*_MODEL, *_ENDPOINT, "MODEL_PROVIDER", "MODEL_API_KEY"
 Read = Callable[[ObjectRef], Manifest | None]
 
 
-class Prompt(NamedTuple):
+class AgentPrompt(NamedTuple):
     """A prompt of an agent: its name and text, and the object and field that it was read from."""
 
     name: str
@@ -52,7 +52,7 @@ class AgentSettings:
 
     model: str = ""
     endpoint: str = ""
-    prompts: tuple[Prompt, ...] = ()
+    prompts: tuple[AgentPrompt, ...] = ()
     tools: tuple[str, ...] = ()
 
     @property
@@ -145,11 +145,11 @@ def _content(manifest: Manifest, name: Any, read: Read) -> Mapping[str, Any]:
     return (config or {}).get("data") or {}
 
 
-def _prompts(manifest: Manifest, read: Read) -> Iterator[Prompt]:
+def _prompts(manifest: Manifest, read: Read) -> Iterator[AgentPrompt]:
     ref = ref_of(manifest)
     path = next((path for path in _PROMPT_TEXTS if _declared(manifest, (path,))), ())
     if path:
-        yield Prompt("prompt", str(at(manifest, *path)), ref, "." + ".".join(path))
+        yield AgentPrompt("prompt", str(at(manifest, *path)), ref, "." + ".".join(path))
     key = at(manifest, "spec", "prompt", "configMapKeyRef") if ref.group == AGENTS_GROUP else None
     if key:
         member = str(key.get("key") or "prompt.md")
@@ -160,10 +160,10 @@ def _prompts(manifest: Manifest, read: Read) -> Iterator[Prompt]:
                 yield prompt
 
 
-def _texts(manifest: Manifest, name: Any, read: Read) -> Iterator[Prompt]:
+def _texts(manifest: Manifest, name: Any, read: Read) -> Iterator[AgentPrompt]:
     ref = ObjectRef("", "ConfigMap", ref_of(manifest).namespace, str(name))
     for key, text in _data(manifest, name, read).items():
-        yield Prompt(key, text, ref, f".data.{key}")
+        yield AgentPrompt(key, text, ref, f".data.{key}")
 
 
 def _is_prompt(config: str, key: str) -> bool:
@@ -195,7 +195,7 @@ _ORDER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class AgentLocation:
     """Where an agent is: its environment, and its family and name there, which are equal in all environments."""
 
     environment: str = ""
@@ -203,7 +203,7 @@ class Placement:
     name: str = ""
 
 
-def placement(view: ApplicationView, manifest: Manifest) -> Placement:
+def placement(view: ApplicationView, manifest: Manifest) -> AgentLocation:
     """
     Return the environment of an agent.
 
@@ -220,7 +220,7 @@ def placement(view: ApplicationView, manifest: Manifest) -> Placement:
     environment = annotations_of(manifest).get(ENVIRONMENT) or folder or ref.namespace
     above = "/".join(parts[:index]) if index is not None else ""
     name = ref.name.removeprefix(f"{environment}-").removesuffix(f"-{environment}")
-    return Placement(environment, f"{source.repo_url if source is not None else ''} {above}", name)
+    return AgentLocation(environment, f"{source.repo_url if source is not None else ''} {above}", name)
 
 
 def promotion_order(environment: str) -> tuple[int, str]:

@@ -18,8 +18,8 @@ from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.server.queries.agent_settings import (
+    AgentLocation,
     AgentSettings,
-    Placement,
     Read,
     agent_settings,
     asks_a_model,
@@ -67,7 +67,7 @@ class FoundAgent:
 
     application: str
     live: Manifest
-    place: Placement = field(default_factory=Placement)
+    place: AgentLocation = field(default_factory=AgentLocation)
     settings: AgentSettings = field(default_factory=AgentSettings)
     added: str = ""
     tokens: int | None = None

@@ -192,7 +192,7 @@ _READ: Final[Mapping[str, Callable[[AppRow], Iterable[str]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemGroup:
     """Applications with the same problem: the reason without what differs between them, and since when."""
 
     rows: tuple[AppRow, ...]
@@ -208,13 +208,13 @@ class Problem:
         return min((row.since_time for row in self.rows if row.since_time), default="")
 
 
-def problems(rows: Iterable[AppRow]) -> list[Problem]:
+def problems(rows: Iterable[AppRow]) -> list[ProblemGroup]:
     """Return the problems of applications that need a person, equal ones as one, the most urgent and oldest first."""
     rows_by_reason: dict[tuple[str, str], list[AppRow]] = {}
     for row in rows:
         for part in filter(needs_attention, row.by_verdict):
             rows_by_reason.setdefault((part.state, _common_reason(part)), []).append(part)
-    grouped = [Problem(tuple(members)) for members in rows_by_reason.values()]
+    grouped = [ProblemGroup(tuple(members)) for members in rows_by_reason.values()]
     # "~" sorts after every time: an unknown one is not the oldest
     return sorted(grouped, key=lambda item: (item.first.rank, item.since or "~", item.first.key))
 

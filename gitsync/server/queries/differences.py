@@ -15,7 +15,7 @@ from gitsync.plan.undeclared import undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.queries.contents import Content, content_of
-from gitsync.server.queries.fields import FIELDS, FieldRow, Place, field_row, origins_of
+from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.objects import (
     ResourceRow,
     drifted,
@@ -41,7 +41,7 @@ class ObjectDifferences:
     quiet: list[tuple[str, int]]
     drift: DriftRisk | None
     content: Content | None
-    origin: Place | None
+    origin: FieldOrigin | None
     follows: ObjectRef | None
 
 

@@ -31,7 +31,7 @@ FIELDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldOrigin:
     """
     A step that set a field: its name, ``file:line``, and the page of that file at its host, if there is one.
 
@@ -74,13 +74,13 @@ class FieldRow:
     first_seen: str = ""
     text: tuple[TextRow, ...] = ()
     inside: tuple[NestedDiff, ...] = ()
-    origin: Place | None = None
-    steps: tuple[Place, ...] = ()
+    origin: FieldOrigin | None = None
+    steps: tuple[FieldOrigin, ...] = ()
 
 
 def field_row(
     difference: FieldDifference,
-    places: Sequence[Place] = (),
+    places: Sequence[FieldOrigin] = (),
     live: Manifest | None = None,
     first_seen: str = "",
     objects: int = 1,
@@ -124,12 +124,12 @@ def recorded_field(difference: Mapping[str, Any], objects: int = 1) -> FieldRow:
 
 def places(
     steps: Iterable[FieldSetter], source: GitSource, commit: str, authors: Mapping[str, Commit]
-) -> tuple[Place, ...]:
+) -> tuple[FieldOrigin, ...]:
     """Return the steps that set a field as they are shown; what the build does by itself has no place."""
     return tuple(
-        Place(step.step, "", "")
+        FieldOrigin(step.step, "", "")
         if step.where == BUILD_STEP
-        else Place(
+        else FieldOrigin(
             step.step, visible(step.where), file_url(source.repo_url, commit, step.where), authors.get(step.where)
         )
         for step in steps
@@ -208,7 +208,7 @@ class Origins:
     traces: Traces = field(default_factory=dict)
     authors: Mapping[str, Commit] = field(default_factory=dict)
 
-    def of(self, ref: ObjectRef, path: str = "") -> tuple[Place, ...]:
+    def of(self, ref: ObjectRef, path: str = "") -> tuple[FieldOrigin, ...]:
         """Return the steps that set a field, in order; without a path, the one that declares the object."""
         steps = self.traces.get(ref, {}).get(path, ())
         return places(steps, self.app.source, self.commit, self.authors) if self.app is not None else ()

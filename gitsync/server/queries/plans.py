@@ -10,7 +10,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.queries.references import Reference, users_of
+from gitsync.server.queries.references import Relation, users_of
 from gitsync.server.queries.waiting import Owned, mounted_by
 
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -36,7 +36,7 @@ def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[ObjectEffec
 
 
 def _of_step(
-    view: ApplicationView, step: Change, owned: Owned, users: Mapping[ObjectRef, Sequence[Reference]]
+    view: ApplicationView, step: Change, owned: Owned, users: Mapping[ObjectRef, Sequence[Relation]]
 ) -> Iterator[ObjectEffect]:
     ref = step.ref
     if ref.kind in _WORKLOADS:
@@ -76,7 +76,7 @@ def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> ObjectEff
     return ObjectEffect(visible(f"deletes the data of {size}, {mounts}"), step.ref, is_loss=True)
 
 
-def _not_read(step: Change, users: Iterable[Reference]) -> Iterator[ObjectEffect]:
+def _not_read(step: Change, users: Iterable[Relation]) -> Iterator[ObjectEffect]:
     """Yield the workloads, among those the plan does not write, whose running Pods keep old values as environment."""
     for reference in users:
         # the kubelet updates mounted files, but variables only when a container starts

@@ -17,12 +17,12 @@ from gitsync.render.provenance.trace import place
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import utc, visible
 from gitsync.server.queries.agent_changes import prompt_changes, stem
-from gitsync.server.queries.agent_settings import Prompt
+from gitsync.server.queries.agent_settings import AgentPrompt
 from gitsync.server.queries.agents import SYNCS, FoundAgent, PromptRevision, prompt_history
 from gitsync.services.provenance import TextVersion, text_versions
 
 
-def declared_prompts(agent: FoundAgent, view: ApplicationView) -> list[Prompt]:
+def declared_prompts(agent: FoundAgent, view: ApplicationView) -> list[AgentPrompt]:
     """
     Return the prompts of an agent as its Application declares them; their texts may not be applied yet.
 
@@ -35,11 +35,11 @@ def declared_prompts(agent: FoundAgent, view: ApplicationView) -> list[Prompt]:
             change = declared.get(stem(ref))
             members, is_there = follow(change.desired, path) if change is not None else ((), False)
             if change is not None and is_there:
-                prompts.append(Prompt(prompt.name, str(at(change.desired, *members)), change.ref, path))
+                prompts.append(AgentPrompt(prompt.name, str(at(change.desired, *members)), change.ref, path))
     return prompts
 
 
-def fields_of(prompts: Iterable[Prompt]) -> dict[ObjectRef, list[str]]:
+def fields_of(prompts: Iterable[AgentPrompt]) -> dict[ObjectRef, list[str]]:
     """Return the fields of the prompts by object."""
     fields: dict[ObjectRef, list[str]] = {}
     for prompt in prompts:
@@ -47,7 +47,7 @@ def fields_of(prompts: Iterable[Prompt]) -> dict[ObjectRef, list[str]]:
     return fields
 
 
-def _places(agent: FoundAgent, prompt: Prompt) -> Iterator[tuple[ObjectRef, str]]:
+def _places(agent: FoundAgent, prompt: AgentPrompt) -> Iterator[tuple[ObjectRef, str]]:
     """Yield the place from which a prompt is read, and for a member of a system its template there."""
     yield prompt.ref, prompt.field
     owners = metadata_of(agent.live).get("ownerReferences") or ()

@@ -15,19 +15,19 @@ _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Relation:
     """A relation between two objects: ``ref`` is the other one, ``relation`` what it is for, such as ``mounts``."""
 
     relation: str
     ref: ObjectRef
 
 
-def references(ref: ObjectRef, manifest: Manifest) -> tuple[Reference, ...]:
+def references(ref: ObjectRef, manifest: Manifest) -> tuple[Relation, ...]:
     """Return the objects that a manifest names, each relation once."""
     return tuple(dict.fromkeys((*_of_pods(ref, manifest), *_by_kind(ref, manifest))))
 
 
-def selected_by(ref: ObjectRef, manifest: Manifest, others: Iterable[ResourceView]) -> tuple[Reference, ...]:
+def selected_by(ref: ObjectRef, manifest: Manifest, others: Iterable[ResourceView]) -> tuple[Relation, ...]:
     """Return the workloads among others whose Pods the selector of a Service, policy or budget matches."""
     selector = _selector(ref, manifest)
     if selector is None:
@@ -36,17 +36,17 @@ def selected_by(ref: ObjectRef, manifest: Manifest, others: Iterable[ResourceVie
     for other in others:
         template = _template(other.change.live or other.change.desired or {})
         if template and other.ref.namespace == ref.namespace and matches(selector, labels_of(template)):
-            selected.append(Reference("selects", other.ref))
+            selected.append(Relation("selects", other.ref))
     return tuple(selected)
 
 
-def users_of(objects: Iterable[ResourceView]) -> dict[ObjectRef, list[Reference]]:
+def users_of(objects: Iterable[ResourceView]) -> dict[ObjectRef, list[Relation]]:
     """Return the objects that refer to each object, read once for all: a page may ask for a thousand of them."""
-    users: dict[ObjectRef, list[Reference]] = {}
+    users: dict[ObjectRef, list[Relation]] = {}
     for user in objects:
         for reference in references(user.ref, user.change.live or user.change.desired or {}):
             if reference.ref != user.ref:
-                users.setdefault(reference.ref, []).append(Reference(reference.relation, user.ref))
+                users.setdefault(reference.ref, []).append(Relation(reference.relation, user.ref))
     return users
 
 
@@ -72,12 +72,12 @@ def _template(manifest: Manifest) -> Manifest:
     return next((template for path in _TEMPLATES if (template := at(manifest, *path, default=None))), {})
 
 
-def _of_pods(ref: ObjectRef, manifest: Manifest) -> Iterator[Reference]:
+def _of_pods(ref: ObjectRef, manifest: Manifest) -> Iterator[Relation]:
     spec = _template(manifest).get("spec") or {}
 
-    def core(relation: str, kind: str, name: Any) -> Iterator[Reference]:
+    def core(relation: str, kind: str, name: Any) -> Iterator[Relation]:
         if name:
-            yield Reference(relation, ObjectRef("", kind, ref.namespace, str(name)))
+            yield Relation(relation, ObjectRef("", kind, ref.namespace, str(name)))
 
     for volume in spec.get("volumes") or ():
         for source in (volume, *(at(volume, "projected", "sources", default=()) or ())):
@@ -103,24 +103,24 @@ def _of_pods(ref: ObjectRef, manifest: Manifest) -> Iterator[Reference]:
         yield from core("pulls images with", "Secret", secret.get("name"))
 
 
-def _by_kind(ref: ObjectRef, manifest: Manifest) -> Iterator[Reference]:
+def _by_kind(ref: ObjectRef, manifest: Manifest) -> Iterator[Relation]:
     spec = manifest.get("spec") or {}
     match ref.kind:
         case "RoleBinding" | "ClusterRoleBinding":
             role = manifest.get("roleRef") or {}
             namespace = ref.namespace if role.get("kind") == "Role" else ""
-            yield Reference("grants", ObjectRef(ref.group, str(role.get("kind")), namespace, str(role.get("name"))))
+            yield Relation("grants", ObjectRef(ref.group, str(role.get("kind")), namespace, str(role.get("name"))))
             for subject in manifest.get("subjects") or ():
                 if subject.get("kind") == "ServiceAccount":
                     where = str(subject.get("namespace") or ref.namespace)
-                    yield Reference("to", ObjectRef("", "ServiceAccount", where, str(subject.get("name"))))
+                    yield Relation("to", ObjectRef("", "ServiceAccount", where, str(subject.get("name"))))
         case "HorizontalPodAutoscaler":
             target = spec.get("scaleTargetRef") or {}
             group = group_of(str(target.get("apiVersion") or ""))
-            yield Reference("scales", ObjectRef(group, str(target.get("kind")), ref.namespace, str(target.get("name"))))
+            yield Relation("scales", ObjectRef(group, str(target.get("kind")), ref.namespace, str(target.get("name"))))
         case "Ingress":
             for rule in spec.get("rules") or ():
                 for path in at(rule, "http", "paths", default=()) or ():
                     name = at(path, "backend", "service", "name", default="")
                     if name:
-                        yield Reference("routes to", ObjectRef("", "Service", ref.namespace, str(name)))
+                        yield Relation("routes to", ObjectRef("", "Service", ref.namespace, str(name)))

@@ -25,7 +25,7 @@ _LEAST_ALIKE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """A part of a line; ``is_changed`` where the other side has other words."""
 
     text: str
@@ -37,7 +37,7 @@ class DiffLine:
     """One line of one side, with its number."""
 
     number: int
-    parts: tuple[Part, ...]
+    parts: tuple[LinePart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def text_diff(old_text: Any, new_text: Any, most: int = MOST_ROWS) -> tuple[Text
         return ()
     if len(old) + len(new) > _LARGEST:
         note = f"{len(old)} lines before, {len(new)} lines after: too many to compare here"
-        return (TextRow(after=DiffLine(0, (Part(note),))),)
+        return (TextRow(after=DiffLine(0, (LinePart(note),))),)
     rows = tuple(_rows([visible(line) for line in old], [visible(line) for line in new], min(_FOLDED, most)))
     return rows if len(rows) <= most else (*rows[:most], TextRow(hidden=len(rows) - most))
 
@@ -108,21 +108,21 @@ def _changed(old: Sequence[str], new: Sequence[str], first_old: int, first_new: 
             yield TextRow(after=_whole(new_line, first_new + index))
 
 
-def _words(old_line: str, new_line: str) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def _words(old_line: str, new_line: str) -> tuple[tuple[LinePart, ...], tuple[LinePart, ...]]:
     """Return the parts of two lines, with the words marked that differ."""
     old = _WORD.findall(old_line)
     new = _WORD.findall(new_line)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     # the length first: ratio() of a long line takes quadratic time
     if max(len(old_line), len(new_line)) > _LONGEST_LINE or matcher.ratio() < _LEAST_ALIKE:
-        return (Part(old_line, True),), (Part(new_line, True),)
+        return (LinePart(old_line, True),), (LinePart(new_line, True),)
     old_parts = []
     new_parts = []
     for tag, start, end, from_, to in matcher.get_opcodes():
-        old_parts.append(Part("".join(old[start:end]), tag != "equal"))
-        new_parts.append(Part("".join(new[from_:to]), tag != "equal"))
+        old_parts.append(LinePart("".join(old[start:end]), tag != "equal"))
+        new_parts.append(LinePart("".join(new[from_:to]), tag != "equal"))
     return tuple(part for part in old_parts if part.text), tuple(part for part in new_parts if part.text)
 
 
 def _whole(text: str, number: int) -> DiffLine:
-    return DiffLine(number, (Part(text),))
+    return DiffLine(number, (LinePart(text),))

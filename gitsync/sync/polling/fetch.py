@@ -18,13 +18,13 @@ from gitsync.errors import (
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
-from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Revision, Snapshot, Source
+from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Snapshot, Source, SourceRevision
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query
 
-Verify = Callable[[Revision, Trust], object]
+Verify = Callable[[SourceRevision, Trust], object]
 """Raise Refused unless a revision is signed by one of each set of signers."""
 
 _NOW = float("-inf")
@@ -263,12 +263,12 @@ class Fetcher:
         keys = tuple(text_of(secret, name) for name in sorted(secret.get("data") or {}))
         return ((Signer(keys=keys or ("",)),), *required)
 
-    def _revision(self, inputs: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> Revision:
+    def _revision(self, inputs: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> SourceRevision:
         """Return what is verified; the tag only where one of the signers may sign tags."""
         source = inputs.app.source
         has_taggers = any(signer.tags for signers in trusted for signer in signers)
         tag = self._source.tag(source, cache.credentials, cache.commit) if has_taggers else None
-        return Revision(git_dir, cache.commit, source.path, inputs.state.last_of(inputs.app), tag)
+        return SourceRevision(git_dir, cache.commit, source.path, inputs.state.last_of(inputs.app), tag)
 
 
 def _max_age(inputs: ReconcileInput, cache: GitCache, now: float) -> float:

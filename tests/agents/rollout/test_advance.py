@@ -11,7 +11,7 @@ from gitsync.agents.model.agent import AgentSpec, parse_agent
 from gitsync.agents.rollout.advance import advance
 from gitsync.agents.rollout.context import Rollout
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, Workload
-from gitsync.agents.rollout.state import RolloutState, Stage
+from gitsync.agents.rollout.state import RolloutStage, RolloutState
 from gitsync.agents.rollout.tracks import Track
 from tests.agents.factories import agent
 
@@ -48,7 +48,7 @@ def test_failed_checks_have_the_chosen_effect(policy: str, tracks_then: dict[str
     check = {"name": "answers", "http": {"path": "/selftest"}}
     wanted = spec(lifecycle={"validate": [check], "onValidationFailure": policy})
     begun = advance(wanted, GOOD, seen())
-    assert (begun.state.stage, tracks(begun)) == (Stage.PREVIEW, {"stable": "a-1", "preview": "a-2"})
+    assert (begun.state.stage, tracks(begun)) == (RolloutStage.PREVIEW, {"stable": "a-1", "preview": "a-2"})
     found = advance(wanted, begun.state, seen(checks=CheckResult.FAILED, checks_message="no answer"))
     assert (tracks(found), found.stalled) == (tracks_then, stalled)
 
@@ -83,14 +83,14 @@ def test_the_first_revision_is_checked_after_a_suspension() -> None:
     suspended = advance(spec(suspend=True, **wanted), RolloutState(), seen(wanted=0, workloads={}))
     assert (tracks(suspended), suspended.state.current) == ({"stable": "a-2"}, "")
     found = advance(spec(**wanted), suspended.state, seen(workloads={}))
-    assert (found.state.stage, tracks(found)) == (Stage.PREVIEW, {"preview": "a-2"})
+    assert (found.state.stage, tracks(found)) == (RolloutStage.PREVIEW, {"preview": "a-2"})
 
 
 def test_the_first_revision_of_blue_green_is_checked_too() -> None:
     checks = {"validate": [{"name": "answers", "http": {"path": "/selftest"}}]}
     wanted = spec(update={"type": "BlueGreen"}, lifecycle=checks)
     begun = advance(wanted, RolloutState(), seen(workloads={}))
-    assert (begun.state.stage, tracks(begun)) == (Stage.PREVIEW, {"preview": "a-2"})
+    assert (begun.state.stage, tracks(begun)) == (RolloutStage.PREVIEW, {"preview": "a-2"})
     passed = advance(wanted, begun.state, seen(workloads={}, checks=CheckResult.PASSED))
     assert (tracks(passed), passed.state.current) == ({"blue": "a-2"}, "a-2")
     beside = advance(wanted, RolloutState("a-1", "a-1", home=Track.BLUE), seen(workloads={}))
@@ -182,13 +182,13 @@ def test_other_checks_give_a_failed_revision_another_chance() -> None:
 CRASHES = Workload("a-2", wanted=1, replicas=1, updated=1, crash="pod a: CrashLoopBackOff (exit code 1)")
 
 
-@pytest.mark.parametrize(("seconds", "stage"), [(30, Stage.UPDATE), (61, Stage.NONE)])
-def test_a_crashing_canary_does_not_wait_for_its_deadline(seconds: int, stage: Stage) -> None:
+@pytest.mark.parametrize(("seconds", "stage"), [(30, RolloutStage.UPDATE), (61, RolloutStage.NONE)])
+def test_a_crashing_canary_does_not_wait_for_its_deadline(seconds: int, stage: RolloutStage) -> None:
     begun = advance(spec(update=CANARY), GOOD, seen())
     later = NOW + timedelta(seconds=seconds)
     found = advance(spec(update=CANARY), begun.state, seen(now=later, workloads=SERVES | {Track.CANARY: CRASHES}))
     assert found.state.stage is stage
-    assert ("CrashLoopBackOff" in found.stalled) is (stage is Stage.NONE)
+    assert ("CrashLoopBackOff" in found.stalled) is (stage is RolloutStage.NONE)
 
 
 GONE = {Track.STABLE: Workload("a-2", wanted=2, replicas=2, updated=2)}
@@ -211,7 +211,7 @@ def test_replicas_that_crash_are_not_in_progress() -> None:
 
 
 KEPT = RolloutState(
-    current="a-2", last_good="a-2", home=Track.GREEN, stage=Stage.KEEP_OLD, old="a-1", goal="a-2", ready_at=NOW
+    current="a-2", last_good="a-2", home=Track.GREEN, stage=RolloutStage.KEEP_OLD, old="a-1", goal="a-2", ready_at=NOW
 )
 SIDES = {
     Track.BLUE: Workload("a-1", wanted=2, replicas=2, ready=2, updated=2, is_complete=True),

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gitsync.sandbox.processes.usage import Session, UsageMeter, read_sessions
+from gitsync.sandbox.processes.usage import ProcessSession, UsageMeter, read_sessions
 
 MIB = 1024 * 1024
 
@@ -36,7 +36,7 @@ class Machine:
 def test_the_first_window_begins_with_the_session_and_later_ones_with_the_reading_before() -> None:
     machine = Machine()
     meter = machine.meter()
-    sessions = {"a": Session(7, started=90.0)}
+    sessions = {"a": ProcessSession(7, started=90.0)}
     machine.readings[7] = (5.0, 3 * MIB)
     first = meter.measure(sessions)["a"]
     assert (first.cores, first.memory, first.window) == (0.5, 3 * MIB, 10.0)
@@ -50,7 +50,7 @@ def test_a_reading_serves_all_that_ask_within_a_second() -> None:
     machine = Machine()
     meter = machine.meter()
     machine.readings[7] = (5.0, MIB)
-    sessions = {"a": Session(7, started=90.0)}
+    sessions = {"a": ProcessSession(7, started=90.0)}
     first = meter.measure(sessions)
     machine.now += 0.9
     machine.readings[7] = (9.0, MIB)
@@ -61,22 +61,22 @@ def test_a_reading_serves_all_that_ask_within_a_second() -> None:
 def test_a_session_younger_than_a_second_is_left_out() -> None:
     machine = Machine()
     machine.readings[7] = (0.3, MIB)
-    assert machine.meter().measure({"a": Session(7, started=99.5)}) == {}
+    assert machine.meter().measure({"a": ProcessSession(7, started=99.5)}) == {}
 
 
 def test_a_restarted_session_is_not_compared_with_the_one_before() -> None:
     machine = Machine()
     meter = machine.meter()
     machine.readings = {7: (50.0, MIB), 8: (1.0, MIB)}
-    meter.measure({"a": Session(7, started=0.0)})
+    meter.measure({"a": ProcessSession(7, started=0.0)})
     machine.now = 110.0
-    assert meter.measure({"a": Session(8, started=106.0)})["a"].cores == 0.25
+    assert meter.measure({"a": ProcessSession(8, started=106.0)})["a"].cores == 0.25
 
 
 def test_time_of_a_lost_child_is_not_negative_work() -> None:
     machine = Machine()
     meter = machine.meter()
-    sessions = {"a": Session(7, started=90.0)}
+    sessions = {"a": ProcessSession(7, started=90.0)}
     machine.readings[7] = (5.0, MIB)
     meter.measure(sessions)
     machine.now = 110.0
@@ -87,7 +87,7 @@ def test_time_of_a_lost_child_is_not_negative_work() -> None:
 def test_sessions_that_ended_have_no_usage() -> None:
     machine = Machine()
     meter = machine.meter()
-    sessions = {"a": Session(7, started=90.0), "b": Session(8, started=90.0)}
+    sessions = {"a": ProcessSession(7, started=90.0), "b": ProcessSession(8, started=90.0)}
     machine.readings = {7: (5.0, MIB), 8: (5.0, MIB)}
     assert set(meter.measure(sessions)) == {"a", "b"}
     assert set(meter.measure({"b": sessions["b"]})) == {"b"}

@@ -19,7 +19,7 @@ from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
-from gitsync.ports import Revision
+from gitsync.ports import SourceRevision
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
 from gitsync.sync.cache import GitAnswer, GitCache
@@ -117,7 +117,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         verified: list[Trust] = []
         applied: list[str] = []
 
-        def verify(revision: Revision, trust: Trust) -> None:
+        def verify(revision: SourceRevision, trust: Trust) -> None:
             verified.append(trust)
             applied.append(revision.since)
             if any("good" not in signer.keys for signers in trust for signer in signers):
