@@ -116,7 +116,7 @@ _SET_WORKERS = 2
 """ApplicationSets that are reconciled at a time: each is a comparison in memory, and writes that wait for no worker."""
 
 
-class _Part(Protocol):
+class _RequiredPart(Protocol):
     """A part of the controller without which nothing is synced."""
 
     @property
@@ -143,7 +143,7 @@ class Engine:
     policies: Policies
     usage: TokenUsage
     clock: SystemClock
-    parts: tuple[_Part, ...]
+    parts: tuple[_RequiredPart, ...]
 
     def problems(self) -> tuple[str, ...]:
         """Return what keeps the controller from syncing, empty where nothing does."""

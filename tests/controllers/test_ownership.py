@@ -139,7 +139,7 @@ def test_a_controller_that_has_not_started_has_listed_nothing() -> None:
     ports: Any = Ports(Cluster(), Cluster(), Cluster(), SystemClock())  # type: ignore[arg-type]
     queue: WorkQueue[str] = WorkQueue()
     nothing: Any = None
-    controller = ApplicationController(nothing, nothing, State.empty(queue.add), queue, Workers(ports, nothing))
+    controller = ApplicationController(nothing, nothing, EngineState.empty(queue.add), queue, Workers(ports, nothing))
     assert controller.problem == "Application has not been listed yet"
 
 
