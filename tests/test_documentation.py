@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"`((?:gitsync|tests|bench|tools|docs|web)/[\w./-]+)`")
 
 
@@ -46,3 +49,44 @@ def test_explained_messages_are_in_the_code() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("gitsync/**/*.py"))
     assert not [message for message in re.findall(r"^### `(.*)`$", text, re.MULTILINE) if message not in code]
+
+
+def shared_names() -> set[str]:
+    """Return the names of resources that definitions of other projects have too, such as Argo CD's applications."""
+    names = {"kustomization", "kustomizations"}
+    for file in (ROOT / "manifests" / "gitsync" / "crds").glob("*.yaml"):
+        spec = yaml.safe_load(file.read_text(encoding="utf-8")).get("spec")
+        if spec is not None:
+            names |= {spec["names"]["plural"], spec["names"]["singular"], *spec["names"].get("shortNames", ())}
+    return names
+
+
+def kubectl_words(text: str) -> Iterator[str]:
+    """Yield the words of the kubectl commands in code blocks and spans."""
+    for code in CODE.findall(text):
+        commands = code.splitlines() if code.startswith("```") else [code.strip("`")]
+        for command in commands:
+            for arguments in re.findall(r"\bkubectl\s([^|;&]*)", command):
+                yield from re.sub(r"-f\s+\S+", "", arguments).split()
+
+
+SHARED_NAMES = shared_names()
+GROUPS = ("gitsync.dev", "agents.gitsync.dev", "argoproj.io", "kustomize.toolkit.fluxcd.io")
+
+
+def unqualified(word: str) -> list[str]:
+    """Return the resources of an argument, such as ``agents,jobs/x``, whose group the API server would choose."""
+    resources = [part.partition("/")[0].partition(".") for part in word.split(",")]
+    return [name for name, _, group in resources if name in SHARED_NAMES and not group.startswith(GROUPS)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_kubectl_commands_name_the_group_of_shared_resources(page: Path) -> None:
+    words = kubectl_words(page.read_text(encoding="utf-8"))
+    assert [word for word in words if unqualified(word)] == []
+
+
+def test_a_command_without_a_group_is_found() -> None:
+    block = "```\nkubectl -n shop get applications,pods\n```\n"
+    spans = "`kubectl explain\nagents.spec`, `kubectl apply -f agent.yaml`, `kubectl get applications.gitsync.dev`"
+    assert [word for word in kubectl_words(block + spans) if unqualified(word)] == ["applications,pods", "agents.spec"]

@@ -131,8 +131,9 @@ class ClusterTarget:
     @property
     def is_demo(self) -> bool:
         """Whether the cluster is that of the demo, whose repository is a folder."""
-        # the same file may be named by another path
-        return bool(self.cluster) and Path(self.cluster).resolve() == self._demo.resolve()
+        files = self.cluster or os.environ.get("KUBECONFIG", "")
+        # the same file may be named by another path; of several the current context may be any
+        return bool(files) and Path(files).resolve() == self._demo.resolve()
 
     @property
     def _demo(self) -> Path:

@@ -49,7 +49,9 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
     if _is_local(url):
         if "file" not in schemes:
             raise InvalidInput(
-                "a local path or file:// URL is not allowed as a repository", location=where, hint=allowed
+                "a local path or file:// URL is not allowed as a repository",
+                location=where,
+                hint=f"{allowed}; --allow-file-urls (GITSYNC_ALLOW_FILE_URLS=true) allows folders of this machine",
             )
         return
     if SCP.fullmatch(url):

@@ -71,6 +71,10 @@ def test_a_place_knows_the_demo_by_its_kubeconfig(tmp_path: Path, monkeypatch: p
     (tmp_path / "kubeconfig").touch()
     assert ClusterTarget(data=tmp_path).is_demo
     assert not ClusterTarget(data=tmp_path, kubeconfig="other").is_demo
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    assert ClusterTarget(data=tmp_path).is_demo
+    monkeypatch.setenv("KUBECONFIG", "other")
+    assert not ClusterTarget(data=tmp_path).is_demo
 
 
 def test_the_first_group_of_the_help_has_ten_commands(gitsync: Gitsync) -> None:
