@@ -105,6 +105,7 @@ from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.repair import Repairer
+from gitsync.sync.replacements import Replacer
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
@@ -401,7 +402,8 @@ def build_engine(
     view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)
-    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, statuses, state.drift, clock)
+    replacer = Replacer(ports, applier, policies)
+    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, replacer, statuses, state.drift, clock)
     # waits=False: reconciles hold no worker for a Git server; the watcher asks it
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)

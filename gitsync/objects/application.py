@@ -253,6 +253,17 @@ class SyncPolicy(Section):
         " or an Agent does, and all others are reported. Fields of Kubernetes itself, and of field managers that the"
         " operator's policy expects, stay.",
     )
+    restart_on: Annotated[tuple[Literal["Secret", "ConfigMap"], ...], Field(strict=False, max_length=2)] = Field(
+        (),
+        description="Kinds, `Secret` and `ConfigMap`, whose change restarts the Deployments, StatefulSets and"
+        " DaemonSets of the Application that read such an object by their environment or a volume; absent: that their"
+        " Pods have an older content is only reported.",
+    )
+    modified_pods: Literal["Report", "Replace"] = Field(
+        "Report",
+        description="What to do with a Pod to which a user added an ephemeral container (`kubectl debug`): `Report` it,"
+        " or `Replace` it by a new one.",
+    )
     interval: Annotated[float, Seconds(minimum=1.0)] = Field(
         180.0, description="Time between polls of Git; a push event polls at once."
     )

@@ -54,7 +54,11 @@ CONTROL_PLANE: Final = frozenset(
 )
 """Field managers of Kubernetes itself; k3s, k0s, rke2 and MicroK8s (kubelite) run all of it in one process."""
 
+RESTARTER: Final = "gitsync-restart"
+"""Our manager of the annotation that restarts a workload: what our other one applies, Git declares."""
+
 INJECTORS: Final = (
+    RESTARTER,
     # what a mutating webhook adds to our own write has our manager; these write what they add by themselves
     "cainjector",  # cert-manager: the CA bundles of webhooks and APIServices
     "cert-manager-cainjector",

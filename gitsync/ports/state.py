@@ -13,6 +13,7 @@ from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.sync_status import SyncStatus
+from gitsync.plan.running import RunningFinding
 from gitsync.runtime.work_costs import Interval
 
 # from one request to the API server, about a millisecond, to a slow render or Git server
@@ -127,6 +128,8 @@ class ResourceView:
     change: Change
     problem: str = ""
     foreign: tuple[FieldDifference, ...] = ()
+    running: tuple[RunningFinding, ...] = ()
+    """What its Pods run otherwise than it declares."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ def _view_key(resource: ResourceView) -> tuple[object, ...]:
         resource.problem,
         resource.change.differences,
         resource.foreign,
+        resource.running,
     )
 
 

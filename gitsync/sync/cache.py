@@ -27,6 +27,7 @@ from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 from gitsync.sync.additions import KnownAdditions
 from gitsync.sync.observed_objects import ObservedObjects
+from gitsync.sync.running import RunningState
 
 
 @dataclass(slots=True)
@@ -200,6 +201,8 @@ class ExecutionCache:
     failed_repairs: dict[ObjectRef, FailedRepair] = field(default_factory=dict)
     completed_hooks: Mapping[str, Any] = field(default_factory=dict)
     """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""
+    replaced: dict[ObjectRef, float] = field(default_factory=dict)
+    """The monotonic time of the next attempt to replace the Pods of a workload, or a Pod."""
     hook_cleanup_due: float = float("-inf")
     """Monotonic time of the next attempt to delete leftover hooks."""
     is_operation_restored: bool = False
@@ -214,6 +217,7 @@ class ReconcileCache:
     git: GitCache = field(default_factory=GitCache)
     render: RenderCache = field(default_factory=RenderCache)
     objects: ObservedObjects = field(default_factory=ObservedObjects)
+    running: RunningState = field(default_factory=RunningState)
     plans: PlanCache = field(default_factory=PlanCache)
     checks: CheckCache = field(default_factory=CheckCache)
     execution: ExecutionCache = field(default_factory=ExecutionCache)

@@ -12,12 +12,14 @@ from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import completed, with_steps
+from gitsync.plan.running import content_digest
 from gitsync.plan.tracking import is_owned
 from gitsync.ports import Cluster, LiveCache
 from gitsync.state.views import Views
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import Observation, Selection, health_of, observe
 from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.running import RunningState
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.view import view_with
 
@@ -54,9 +56,13 @@ class SettledReconciler:
         self._views = views
 
     def reconcile(
-        self, manifest: Manifest, settled: Settled, changed: Collection[ObjectRef], now: datetime
+        self, manifest: Manifest, settled: Settled, changed: Collection[ObjectRef], now: datetime, running: RunningState
     ) -> Settled | None:
-        """Return what is known with the changed objects; None where the whole Application has to be reconciled."""
+        """
+        Return what is known with the changed objects; None where the whole Application has to be reconciled.
+
+        ``running`` is what the Application knows of the objects that its workloads read.
+        """
         planned = settled.planned
         observation = planned.observation
         # any write to the Application: spec, marks and status are inputs of its plan
@@ -66,7 +72,8 @@ class SettledReconciler:
         observed = observe(Selection(declared, Inventory()), self._cluster, self._live)
         # another schema may change what counts as a difference in every object
         is_same = observed.schemas is observation.schemas and all(
-            self._is_same(planned, ref, observed) for ref in changed
+            self._is_same(planned, ref, observed) and self._runs_as_before(planned, ref, observed, running)
+            for ref in changed
         )
         steps = self._planner.steps_alone(planned, observed.live) if is_same else None
         if steps is None:
@@ -90,6 +97,14 @@ class SettledReconciler:
         is_in_inventory = observation.inventory.has(ref, observation.versions[ref], uid_of(live))
         is_held = not is_owned(planned.app, live) or is_in_inventory
         return is_held and health_of(ref, live, self._live, planned.app.health_checks) == observation.health[ref]
+
+    def _runs_as_before(self, planned: Planned, ref: ObjectRef, observed: Observation, running: RunningState) -> bool:
+        """Whether the Pods of a workload have the same findings, and what Pods read has the same content."""
+        observation = planned.observation
+        live = observed.live[ref]
+        if ref in observation.references and content_digest(live) != content_digest(observation.live[ref]):
+            return False
+        return running.find_in(planned.app, ref, live, self._live) == observation.running.get(ref, ())
 
 
 def after_updates(

@@ -82,7 +82,12 @@ class SyncEvaluator:
         # hooks are not part of the health: they come and go with each sync
         for ref in target.hooks:
             del health[ref]
-        observation = replace(observation, health=health)
+        cache.running.restore(report.previous_status)
+        running, references = cache.running.find(app, observation.live, cluster, live)
+        # a change of what they read, also where nothing declares it, has the workloads compared again
+        self._view.tracked.track_more(app.key, references)
+        observation = replace(observation, health=health, running=running, references=references)
+        report.contents = cache.running.to_status()
         report.state = replace(report.state, inventory=observation.inventory)
         return observation
 

@@ -22,6 +22,7 @@ from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.ports import ApiResource, Cluster, LiveCache, Scope
+from gitsync.sync.running import Running
 
 _Kind = tuple[str, str, str]
 """Group, version and kind."""
@@ -48,6 +49,10 @@ class Observation:
     unobserved: Mapping[ObjectRef, str] = field(default_factory=dict)
     finished: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
     temporary: tuple[ObjectRef, ...] = ()
+    running: Running = field(default_factory=dict)
+    """What the Pods of the workloads run otherwise than declared."""
+    references: frozenset[ObjectRef] = frozenset()
+    """The Secrets and ConfigMaps that the workloads read, declared or not."""
 
     @cached_property
     def overall_health(self) -> Health:

@@ -122,7 +122,9 @@ class Pipeline:
             timer = StageTimer(_CHANGED)
             now = self._clock.now()
             with suppress(GitsyncError):  # the sync of the whole reports it
-                still_settled = self._settled_reconciler.reconcile(manifest, settled, changed, now)
+                still_settled = self._settled_reconciler.reconcile(
+                    manifest, settled, changed, now, self._cache(uid).running
+                )
                 if still_settled is not None:
                     self._settled[uid] = still_settled
                     key = settled.planned.app.key
@@ -373,6 +375,8 @@ class Pipeline:
         # without an observation the former objects stay tracked: their changes have to enqueue it meanwhile too
         objects = frozenset(observation.versions) if observation is not None else self._state.tracked.of(key)
         wanted = objects | _watched(report.app)
+        if observation is not None:
+            wanted |= observation.references
         is_new = not _watched(report.app) <= self._state.tracked.of(key)
         self._state.tracked.track(key, wanted)
         for dependency in report.app.depends_on if is_new else ():

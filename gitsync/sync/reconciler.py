@@ -23,6 +23,7 @@ from gitsync.sync.input import Target
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned
 from gitsync.sync.repair import Repairer
+from gitsync.sync.replacements import Replacer
 from gitsync.sync.status.build import executing_status
 from gitsync.sync.status.outcome import difference_of, outcome_of
 from gitsync.sync.status.report import FailureReason, Report
@@ -39,6 +40,7 @@ class Reconciler:
         gate: SyncGate,
         executor: SyncExecutor,
         repairer: Repairer,
+        replacer: Replacer,
         statuses: StatusWriter,
         counts: DriftCounts,
         clock: Clock,
@@ -48,6 +50,7 @@ class Reconciler:
         self._gate = gate
         self._executor = executor
         self._repairer = repairer
+        self._replacer = replacer
         self._counts = counts
         self._clock = clock
         self._statuses = statuses
@@ -66,6 +69,7 @@ class Reconciler:
             planned = self._plan_again(report, cache, planned, replace(target, locate=None))
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
+            report.record = self._replacer.run(planned, cache, partial(self._widen, report)) or report.record
         self.report_outcome(report, cache, planned, message)
 
     def observe(self, report: Report, cache: ReconcileCache, target: Target) -> str:
@@ -80,7 +84,7 @@ class Reconciler:
 
     def _report_drift(self, report: Report, cache: ReconcileCache, planned: Planned) -> None:
         """Report what others changed, and count what they changed since the last reconcile."""
-        report.drift = planned.drift
+        report.drift = (*planned.drift, *cache.running.news(planned.observation.running))
         drifted = {step.ref: step for step in planned.drifted}
         # only what is new since the last reconcile: drift that lasts is counted once
         for ref in drifted.keys() - cache.execution.drifted:

@@ -28,6 +28,7 @@ from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.repair import Repairer
+from gitsync.sync.replacements import Replacer
 from gitsync.sync.status.build import build_status
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.writer import StatusWriter
@@ -66,10 +67,11 @@ class Engine:
         hooks = Hooks(applier, cluster, self.live)
         self.executor = SyncExecutor(ports, applier, self.writes, hooks, declarations)
         repairer = Repairer(ports, applier, policies)
+        replacer = Replacer(ports, applier, policies)
         statuses = StatusWriter(cluster, self.live)
         drift = self.state.drift
         self.reconciler = Reconciler(
-            self.writes, self.evaluator, self.gate, self.executor, repairer, statuses, drift, self.clock
+            self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, statuses, drift, self.clock
         )
         self._manifests: tuple[Manifest, ...] = ()
 

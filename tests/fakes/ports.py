@@ -26,7 +26,10 @@ CONFIG_MAP = GroupKind("", "ConfigMap")
 NAMESPACE = GroupKind("", "Namespace")
 DEPLOYMENT = GroupKind("apps", "Deployment")
 JOB = GroupKind("batch", "Job")
-_VERSIONS = {CONFIG_MAP: "v1", NAMESPACE: "v1", DEPLOYMENT: "v1", JOB: "v1", CRD: "v1", APPLICATION: VERSION}
+POD = GroupKind("", "Pod")
+SECRET = GroupKind("", "Secret")
+_V1 = (CONFIG_MAP, NAMESPACE, DEPLOYMENT, JOB, POD, SECRET, CRD)
+_VERSIONS = {**dict.fromkeys(_V1, "v1"), APPLICATION: VERSION}
 _CLUSTER_SCOPED = frozenset({NAMESPACE, CRD})
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 
@@ -216,7 +219,7 @@ class FakeLive:
         return tuple(manifest for ref, manifest in self._cluster.objects.items() if ref.of == of)
 
     def dependents(self, uid: str) -> tuple[Manifest, ...]:
-        return ()
+        return tuple(item for item in self._cluster.objects.values() if uid in _owner_uids(item))
 
     def owners(self, manifest: Manifest) -> tuple[Manifest, ...]:
         return (manifest,)
@@ -274,6 +277,10 @@ class FakeRecords:
         """Yield outcome and name of each link."""
         for link in self.links:
             yield link.outcome.value, link.resource.rpartition("/")[2]
+
+
+def _owner_uids(manifest: Manifest) -> list[Any]:
+    return [owner.get("uid") for owner in metadata_of(manifest).get("ownerReferences") or ()]
 
 
 def _merged(live: Any, applied: Any) -> Any:

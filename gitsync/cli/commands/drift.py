@@ -80,4 +80,10 @@ def _drift(evaluator: Evaluator, manifest: Manifest) -> list[dict[str, Any]]:
         for step in comparison.plan.outstanding
         for row in rows_of(step, comparison.traces)
     ]
-    return [*changed, *({**base, **row} for row in addition_rows(comparison.additions))]
+    # what Pods run is known to the controller, which watches them
+    running = [
+        {**base, "what": row["kind"], "object": row["object"], "live": f"Pod {row['pod']} {row['message']}"}
+        | {"time": row.get("since", "")}
+        for row in at(manifest, "status", "pods", default=[])
+    ]
+    return [*changed, *({**base, **row} for row in addition_rows(comparison.additions)), *running]

@@ -17,6 +17,7 @@ from gitsync.server.api.models import (
     ObjectModel,
     PageModel,
     PastDriftModel,
+    PodModel,
     Start,
     VerdictModel,
 )
@@ -112,7 +113,24 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
         )
         for row in corrected(backend, query)[:limit]
     ]
-    return DriftPage(items=items, total=len(rows), next=next_url("drift", q, limit, following), corrected=past)
+    return DriftPage(
+        items=items,
+        total=len(rows),
+        next=next_url("drift", q, limit, following),
+        corrected=past,
+        pods=[
+            PodModel(
+                application=row.application,
+                object=str(row.ref),
+                ref=row.ref.path,
+                pod=row.pod,
+                kind=row.kind,
+                message=row.message,
+                since=row.since,
+            )
+            for row in drift_list.pod_rows(backend.view.applications(), query)[:limit]
+        ],
+    )
 
 
 def object_model(application: str, row: ResourceRow) -> ObjectModel:

@@ -200,6 +200,7 @@ class ObjectDiff(ObjectModel):
     added: list[FieldModel]
     drift_risk: str = ""
     drift_reason: str = ""
+    running: list[str] = Field(default_factory=list, description="What its Pods run otherwise than it declares.")
 
 
 class RelationModel(ApiModel):
@@ -279,6 +280,18 @@ class DriftModel(ApiModel):
     fields: list[FieldModel]
 
 
+class PodModel(ApiModel):
+    """A Pod that runs otherwise than its workload declares; ``kind`` is one of image, stale, modified."""
+
+    application: str
+    object: str
+    ref: str
+    pod: str
+    kind: str
+    message: str
+    since: str
+
+
 class PastDriftModel(ApiModel):
     """A field that self-heal corrected: by which manager it was changed, and how often."""
 
@@ -298,6 +311,7 @@ class DriftPage(ApiModel):
     total: int
     next: str = ""
     corrected: list[PastDriftModel]
+    pods: list[PodModel] = Field(default_factory=list, description="Pods that run otherwise than declared.")
 
 
 class OriginModel(ApiModel):

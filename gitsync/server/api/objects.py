@@ -138,6 +138,7 @@ def _diff(backend: Backend, view: ApplicationView, item: ResourceView) -> Object
         added=[field_model(row) for row in differences.foreign],
         drift_risk=differences.drift.risk.value if differences.drift is not None else "",
         drift_reason=differences.drift.reason if differences.drift is not None else "",
+        running=list(differences.running),
     )
 
 

@@ -121,6 +121,7 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
         matched=len(drifted_objects),
         query=query,
         names=drift_list.NAMES,
+        pods=drift_list.pod_rows(views, query)[:_DRIFT_PER_PAGE],
         past=drift_list.corrected(pages.engine, query)[:_PAST_DRIFT],
         syncs=drift_list.SYNCS,
         heals=heals,

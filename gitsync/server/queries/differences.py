@@ -14,6 +14,7 @@ from gitsync.plan.risk.drift import DriftRisk, drift_risk
 from gitsync.plan.undeclared import undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
+from gitsync.server.formatting import visible
 from gitsync.server.queries.contents import Content, content_of
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.objects import (
@@ -43,6 +44,8 @@ class ObjectDifferences:
     content: Content | None
     origin: FieldOrigin | None
     follows: ObjectRef | None
+    running: tuple[str, ...] = ()
+    """What its Pods run otherwise than it declares."""
 
 
 def unpaired(view: ApplicationView) -> list[ResourceView]:
@@ -72,6 +75,7 @@ def object_differences(
             content=content_of(item.change, len(items)),
             origin=next(iter(origins.of(item.ref)), None),
             follows=item.change.follows,
+            running=tuple(visible(f"{finding.pod.name} {finding.message}") for finding in item.running),
         )
         for item in items
     ]

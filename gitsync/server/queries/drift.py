@@ -51,6 +51,19 @@ class DriftRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PodRow:
+    """A Pod that runs otherwise than its workload declares: what, and since when (RFC 3339, empty when unknown)."""
+
+    application: str
+    ref: ObjectRef
+    """The workload."""
+    pod: str
+    kind: str
+    message: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class PastDrift:
     """A field that was changed in the cluster and corrected: by which manager, how often, and the last time."""
 
@@ -80,6 +93,27 @@ def drift_rows(
     matches = query.matcher(_READ, _text)
     matched = [row for row in rows if matches(row) and query.is_in_time(parse_time(row.since))]
     return sorted(matched, key=lambda row: (-row.risk.risk.level, row.application, row.ref))
+
+
+def pod_rows(views: Iterable[ApplicationView], query: Filter) -> list[PodRow]:
+    """Return the Pods that run otherwise than declared, sorted by workload."""
+    rows = [
+        PodRow(
+            view.key,
+            item.ref,
+            visible(finding.pod.name),
+            finding.kind.value,
+            visible(finding.message),
+            finding.since,
+        )
+        for view in views
+        for item in view.resources
+        for finding in item.running
+    ]
+    # neither a manager nor a class is known of what runs
+    matches = query.without("by").without("risk").matcher(_READ_POD, lambda row: f"{row.ref} {row.pod} {row.message}")
+    matched = [row for row in rows if matches(row) and query.is_in_time(parse_time(row.since))]
+    return sorted(matched, key=lambda row: (row.application, row.ref, row.pod))
 
 
 def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
@@ -153,6 +187,12 @@ _READ: Final[Mapping[str, Callable[[DriftRow], Iterable[str]]]] = {
     "name": lambda row: (row.ref.name,),
     "by": lambda row: row.managers,
     "risk": lambda row: (row.risk.risk.value,),
+}
+_READ_POD: Final[Mapping[str, Callable[[PodRow], Iterable[str]]]] = {
+    "app": lambda row: (row.application, row.application.rpartition("/")[2]),
+    "ns": lambda row: (row.ref.namespace,),
+    "kind": lambda row: (row.ref.kind,),
+    "name": lambda row: (row.ref.name, row.pod),
 }
 _READ_PAST: Final[Mapping[str, Callable[[PastDrift], Iterable[str]]]] = {
     "app": lambda row: (row.application, row.application.rpartition("/")[2]),

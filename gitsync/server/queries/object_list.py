@@ -117,6 +117,8 @@ def _marks(item: ResourceView) -> list[str]:
         marks.append("trouble")
     if item.foreign and foreign_fields(item):
         marks.append("foreign")
+    if item.running:
+        marks.append("running")
     return marks
 
 

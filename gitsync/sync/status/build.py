@@ -16,6 +16,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.sync.additions import UNDECLARED, undeclared_condition
 from gitsync.sync.post_sync import CONDITION
+from gitsync.sync.running import RUNNING, running_condition, running_status
 from gitsync.sync.status.report import FailureReason, Report
 
 _PROBLEMS = 10  # the status is stored in etcd and read by each watch: long lists belong to the pages
@@ -52,6 +53,8 @@ def build_status(report: Report) -> dict[str, Any]:
                 {"object": one_line(str(ref)), "message": one_line(text)}
                 for ref, text in sorted(outcome.problems.items())
             ][:_PROBLEMS],
+            "pods": running_status(report.observation.running) if report.observation else previous.get("pods"),
+            "contents": report.contents if report.contents is not None else previous.get("contents"),
             "history": _history(report),
             "conditions": set_conditions(_kept(report), _conditions(report), report.app.generation, now),
             **state.inventory.to_status(),
@@ -190,15 +193,18 @@ def _history(report: Report) -> list[dict[str, Any]]:
 def _kept(report: Report) -> list[dict[str, Any]]:
     """Return the conditions to keep until they are set; without metric limits the condition for them is dropped."""
     conditions = report.previous_status.get("conditions") or ()
-    dropped = {UNDECLARED, *([] if report.app.sync.limits else [CONDITION])}
+    dropped = {UNDECLARED, RUNNING, *([] if report.app.sync.limits else [CONDITION])}
     # of a reconcile that ended before it had a plan nothing is known: what was found before stays
-    kept = dropped if report.planned is not None else dropped - {UNDECLARED}
+    kept = dropped if report.planned is not None else dropped - {UNDECLARED, RUNNING}
     return [item for item in conditions if item.get("type") not in kept or _is_again(report, item)]
 
 
 def _is_again(report: Report, item: Mapping[str, Any]) -> bool:
     """Whether a condition holds still, so that the time since when it does is kept."""
-    return item.get("type") == UNDECLARED and report.planned is not None and bool(report.planned.additions)
+    if report.planned is None:
+        return False
+    findings = {UNDECLARED: report.planned.additions, RUNNING: report.planned.observation.running}
+    return bool(findings.get(str(item.get("type"))))
 
 
 def _conditions(report: Report) -> list[Condition]:
@@ -206,7 +212,7 @@ def _conditions(report: Report) -> list[Condition]:
         *_source_condition(report),
         *_render_condition(report),
         *([report.metric_condition] if report.metric_condition is not None else []),
-        *_additions(report),
+        *_findings(report),
         _reconciling(report),
         _stalled(report),
         ready_condition(report),
@@ -234,9 +240,11 @@ def _render_condition(report: Report) -> list[Condition]:
     return [Condition(RENDERED, "True", "Built", f"{count} objects{more}")]
 
 
-def _additions(report: Report) -> list[Condition]:
-    condition = undeclared_condition(report.planned.additions) if report.planned is not None else None
-    return [condition] if condition is not None else []
+def _findings(report: Report) -> list[Condition]:
+    if report.planned is None:
+        return []
+    conditions = (undeclared_condition(report.planned.additions), running_condition(report.planned.observation.running))
+    return [condition for condition in conditions if condition is not None]
 
 
 def _reconciling(report: Report) -> Condition:

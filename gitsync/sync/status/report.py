@@ -73,6 +73,8 @@ class Report:
     verdict: Verdict | None = None
     drift: tuple[tuple[ObjectRef, str], ...] = ()
     healed: int = 0
+    contents: list[dict[str, str]] | None = None
+    """Since when the Secrets and ConfigMaps that workloads read have their content; None where it was not observed."""
     outcome: PhaseOutcome = field(default_factory=PhaseOutcome)
     metric_condition: Condition | None = None
     record: SyncRecord | None = None

@@ -90,7 +90,9 @@ def _resource(
     health = observation.health.get(ref, _NO_HEALTH)
     problem = problems.get(ref, "") if problems else ""
     # by identity: ``mask_change`` returns the identical step for anything but a Secret, whose view is rebuilt
-    if previous is not None and previous.change is shown and previous.health is health and previous.problem == problem:
+    running = observation.running.get(ref, ())
+    is_same = previous is not None and previous.change is shown and previous.health is health
+    if previous is not None and is_same and previous.problem == problem and previous.running == running:
         return previous
     return ResourceView(
         ref=ref,
@@ -100,6 +102,7 @@ def _resource(
         change=shown,
         problem=problem,
         foreign=tuple(map(_undeclared(report).judged, _foreign(change, previous, observation))),
+        running=running,
     )
 
 

@@ -1,0 +1,156 @@
+"""Pods that run otherwise than declared, in a reconcile on fakes: reported, restarted, replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitsync.errors import Rejected
+from gitsync.objects.conditions import find_condition
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.running import RESTARTED_AT
+from gitsync.sync.running import RUNNING
+from tests.fakes.engine import Engine, config_map
+
+WEB = ObjectRef("apps", "Deployment", "prod", "web")
+POD = ObjectRef("", "Pod", "prod", "web-1")
+STARTED = "2026-11-20T10:00:00Z"
+
+
+def deployment() -> Manifest:
+    container = {"name": "web", "image": "web:1", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def started(engine: Engine, **spec: Any) -> None:
+    """Let the Deployment have a Pod, as its controller would."""
+    live = engine.cluster.objects[WEB]
+    done = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+    engine.cluster.put({**live, "status": done})
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+    metadata = {"name": "web-1", "namespace": "prod", "ownerReferences": [{**owner, "uid": live["metadata"]["uid"]}]}
+    status = {"phase": "Running", "containerStatuses": [{"name": "web", "state": {"running": {"startedAt": STARTED}}}]}
+    template = live["spec"]["template"]["spec"]
+    engine.cluster.put(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**template, **spec}, "status": status}
+    )
+
+
+def at_time(engine: Engine, time: str, **data: str) -> None:
+    """Write the ConfigMap as a user would, at a time that its managed fields have."""
+    ref = ObjectRef("", "ConfigMap", "prod", "settings")
+    live = engine.cluster.objects[ref]
+    entry = {"manager": "rotation", "time": time, "fieldsV1": {"f:data": {}}}
+    metadata = {**live["metadata"], "managedFields": [entry]}
+    engine.cluster.put({**live, "metadata": metadata, "data": data or live["data"]})
+
+
+def running(**sync: Any) -> Engine:
+    """Return an engine whose Deployment reads a ConfigMap that another client writes, and has a Pod."""
+    engine = Engine(sync=sync)
+    engine.cluster.put({**config_map("settings", x="1"), "metadata": {"name": "settings", "namespace": "prod"}})
+    at_time(engine, "2026-11-20T09:00:00Z")
+    engine.sync("c1", deployment())
+    started(engine)
+    engine.reconcile()
+    engine.written()
+    return engine
+
+
+def condition(engine: Engine) -> dict[str, Any]:
+    return find_condition(engine.status, RUNNING)
+
+
+def test_a_changed_configuration_is_reported_and_restarts_nothing() -> None:
+    engine = running()
+    assert condition(engine) == {}
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    report = engine.reconcile()
+    assert condition(engine)["reason"] == "Stale"
+    assert "before ConfigMap prod/settings changed at 2026-11-20T11:00:00Z" in condition(engine)["message"]
+    assert [(item["pod"], item["kind"]) for item in engine.status["pods"]] == [("web-1", "stale")]
+    assert [ref for ref, _ in report.drift] == [WEB]
+    assert engine.reconcile().drift == ()  # an event once
+    assert engine.written() == []
+
+
+def test_a_change_restarts_a_workload_once_where_that_is_set() -> None:
+    engine = running(restartOn=["ConfigMap"])
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    report = engine.reconcile()
+    assert engine.written() == [("apply", "web")]
+    annotations = at(engine.cluster.objects[WEB], "spec", "template", "metadata", "annotations")
+    assert annotations == {RESTARTED_AT: "2026-11-20T11:00:00Z"}
+    assert report.record is not None
+    assert (report.record.trigger, report.record.steps[0].reason) == (
+        "restart",
+        "restarts its Pods, which started before ConfigMap prod/settings changed",
+    )
+    assert [*engine.records.outcomes()][-2:] == [("Intended", "web"), ("Succeeded", "web")]
+    engine.reconcile()
+    assert engine.written() == []
+
+
+def test_a_kind_that_is_not_named_restarts_nothing() -> None:
+    engine = running(restartOn=["Secret"])
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    engine.reconcile()
+    assert engine.written() == []
+
+
+@pytest.mark.parametrize("hold", [{"suspend": True}, {"sync": {"restartOn": ["ConfigMap"], "selfHeal": False}}])
+def test_nothing_is_restarted_where_nothing_may_be_repaired(hold: dict[str, Any]) -> None:
+    engine = running(restartOn=["ConfigMap"])
+    engine.edit(**hold)
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    engine.reconcile()
+    assert engine.written() == []
+
+
+def test_a_rejected_restart_is_tried_again_after_a_minute() -> None:
+    engine = running(restartOn=["ConfigMap"])
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    engine.cluster.failures["web"].append(Rejected("not today", code=403))
+    for wait in (0, 1, 60):
+        engine.clock.seconds += wait
+        engine.reconcile()
+    assert engine.written() == [("apply", "web"), ("apply", "web")]
+
+
+def test_a_write_that_leaves_the_content_is_no_change_after_a_restart() -> None:
+    engine = running(restartOn=["ConfigMap"])
+    at_time(engine, "2026-11-20T11:00:00Z")  # the same data
+    engine.reconcile()
+    assert condition(engine) == {}
+    engine.restart()
+    engine.reconcile()
+    assert condition(engine) == {}
+    assert engine.written() == []
+
+
+def test_a_modified_pod_is_reported_and_replaced_where_that_is_set() -> None:
+    engine = running()
+    started(engine, ephemeralContainers=[{"name": "debug", "image": "busybox"}])
+    engine.reconcile()
+    assert condition(engine)["reason"] == "Modified"
+    assert engine.written() == []
+    engine.edit(sync={"modifiedPods": "Replace"})
+    engine.reconcile()
+    assert engine.written() == [("delete", "web-1")]
+    assert POD not in engine.cluster.objects
+    engine.reconcile()
+    assert condition(engine) == {}
+    assert "pods" not in engine.status
+
+
+def test_a_pod_without_a_controller_is_not_deleted() -> None:
+    engine = running(modifiedPods="Replace")
+    started(engine, ephemeralContainers=[{"name": "debug", "image": "busybox"}])
+    pod = engine.cluster.objects[POD]
+    owners = [{**owner, "controller": False} for owner in pod["metadata"]["ownerReferences"]]
+    engine.cluster.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": owners}})
+    engine.reconcile()
+    assert engine.written() == []
