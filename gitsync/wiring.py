@@ -93,6 +93,7 @@ from gitsync.sync.credentials import credentials_of
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.deletion import DeletionReconciler
 from gitsync.sync.desired import DesiredState
+from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.installation import Installation
@@ -402,8 +403,9 @@ def build_engine(
     view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)
+    drift = DriftLog(records, state.drift, clock)
     replacer = Replacer(ports, applier, policies)
-    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, replacer, statuses, state.drift, clock)
+    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, replacer, statuses, drift, clock)
     # waits=False: reconciles hold no worker for a Git server; the watcher asks it
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)

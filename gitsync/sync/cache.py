@@ -21,6 +21,7 @@ from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.signers import Trust
 from gitsync.plan.applied import AppliedStates
+from gitsync.plan.drift_history import OpenDrift
 from gitsync.plan.normalize import PreparedObject
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
@@ -196,8 +197,10 @@ class ExecutionCache:
     answered: list[StepResult] = field(default_factory=list)
     """The results of writes of the running operation that were answered after their reconcile."""
     self_heals: SelfHeals = field(default_factory=SelfHeals)
-    drifted: frozenset[ObjectRef] = frozenset()
+    drifted: dict[ObjectRef, OpenDrift] = field(default_factory=dict)
     """The objects that others had changed at the last reconcile."""
+    synced: frozenset[ObjectRef] = frozenset()
+    """Those of them that a sync has written since."""
     failed_repairs: dict[ObjectRef, FailedRepair] = field(default_factory=dict)
     completed_hooks: Mapping[str, Any] = field(default_factory=dict)
     """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""

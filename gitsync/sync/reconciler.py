@@ -14,9 +14,9 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Clock
-from gitsync.state.drift_counts import DriftCounts
 from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import SyncDecision, SyncGate
+from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import Target
@@ -42,7 +42,7 @@ class Reconciler:
         repairer: Repairer,
         replacer: Replacer,
         statuses: StatusWriter,
-        counts: DriftCounts,
+        drift: DriftLog,
         clock: Clock,
     ) -> None:
         self._writes = writes
@@ -51,7 +51,7 @@ class Reconciler:
         self._executor = executor
         self._repairer = repairer
         self._replacer = replacer
-        self._counts = counts
+        self._drift = drift
         self._clock = clock
         self._statuses = statuses
 
@@ -85,11 +85,7 @@ class Reconciler:
     def _report_drift(self, report: Report, cache: ReconcileCache, planned: Planned) -> None:
         """Report what others changed, and count what they changed since the last reconcile."""
         report.drift = (*planned.drift, *cache.running.news(planned.observation.running))
-        drifted = {step.ref: step for step in planned.drifted}
-        # only what is new since the last reconcile: drift that lasts is counted once
-        for ref in drifted.keys() - cache.execution.drifted:
-            self._counts.detected(drifted[ref])
-        cache.execution.drifted = frozenset(drifted)
+        self._drift.observe(planned, cache.execution)
 
     def _repair(
         self, report: Report, cache: ReconcileCache, planned: Planned, decision: SyncDecision
@@ -109,9 +105,7 @@ class Reconciler:
         repaired = self._repairer.run(planned, cache, due.steps, partial(self._widen, report))
         report.healed += repaired.healed
         restored = [result.change for result in repaired.results if result.outcome is Outcome.SUCCEEDED]
-        self._counts.healed(restored, self._clock.now())
-        self._counts.failed(len(repaired.results) - len(restored))
-        cache.execution.drifted -= {step.ref for step in restored}  # what is edited again counts again
+        self._drift.repaired(planned, cache.execution, restored, len(repaired.results) - len(restored))
         report.record = repaired.record or report.record
         # without a sync the repairs are all that the user requested; a sync acknowledges when it has ended
         if not decision.trigger:
@@ -175,6 +169,7 @@ class Reconciler:
         operation = self._executor.begin_or_resume(planned, cache.execution, decision.trigger, decision.verdict)
         applied = self._executor.run(planned, cache.execution, operation, partial(self._store_inventory, report))
         report.healed += applied.healed
+        cache.execution.synced |= {step.ref for step in planned.plan.writes if step.ref in cache.execution.drifted}
         report.peers = applied.peers
         report.requeue_in(applied.requeue_after)
         # an object that could not be observed may differ, so the commit is not applied completely

@@ -20,6 +20,7 @@ from gitsync.ports import Ports
 from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.decision import AdviceGate, SyncGate
+from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import ReconcileInput, Target
@@ -69,7 +70,7 @@ class Engine:
         repairer = Repairer(ports, applier, policies)
         replacer = Replacer(ports, applier, policies)
         statuses = StatusWriter(cluster, self.live)
-        drift = self.state.drift
+        drift = DriftLog(records, self.state.drift, self.clock)
         self.reconciler = Reconciler(
             self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, statuses, drift, self.clock
         )

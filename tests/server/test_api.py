@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
 
 from gitsync.gate.policy import Policy
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, FieldOwner
 from gitsync.objects.health import Health
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import EndedReconcile, KubernetesEvent
 from gitsync.runtime.work_costs import Interval
 from tests.server.conftest import Open, Site
@@ -101,6 +104,19 @@ def test_changes_and_drift_are_those_of_the_pages(site: Open) -> None:
         ["kubectl-edit"],
         "4",
     )
+
+
+def test_the_drift_of_the_past_is_that_of_the_audit(site: Open) -> None:
+    opened = filled(site)
+    field = FieldDifference(".spec.replicas", "/spec/replicas", Difference.CHANGED, 1, 4, (FieldOwner("kubectl"),))
+    step = Change(ObjectRef("apps", "Deployment", "shop", "web"), Action.UPDATE, differences=(field,))
+    drift = OpenDrift(step, NOW - timedelta(seconds=90))
+    opened.engine.records.audit([ended_link("gitsync/shop", drift, NOW, EndedBy.SYNC)] * 2)
+    page = get(opened, f"{V1}/drift/history?limit=1")
+    (item,) = page["items"]
+    assert (item["object"], item["path"], item["from"], item["to"]) == ("Deployment shop/web", ".spec.replicas", 1, 4)
+    assert (item["manager"], item["by"], item["seconds"]) == ("kubectl", "sync", 90)
+    assert len(get(opened, page["next"])["items"]) == 1
 
 
 def test_the_effective_policy_is_the_same_in_api_and_page(site: Open) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from gitsync.cli.applications import all_applications, one_application
 from gitsync.cli.comparison import Evaluator
@@ -19,11 +21,14 @@ from gitsync.cli.options import (
 )
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.plan_output import addition_rows, rows_of
+from gitsync.cli.records import open_records
 from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
+from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
 
 _COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
+_HISTORY_COLUMNS = (*("application", "object", "path", "from", "to", "manager", "detected", "ended", "by", "seconds"),)
 _CELL_LENGTH = 60
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
@@ -41,8 +46,14 @@ def drift(
     target: AnyTarget,
     output: Output = Format.TABLE,
     age_key: AgeKey = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="List what was changed before, and how that ended, newest first.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="The newest fields to list with --history.")] = 100,
 ) -> Exit:
     """Show what was changed in the cluster since the last apply, by whom and when. Exit code 1: there is drift."""
+    if history:
+        return _history(target, output, limit)
     evaluator = Evaluator(target, age_key)
     if target.name:
         applications = [one_application(evaluator.client, target.namespace or NAMESPACE, target.name)]
@@ -56,15 +67,45 @@ def drift(
         except GitsyncError as error:  # an Application that cannot be compared must not hide the others
             failed = print_error(error)
     if rows or output is not Format.TABLE:
-        show(map(_cut, rows) if output is Format.TABLE else rows, _COLUMNS, output, key="object")
+        shown = (_cut(row, "desired", "live") for row in rows)
+        show(shown if output is Format.TABLE else rows, _COLUMNS, output, key="object")
     elif not failed:
         say("nothing differs from the last apply", "green")
     return failed or (Exit.DIFFERENT if rows else Exit.OK)
 
 
-def _cut(row: dict[str, Any]) -> dict[str, Any]:
+def _history(target: AnyTarget, output: Format, limit: int) -> Exit:
+    """List the drift that has ended, from the audit."""
+    application = f"{target.namespace or NAMESPACE}/{target.name}" if target.name else ""
+    with open_records(target.data) as records:
+        links = records.audit_records(application, action=DRIFT_ACTION, limit=limit)
+    rows = [
+        {
+            "application": field.application,
+            "object": str(field.ref),
+            "path": field.path or "(deleted)",
+            "from": field.declared,
+            "to": field.changed_to,
+            "manager": field.manager,
+            "detected": field.detected.isoformat(timespec="seconds"),
+            "ended": field.ended.isoformat(timespec="seconds"),
+            "by": field.by.value,
+            "seconds": round(field.seconds, 1),
+        }
+        for field in past_fields(links)
+        if not target.namespace or field.application.startswith(f"{target.namespace}/")
+    ][:limit]
+    if rows or output is not Format.TABLE:
+        shown = (_cut(row, "from", "to") for row in rows)
+        show(shown if output is Format.TABLE else rows, _HISTORY_COLUMNS, output, key="object")
+    else:
+        say("no drift has ended yet")
+    return Exit.OK
+
+
+def _cut(row: dict[str, Any], *sides: str) -> dict[str, Any]:
     """Return a row whose values fit into a table."""
-    values = {side: row.get(side) for side in ("desired", "live")}
+    values = {side: row.get(side) for side in sides}
     return row | {side: None if value is None else one_line(str(value), _CELL_LENGTH) for side, value in values.items()}
 
 

@@ -17,6 +17,7 @@ from gitsync.server.api.models import (
     ObjectModel,
     PageModel,
     PastDriftModel,
+    PastFieldModel,
     PodModel,
     Start,
     VerdictModel,
@@ -26,6 +27,7 @@ from gitsync.server.formatting import visible
 from gitsync.server.paging import list_url, page_of
 from gitsync.server.queries import applications as app_rows
 from gitsync.server.queries import drift as drift_list
+from gitsync.server.queries import drift_history as past_list
 from gitsync.server.queries import object_list, timeline
 from gitsync.server.queries.applications import AppRow
 from gitsync.server.queries.differences import changed_in_cluster
@@ -131,6 +133,39 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
             for row in drift_list.pod_rows(backend.view.applications(), query)[:limit]
         ],
     )
+
+
+@router.get("/drift/history")
+def drift_of_the_past(
+    backend: BackendOf,
+    q: SearchText = "",
+    limit: Limit = 100,
+    before: Annotated[int, Query(ge=0, lt=1 << 62, description="Where the page begins; from ``next``.")] = 0,
+) -> PageModel[PastFieldModel]:
+    """Return what others changed before now, and how that ended, newest first."""
+    query = parsed(backend, q, past_list.NAMES)
+    page = past_list.drift_history(backend.records, query, limit=limit, before=before)
+    items = [
+        PastFieldModel.model_validate(
+            {
+                "application": field.application,
+                "object": str(field.ref),
+                "ref": field.ref.path,
+                "path": visible(field.path),
+                "from": field.declared,
+                "to": field.changed_to,
+                "manager": visible(field.manager),
+                "edited": field.edited,
+                "detected": field.detected,
+                "ended": field.ended,
+                "by": field.by.value,
+                "seconds": field.seconds,
+            }
+        )
+        for field in page.fields
+    ]
+    following = list_url("/api/v1/drift/history", q, limit=str(limit), before=str(page.older)) if page.older else ""
+    return PageModel(items=items, next=following)
 
 
 def object_model(application: str, row: ResourceRow) -> ObjectModel:

@@ -304,6 +304,23 @@ class PastDriftModel(ApiModel):
     repaired_seconds: float | None
 
 
+class PastFieldModel(ApiModel):
+    """A field that others changed, and how that ended: by self-heal, by a sync, or by others."""
+
+    application: str
+    object: str
+    ref: str
+    path: str = Field(description="Empty where the object was deleted.")
+    from_: Any = Field(alias="from", serialization_alias="from", description="What Git declares.")
+    to: Any
+    manager: str
+    edited: datetime | None
+    detected: datetime
+    ended: datetime
+    by: str
+    seconds: float
+
+
 class DriftPage(ApiModel):
     """The drift of now, and what was corrected in the latest syncs."""
 

@@ -7,10 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.errors import one_line
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, SearchText, Start, UserOf
+from gitsync.server.formatting import visible
 from gitsync.server.paging import list_url, page_of
 from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
+from gitsync.server.queries import drift_history as past_list
 from gitsync.server.queries import object_list
 from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.filters import Filter, parse_query
@@ -23,6 +26,9 @@ _OBJECTS_PER_PAGE = 80
 _DRIFT_PER_PAGE = 20
 _PAST_DRIFT = 30
 """Corrected fields that the page of drift lists."""
+_HISTORY_PER_PAGE = 60
+_VALUE_LENGTH = 80
+"""Characters of a value in the history of drift."""
 _PLANS = 30
 """Plans that wait, of one page; the reviews themselves are on pages of their own."""
 _FOUND_APPLICATIONS = 20
@@ -130,6 +136,24 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
         following=following,
         page_size=_DRIFT_PER_PAGE,
         url=list_url("/drift", str(query)),
+    )
+
+
+@router.get("/drift/history", response_class=HTMLResponse)
+def drift_of_the_past(
+    request: Request, pages: PagesOf, q: SearchText = "", before: Annotated[int, Query(ge=0, lt=1 << 62)] = 0
+) -> HTMLResponse:
+    """Show what others changed before now, and how that ended, newest first."""
+    query = parse_query(q, past_list.NAMES, pages.engine.clock.now())
+    page = past_list.drift_history(pages.engine.records, query, limit=_HISTORY_PER_PAGE, before=before)
+    return pages.show(
+        request,
+        "drift_history.html",
+        fields=page.fields,
+        query=query,
+        names=past_list.NAMES,
+        older=list_url("/drift/history", str(query), before=str(page.older)) if page.older else "",
+        shown=lambda value: "" if value is None else one_line(visible(str(value)), _VALUE_LENGTH),
     )
 
 

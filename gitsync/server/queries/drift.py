@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gitsync.objects.change import Action
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.record import SyncRecord
+from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView, ResourceView
@@ -123,7 +123,10 @@ def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
         end = record.started + timedelta(milliseconds=record.duration_ms)
         if record.trigger != "drift" or not query.is_in_time(end):
             continue
+        failed = {step.ref for step in record.steps if step.outcome is not Outcome.SUCCEEDED}
         for path, item, manager in changed_fields(record):
+            if path in failed:
+                continue  # it was tried, and not corrected
             key = (record.application, path, str(item["path"]), manager)
             known = corrections.get(key)
             if known is None:

@@ -9,9 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
-from gitsync.objects.change import Difference, FieldOwner
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, FieldOwner
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
+from gitsync.plan.running import RunningFinding, RunningKind
 from gitsync.server.queries.objects import foreign_fields
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, edited, resource
@@ -107,6 +110,60 @@ def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
     assert "60.5 s" in past
     recent = opened.get("/drift?q=since:1h").text.partition('id="past"')[2]
     assert re.search(r'<td>kubectl</td><td class="num">1</td>', recent)
+
+
+def test_a_repair_that_failed_is_not_counted_as_corrected(site: Open) -> None:
+    opened = site([application()])
+    item = {"path": ".spec.replicas", "live": 4, "desired": 1, "owners": [{"manager": "kubectl"}]}
+    step = Step("apps/Deployment/shop/web", "update", "Safe", "", Outcome.FAILED, "denied", differences=(item,))
+    opened.engine.records.save(
+        SyncRecord("gitsync/shop", Commit("c" * 40), "drift", NOW, 5, Outcome.FAILED, "Safe", "d", steps=(step,))
+    )
+    assert "No drift was corrected" in opened.get("/drift").text
+
+
+def past(*names: str) -> list[AuditRecord]:
+    """Return the links of drift that has ended, an object each."""
+    field = FieldDifference(".spec.replicas", "/spec/replicas", Difference.CHANGED, 1, 4, (FieldOwner("kubectl"),))
+    refs = [ObjectRef("apps", "Deployment", "shop", name) for name in names]
+    steps = [Change(ref, Action.UPDATE, differences=(field,)) for ref in refs]
+    drifts = [OpenDrift(step, NOW - timedelta(minutes=2)) for step in steps]
+    return [ended_link("gitsync/shop", drift, NOW, EndedBy.SELF_HEAL) for drift in drifts]
+
+
+def test_the_history_of_drift_has_both_values_and_how_it_ended(site: Open) -> None:
+    opened = site([application()])
+    assert "No drift has ended yet" in opened.get("/drift/history").text
+    opened.engine.records.audit(past("web", "api"))
+    page = opened.get("/drift/history").text
+    assert page.count(">self-heal<") == 2
+    assert "<code>.spec.replicas</code>" in page
+    assert "2 min" in page or "120" in page
+    assert opened.get("/drift/history?q=name:api").text.count(">self-heal<") == 1
+    assert "No drift of the past matches" in opened.get("/drift/history?q=by:helm").text
+    assert "/drift/history" in opened.get("/drift").text
+
+
+def test_the_history_of_drift_has_pages(site: Open) -> None:
+    opened = site([application()])
+    opened.engine.records.audit(past(*(f"web-{index}" for index in range(70))))
+    first = opened.get("/drift/history?q=app:shop").text
+    (older,) = re.findall(r'href="(/drift/history\?[^"]*before=[^"]*)"', first)
+    second = opened.get(older.replace("&amp;", "&")).text
+    assert [page.count(">self-heal<") for page in (first, second)] == [60, 10]
+    assert "Older drift" not in second
+
+
+def test_pods_that_run_otherwise_than_declared_are_listed(site: Open) -> None:
+    pod = ObjectRef("", "Pod", "shop", "web-1")
+    finding = RunningFinding(RunningKind.IMAGE, pod, "u", "runs evil:1 in container web", "/status", NOW.isoformat())
+    view = application("shop", [replace(resource("web", "Deployment"), running=(finding,)), resource("api")])
+    opened = site([view])
+    assert "runs evil:1 in container web" in opened.get("/drift").text
+    assert 'id="pods"' in opened.get("/drift?q=name:web-1").text
+    assert 'id="pods"' not in opened.get("/drift?q=name:api").text
+    assert "web-1 runs evil:1" in opened.get("/apps/gitsync/shop/object?ref=apps/Deployment/shop/web").text
+    assert ">api<" not in opened.get("/objects?q=is:running").text
 
 
 def test_search_finds_applications_objects_and_changes(site: Open) -> None:

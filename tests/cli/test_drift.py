@@ -1,0 +1,47 @@
+"""The history of drift, read from the records beside the controller."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, FieldOwner
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+from tests.cli.conftest import Gitsync
+from tests.fakes.ports import START
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return a data folder whose audit has drift of two Applications."""
+    field = FieldDifference(".data.a", "/data/a", Difference.CHANGED, "1", "2", (FieldOwner("kubectl-edit"),))
+    step = Change(ObjectRef("", "ConfigMap", "shop", "a"), Action.UPDATE, differences=(field,))
+    drift = OpenDrift(step, START - timedelta(seconds=2))
+    records = SqlRecords(Database(f"sqlite:///{tmp_path}/history.db"))
+    records.audit(ended_link(f"gitsync/{name}", drift, START, EndedBy.SELF_HEAL) for name in ("shop", "blog"))
+    records.close()
+    return tmp_path
+
+
+def test_the_history_lists_what_ended_newest_first(gitsync: Gitsync, data: Path) -> None:
+    done = gitsync("drift", "--history", "--data", data, "-o", "json")
+    assert done.code == 0
+    assert [row["application"] for row in done.json] == ["gitsync/blog", "gitsync/shop"]
+    row = done.json[0]
+    assert (row["from"], row["to"], row["manager"], row["by"], row["seconds"]) == (
+        *("1", "2", "kubectl-edit"),
+        *("self-heal", 2.0),
+    )
+
+
+def test_the_history_of_one_application(gitsync: Gitsync, data: Path) -> None:
+    done = gitsync("drift", "shop", "--history", "--data", data)
+    assert "gitsync/shop" in done.out
+    assert "gitsync/blog" not in done.out
+    assert "no drift has ended yet" in gitsync("drift", "other", "--history", "--data", data).out
+    assert "no drift has ended yet" in gitsync("drift", "--history", "-n", "other", "--data", data).out

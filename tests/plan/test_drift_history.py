@@ -1,0 +1,54 @@
+"""The history of drift as links of the audit: written when drift ends, and read back by field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, FieldOwner, Risk
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link, past_fields
+from tests.fakes.ports import START
+
+WEB = ObjectRef("apps", "Deployment", "shop", "web")
+EDITOR = FieldOwner("kubectl-edit", "Update", "2026-11-20T09:59:00Z")
+FIELD = FieldDifference(".spec.replicas", "/spec/replicas", Difference.CHANGED, 2, 7, (EDITOR,))
+LABEL = FieldDifference(".metadata.labels.a", "/metadata/labels/a", Difference.FOREIGN, ABSENT, "b", (EDITOR,))
+STEP = Change(WEB, Action.UPDATE, Risk.SAFE, "repairs", "restores", differences=(FIELD, LABEL))
+END = START + timedelta(seconds=5)
+
+
+def test_a_link_has_each_field_that_drifted() -> None:
+    link = ended_link("gitsync/shop", OpenDrift(STEP, START), END, EndedBy.SELF_HEAL)
+    assert (link.action, link.resource, link.duration_ms) == ("drift", WEB.path, 5000)
+    (field,) = past_fields([link])
+    assert (field.ref, field.path, field.declared, field.changed_to) == (WEB, ".spec.replicas", 2, 7)
+    assert (field.manager, field.by, field.detected, field.ended) == ("kubectl-edit", "self-heal", START, END)
+    assert field.seconds == 65.0  # from the edit
+
+
+def test_without_the_time_of_the_edit_its_detection_counts() -> None:
+    scaled = replace(FIELD, owners=(FieldOwner("kubectl", "Update", "", "scale"),))
+    link = ended_link("gitsync/shop", OpenDrift(replace(STEP, differences=(scaled,)), START), END, EndedBy.SYNC)
+    (field,) = past_fields([link])
+    assert (field.edited, field.seconds) == (None, 5.0)
+
+
+def test_an_edit_from_the_future_took_no_time() -> None:
+    ahead = replace(FIELD, owners=(replace(EDITOR, time="2026-11-20T10:01:00Z"),))
+    link = ended_link("gitsync/shop", OpenDrift(replace(STEP, differences=(ahead,)), START), END, EndedBy.OTHERS)
+    assert [field.seconds for field in past_fields([link])] == [0.0]
+
+
+def test_a_deleted_object_is_one_entry_without_a_field() -> None:
+    deleted = replace(STEP, action=Action.CREATE, differences=())
+    (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(deleted, START), END, EndedBy.SELF_HEAL)])
+    assert (field.path, field.declared, field.changed_to, field.manager) == ("", None, None, "")
+
+
+def test_values_of_secrets_are_masked() -> None:
+    secret = replace(STEP, ref=ObjectRef("", "Secret", "shop", "key"))
+    hidden = replace(FIELD, path=".data.token", pointer="/data/token", desired="b3Vycw==", live="ZXZpbA==")
+    link = ended_link("gitsync/shop", OpenDrift(replace(secret, differences=(hidden,)), START), END, EndedBy.SELF_HEAL)
+    assert "ZXZpbA" not in str(link)
+    assert "b3Vycw" not in str(link)
