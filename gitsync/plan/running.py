@@ -96,7 +96,7 @@ def references_of(pod_spec: Any) -> tuple[ObjectRef, ...]:
 
 
 def content_digest(manifest: Manifest) -> str:
-    """Return the digest of what a Secret or ConfigMap holds; labels and annotations are no part of it."""
+    """Return the digest of what a Secret or ConfigMap holds; labels and annotations do not count."""
     return content_hash([manifest.get("data") or {}, manifest.get("binaryData") or {}])
 
 
