@@ -96,7 +96,7 @@ def past_fields(links: Iterable[AuditRecord]) -> Iterator[PastField]:
     for link in links:
         details = link.details
         differences = details.get("differences") or []
-        # of a deleted object there are no fields, and nothing says who deleted it
+        # a deleted object has no field left, and nothing says who deleted it
         for item in differences if not details.get("deleted") else [{}]:
             owner: dict[str, Any] = next(iter(item.get("owners") or ()), {})
             edited = str(owner.get("time") or "")

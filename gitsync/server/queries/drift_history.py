@@ -8,7 +8,7 @@ from typing import Final
 
 from gitsync.plan.drift_history import DRIFT_ACTION, PastField, past_fields
 from gitsync.ports import Records
-from gitsync.server.queries.filters import Query
+from gitsync.server.queries.filters import Filter
 
 NAMES: Final = ("app", "ns", "kind", "name", "by", "since", "until")
 """The members of a filter that the history of drift accepts; ``by`` is a field manager."""
@@ -26,7 +26,7 @@ class DriftHistory:
     older: int
 
 
-def drift_history(records: Records, query: Query, *, limit: int, before: int = 0) -> DriftHistory:
+def drift_history(records: Records, query: Filter, *, limit: int, before: int = 0) -> DriftHistory:
     """Return the fields that match, of as many whole links as it takes to have ``limit`` of them."""
     matches = query.matcher(_READ, lambda field: f"{field.application} {field.ref} {field.path}")
     fields: list[PastField] = []
