@@ -60,6 +60,11 @@ class Settings(BaseSettings):
     controller_rights: bool = Field(
         False, description="let Applications that name no ServiceAccount write with the controller's own rights"
     )
+    default_service_account: str = Field(
+        "gitsync-deployer",
+        description="ServiceAccount that writes for Agents which no Application with one applied, in the namespace of"
+        " the Agent; empty: none",
+    )
     reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")
     prometheus: str = Field("", description="URL of the Prometheus server for the analysis after a sync")
     prometheus_token_file: AbsolutePath | None = Field(None, description="file with the bearer token for Prometheus")

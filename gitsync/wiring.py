@@ -35,7 +35,7 @@ from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.applicationsets.reconciler import SetReconciler
 from gitsync.operator.applicationsets.sources import SetSources
 from gitsync.operator.applicationsets.writer import SetWriter
-from gitsync.operator.child_reconciler import ChildrenReconciler
+from gitsync.operator.child_reconciler import ChildrenReconciler, WriteRights
 from gitsync.operator.facts import FactsReader
 from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership
@@ -234,7 +234,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
-    agents = build_operator(adapters, state.declarations, policies, share=share, workers=settings.workers)
+    rights = WriteRights(policies.of, settings.default_service_account)
+    agents = build_operator(adapters, state.declarations, rights, share=share, workers=settings.workers)
     sets = build_sets(adapters, applications.watcher, policies, share=share)
     controllers = (applications, agents, sets)
 
@@ -426,7 +427,7 @@ def build_engine(
 def build_operator(
     adapters: Adapters,
     declarations: Declarations,
-    policies: Policies | None = None,
+    rights: WriteRights | None = None,
     *,
     share: Shard | None = None,
     workers: int = 4,
@@ -442,9 +443,8 @@ def build_operator(
     applier = Applier(ports, writes)
     # no appliers: Agents are applied by the operator alone, and nothing is taken over from kubectl
     planner = Planner(cluster, declarations, adapters.pool, frozenset())
-    child_reconciler = ChildrenReconciler(
-        ports, planner, applier, writes, (policies or Policies(cluster, live, adapters.source)).of
-    )
+    rights = rights or WriteRights(Policies(cluster, live, adapters.source).of)
+    child_reconciler = ChildrenReconciler(ports, planner, applier, writes, rights)
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
     ownership = Ownership(cluster, live, declarations)
@@ -452,7 +452,9 @@ def build_operator(
     systems = SystemReconciler(ports, child_reconciler, writes, statuses, ownership)
     installation = Installation(cluster, adapters.namespace)
     reported, reported_systems = (
-        ReportingReconciler(RemovalGuard(reconciler, child_reconciler, cluster, installation), statuses, adapters.clock)
+        ReportingReconciler(
+            RemovalGuard(reconciler, child_reconciler, cluster, installation, ownership), statuses, adapters.clock
+        )
         for reconciler in (agents, systems)
     )
     controller = AgentController(reported, reported_systems, Workers(ports, writes, share, workers))

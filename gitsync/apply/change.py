@@ -108,7 +108,7 @@ def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: 
 def impersonated(app: Application) -> str:
     """Return the user whose rights count for an application's writes; empty means the controller's own."""
     account = app.destination.service_account
-    return f"system:serviceaccount:{app.namespace}:{account}" if account else ""
+    return f"system:serviceaccount:{app.account_namespace or app.namespace}:{account}" if account else ""
 
 
 def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | None:

@@ -47,6 +47,7 @@ _WORKLOADS: Final = (
 )
 _TENANT: Final = "gitsync-tenant"
 _DEPLOYER: Final = "gitsync-deployer"
+_AGENTS: Final = "gitsync-agents"
 _PERIOD = 0.5
 """Seconds between two reads of an object that is being deleted."""
 _TRIES = 5
@@ -170,7 +171,7 @@ class Uninstaller:
             for binding in bindings
             if at(binding, "roleRef", "name") == _TENANT and metadata_of(binding)["namespace"] != self._namespace
         }
-        names = {_TENANT, _DEPLOYER}
+        names = {_TENANT, _DEPLOYER, _AGENTS}
         yield from (
             binding
             for binding in bindings

@@ -88,7 +88,15 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     namespace = app.destination.namespace
     if not _matches(_namespaces(policy, app), namespace):
         messages.append(f"spec.destination.namespace: {namespace} is not allowed by policy {policy.name}")
+    messages += account_violations(policy, app)
+    messages += [f"{line} by policy {policy.name}" for require in policy.require for line in unmet(require, app)]
+    return tuple(messages)
+
+
+def account_violations(policy: Policy, app: Application) -> tuple[str, ...]:
+    """Return why the rights by which an Application writes are not allowed or cannot be named, empty where they are."""
     account = app.destination.service_account
+    messages = []
     if not account and not policy.controller_rights:
         messages.append(
             f"spec.destination.serviceAccountName: none is named, and policy {policy.name} does not let the"
@@ -100,7 +108,6 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
             f"spec.destination.serviceAccountName: {account!r} is invalid; write the name of a ServiceAccount in"
             f" namespace {app.namespace}"
         )
-    messages += [f"{line} by policy {policy.name}" for require in policy.require for line in unmet(require, app)]
     return tuple(messages)
 
 

@@ -18,7 +18,7 @@ from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec
 from gitsync.objects.patterns import matches
 
-_DENY_ALL = Policy(name="none (no policy names this application)", namespaces=("-",))
+_DENY_ALL = Policy(name="none (no policy names this application)", namespaces=("-",), controller_rights=False)
 """Allows nothing: no namespace is called ``-``."""
 
 

@@ -418,7 +418,7 @@ class Application:
     ``owner`` is the key of the Application whose marks it carries, empty where a user applied it. ``set`` is the name
     of the ApplicationSet that yields it, empty where none does. ``field_manager`` applies its objects.
     ``owns_by_reference``: its objects name its uid as their controller, instead of carrying marks; that is so for the
-    plans of Agents.
+    plans of Agents. ``account_namespace`` is that of the ServiceAccount, empty for the Application's own.
     """
 
     name: str
@@ -440,6 +440,7 @@ class Application:
     set: str = ""
     field_manager: str = FIELD_MANAGER
     owns_by_reference: bool = False
+    account_namespace: str = ""
 
     @property
     def is_managed(self) -> bool:

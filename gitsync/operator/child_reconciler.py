@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -12,18 +13,19 @@ from gitsync.agents.keys import AGENT_LABEL
 from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
 from gitsync.apply.owner_writes import WritesByOwner
+from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide
-from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy
+from gitsync.gate.policy import Policy, account_violations
+from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, parse_application
 from gitsync.objects.change import Change, Decision, Plan, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
-from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.keys import AGENTS_MANAGER, APPLICATION
 from gitsync.objects.manifest import Manifest, labels_of, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.kinds import child_resources
+from gitsync.operator.kinds import child_resources, own_resource
 from gitsync.plan.parts import part_of
 from gitsync.plan.risk.table import classify, plan_risk
 from gitsync.plan.tracking import controller_of
@@ -84,6 +86,18 @@ class Owner:
             field_manager=AGENTS_MANAGER,
             owns_by_reference=True,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRights:
+    """
+    By whose rights children are written: the policies, and the ServiceAccount where no Application names one.
+
+    The controller's own rights are used only where the policy allows them, as for an Application (decision 0044).
+    """
+
+    policy_of: Callable[[Application], Policy]
+    default_account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +164,8 @@ class ReconciledChildren:
     conflicts: tuple[str, ...] = ()
     is_guarded: bool = False
     """The plan is dangerous, and its backup has not succeeded."""
+    refusal: str = ""
+    """Why no rights are there to write with, empty where there are or nothing is to be written."""
 
     @property
     def held_plan(self) -> dict[str, Any]:
@@ -166,7 +182,9 @@ class ReconciledChildren:
 
     @property
     def failure(self) -> str:
-        """Why a write failed, empty when none did."""
+        """Why a write failed or was refused, empty when none was."""
+        if self.refusal:
+            return self.refusal
         failed = [result for result in self.results if result.outcome is Outcome.FAILED]
         return f"{failed[0].change.ref}: {failed[0].message}" if failed else ""
 
@@ -180,7 +198,7 @@ class ChildrenReconciler:
         planner: Planner,
         applier: Applier,
         writes: WritesByOwner,
-        policy_of: Callable[[Application], Policy],
+        rights: WriteRights,
     ) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
@@ -189,7 +207,45 @@ class ChildrenReconciler:
         self._planner = planner
         self._applier = applier
         self._writes = writes
-        self._policy_of = policy_of
+        self._policy_of = rights.policy_of
+        self._default_account = rights.default_account
+
+    def writer_of(self, owner: Owner) -> Application:
+        """Return an owner as the engine sees it, with the account by whose rights its children are written."""
+        app = owner.application
+        manager = self._manager(owner)
+        if manager is not None and manager.destination.service_account:
+            account = manager.destination.service_account
+            namespace = manager.namespace
+        # before the default: an installation of one team has no accounts in its namespaces
+        elif self._policy_of(manager or app).controller_rights:
+            return app
+        else:
+            account = self._default_account
+            namespace = app.namespace
+        destination = app.destination.model_copy(update={"service_account": account})
+        return replace(app, destination=destination, account_namespace=namespace)
+
+    def _manager(self, owner: Owner) -> Application | None:
+        """Return the Application that applied an owner, None where none did."""
+        resource = own_resource(self._cluster, APPLICATION)
+        namespace, _, name = owner.manager.partition("/")
+        manifest = self._live.get(resource, namespace, name) if name and resource is not None else None
+        if manifest is None:
+            return None
+        # the Application reports why its spec is invalid; until then its account is not known
+        with suppress(InvalidInput):
+            return parse_application(manifest)
+        return None
+
+    def refusal(self, owner: Owner, app: Application) -> str:
+        """Return why nothing may be written for an owner by any rights, empty where it may."""
+        if not account_violations(self._policy_of(self._manager(owner) or app), app):
+            return ""
+        return (
+            f"no ServiceAccount writes for {app.key}: let an Application with destination.serviceAccountName apply it,"
+            " name one in GITSYNC_DEFAULT_SERVICE_ACCOUNT, or for one team alone set GITSYNC_CONTROLLER_RIGHTS=true"
+        )
 
     def children(self, uid: str, namespace: str) -> dict[ObjectRef, Manifest]:
         """Return the live children of an owner; raise ClusterUnavailable while a kind has not been listed."""
@@ -212,7 +268,7 @@ class ChildrenReconciler:
 
         A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
         """
-        app = owner.application
+        app = self.writer_of(owner)
         now = self._clock.now()
         began = self._clock.monotonic()
         objects = desired.objects
@@ -236,7 +292,9 @@ class ChildrenReconciler:
         planned = replace(planned, plan=replace(planned.plan, authors=self._authors(owner)))
         judged = _judged(planned, gate_input.spec_change)
         verdict = self._verdict(judged, gate_input)
-        may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
+        refusal = self.refusal(owner, app) if planned.plan.writes else ""
+        is_allowed = verdict.decision is Decision.ALLOWED and not refusal
+        may_run = bool(planned.plan.writes) and not conflicts and is_allowed
         is_guarded = may_run and gate_input.is_new and not gate_input.is_safe and judged.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
             results += self._apply(planned, verdict)
@@ -255,7 +313,7 @@ class ChildrenReconciler:
         # The class that the gate has judged, and not the one of the children, explains why the plan waits.
         reported = replace(planned.plan, risk=judged.plan.risk) if is_held else planned.plan
         return ReconciledChildren(
-            after, health, reported, _explained(verdict, judged, owner.ref), results, conflicts, is_guarded
+            after, health, reported, _explained(verdict, judged, owner.ref), results, conflicts, is_guarded, refusal
         )
 
     def _verdict(self, planned: Planned, gate_input: GateInput) -> Verdict:

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitsync.agents.keys import ORDERED_DELETION
+from gitsync.apply.change import impersonated
 from gitsync.errors import Conflict, Rejected
 from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import ref_of
-from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler
+from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Owner
+from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import OwnerReconciler
 from gitsync.ports import Cluster
 from gitsync.sync.installation import Installation
@@ -31,12 +33,18 @@ class RemovalGuard:
     """Reconcile Agents or systems by another reconciler, and let none of their deletions cascade from a removal."""
 
     def __init__(
-        self, inner: OwnerReconciler, children: ChildrenReconciler, cluster: Cluster, installation: Installation
+        self,
+        inner: OwnerReconciler,
+        children: ChildrenReconciler,
+        cluster: Cluster,
+        installation: Installation,
+        ownership: Ownership,
     ) -> None:
         self._inner = inner
         self._children = children
         self._cluster = cluster
         self._installation = installation
+        self._ownership = ownership
 
     def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile one; return the seconds until the next reconcile, None when only an event can change it."""
@@ -65,6 +73,8 @@ class RemovalGuard:
     def _release(self, manifest: Manifest) -> None:
         """Remove the owner references of the children; raise Conflict where one is not as it was observed."""
         uid = uid_of(manifest)
+        owner = Owner(ref_of(manifest), uid, 0, self._ownership.manager(manifest))
+        user = impersonated(self._children.writer_of(owner))
         for child in self._children.children(uid, ref_of(manifest).namespace).values():
             # from the object as it was observed: a patch with this resourceVersion fails when the list has changed
             references = metadata_of(child).get("ownerReferences") or ()
@@ -73,7 +83,7 @@ class RemovalGuard:
                 for index, reference in enumerate(references)
                 if reference.get("uid") == uid
             ]
-            self._cluster.remove_fields(child, pointers, manager=_MANAGER)
+            self._cluster.remove_fields(child, pointers, manager=_MANAGER, user=user)
 
     def _set_finalizer(self, manifest: Manifest, *, wanted: bool) -> None:
         self._apply(manifest, _MANAGER, (CHILDREN_FINALIZER,) if wanted else ())

@@ -74,7 +74,7 @@ class SystemReconciler:
             self._write(manifest, rejected_status(generation, str(error), previous, stamp), now)
             return None
         if system.is_deleted:
-            return self._delete(system, cache)
+            return self._delete(system, self._ownership.manager(manifest), cache)
         refusal = self._ownership.refusal(manifest)
         if refusal:
             self._write(manifest, changed_status(manifest, refusal, timestamp(now.timestamp())), now)
@@ -169,7 +169,7 @@ class SystemReconciler:
                 objects[ref_of(agent)] = agent
         return Desired(objects, frozenset(frozen & objects.keys()))
 
-    def _delete(self, system: System, cache: ChildrenCache) -> float | None:
+    def _delete(self, system: System, manager: str, cache: ChildrenCache) -> float | None:
         """Delete the Agents, those first on which none depends, then the finalizer."""
         if ORDERED_DELETION not in system.finalizers:
             return None
@@ -184,7 +184,6 @@ class SystemReconciler:
             # Background does not wait between the waves: all are deleted in one.
             order = (tuple(owned),)
         last = next((index for index in range(len(order) - 1, -1, -1) if owned.keys() & set(order[index])), None)
-        owner = Owner(system.ref, system.uid, system.generation)
         if last is None:
             # The last chance to audit the outcomes of its writes: without the finalizer the system is gone.
             self._writes.of(str(OwnerKey.of_ref(system.ref))).conclude()
@@ -198,6 +197,7 @@ class SystemReconciler:
             if member.name in kept and member.name in owned
         ]
         objects = {ref_of(member): member for member in agents}
+        owner = Owner(system.ref, system.uid, system.generation, manager)
         done = self._child_reconciler.reconcile(owner, Desired(objects, frozenset(objects)), cache)
         return _RETRY if _is_blocked(done) else None
 

@@ -111,6 +111,7 @@ def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
     assert more.keys() - base.keys() == {
         ("ClusterRole", "gitsync-agents"),
+        ("ClusterRole", "gitsync-agents-deployer"),
         ("ClusterRoleBinding", "gitsync-agents"),
         ("ClusterRoleBinding", "gitsync-cluster-admin"),
         ("ClusterRole", "gitsync-read-secrets"),

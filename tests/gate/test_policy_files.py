@@ -87,5 +87,5 @@ def test_without_policies_everything_namespaced_is_allowed():
 
 def test_an_application_that_no_policy_names_may_do_nothing():
     policy = policy_for([Policy(name="other", applications=("x/*",))], application())
-    (line,) = violations(policy, application(), [], is_namespaced)
+    line, _ = violations(policy, application(), [], is_namespaced)
     assert "no policy names this application" in line

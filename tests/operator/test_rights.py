@@ -10,7 +10,7 @@ from gitsync.cli.main import app
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
 from tests.agents.factories import agent, changed, example
-from tests.flow.environment import World
+from tests.flow.environment import NAMESPACE, World
 from tests.operator.agent_world import config_map, running, status_of
 from tests.waiting import until
 
@@ -20,12 +20,14 @@ RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBi
 def act_as_installed(world: World) -> None:
     """Create the rights of an installation with the operator, and let controllers of this world sign in with them."""
     printed = CliRunner().invoke(app, ["install", "--component", "agents"]).stdout
-    manifests: list[Manifest] = read_all(printed, "install.yaml")
+    tenant = CliRunner().invoke(app, ["install", "--tenant", "shop"]).stdout
+    manifests: list[Manifest] = [*read_all(tenant, "tenant.yaml"), *read_all(printed, "install.yaml")]
     account: dict[str, Any] = {}
     for manifest in manifests:
         if manifest["kind"] in RIGHTS:
             made = world.apply(manifest)
-            account = made if made["kind"] == "ServiceAccount" else account
+            is_own = made["kind"] == "ServiceAccount" and made["metadata"]["namespace"] == NAMESPACE
+            account = made if is_own else account
     path = f"/api/v1/namespaces/{account['metadata']['namespace']}/serviceaccounts/{account['metadata']['name']}/token"
     token = world.client.send("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
     world.kubeconfig.write_text(world.kubeconfig.read_text().replace(world.sandbox.token, token))
@@ -33,7 +35,7 @@ def act_as_installed(world: World) -> None:
 
 def test_the_installed_rights_are_enough_for_every_child(world: World) -> None:
     act_as_installed(world)
-    world.start()
+    world.start(controller_rights=False)
     # what the revision before needs stays as long as its Pods may take to end: 10 seconds more than the drain
     lifecycle = {"drain": {"timeoutSeconds": 1}}
     world.apply(agent("leader", leaderElection={}, lifecycle=lifecycle))
@@ -54,3 +56,26 @@ def test_the_installed_rights_are_enough_for_every_child(world: World) -> None:
     world.apply(agent("leader", lifecycle=lifecycle))
     until(lambda: world.get("Lease", "leader-leader", api="coordination.k8s.io/v1") is None, 30)
     until(lambda: world.get("Role", "leader-leader", api="rbac.authorization.k8s.io/v1") is None)
+
+
+def test_a_namespace_without_an_account_runs_no_agent(world: World) -> None:
+    act_as_installed(world)
+    world.namespace("bank")
+    world.start(controller_rights=False)
+    world.apply(agent("helper", namespace="bank"))
+    until(lambda: stalled(world, "helper", "bank"), 20, lambda: status_of(world, "helper", namespace="bank"))
+    assert 'cannot impersonate resource "serviceaccounts"' in stalled(world, "helper", "bank")
+    assert world.get("Deployment", "helper", "bank", api="apps/v1") is None
+
+
+def test_without_a_default_account_the_status_says_what_is_missing(world: World) -> None:
+    world.start(controller_rights=False, default_service_account="")
+    world.apply(agent("helper"))
+    until(lambda: stalled(world, "helper"), 20, lambda: status_of(world, "helper"))
+    assert "no ServiceAccount writes for shop/agent:helper" in stalled(world, "helper")
+    assert world.get("Deployment", "helper", api="apps/v1") is None
+
+
+def stalled(world: World, name: str, namespace: str = "shop") -> str:
+    conditions = status_of(world, name, namespace=namespace).get("conditions", [])
+    return next((one["message"] for one in conditions if (one["type"], one["status"]) == ("Stalled", "True")), "")
