@@ -390,7 +390,10 @@ def build_engine(
     statuses = StatusWriter(cluster, live)
     costs = Costs(adapters.traces)
     # waiting is measured where a key leaves the queue
-    queue: WorkQueue[str] = WorkQueue(on_hand_out=costs.waited)
+    # by namespace: slow renders of one tenant must not hold every worker
+    queue: WorkQueue[str] = WorkQueue(
+        on_hand_out=costs.waited, group_of=lambda key: key.partition("/")[0], share=workers - workers // 4
+    )
     state = EngineState.empty(queue.add, costs)
     # an answer enqueues the owner whose write it was
     writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))

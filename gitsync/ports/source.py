@@ -64,7 +64,8 @@ class Snapshot:
     The files of one commit. ``warnings`` are things left out on purpose, such as submodules.
 
     ``remotes`` are folders in other repositories; the tree has their files too. ``fetch_file`` fetches a large file
-    that a reader of ``git_dir`` without credentials lacks; the tree does so by itself.
+    that a reader of ``git_dir`` without credentials lacks; the tree does so by itself. ``tenant`` is the namespace of
+    the Application, by which renders that wait are ordered.
     """
 
     commit: Commit
@@ -74,6 +75,7 @@ class Snapshot:
     remotes: tuple[RemoteBase, ...] = ()
     # files above 1 MiB may be missing in a mirror until they are read (decision 0026)
     fetch_file: FetchFile | None = None
+    tenant: str = ""
 
     def fetch(self, missing: FileNotFetched) -> bool:
         """Fetch a file into the mirror that lacks it; return False where that one belongs to no part of this."""

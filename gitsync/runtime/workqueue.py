@@ -11,7 +11,8 @@ It promises:
   out forgets the delay, since the work answers for everything known by then;
 - a key added for a part of its work only is handed out for that part unless it was added for all of it meanwhile;
   this forgets no delay of the whole work;
-- failures are counted per key, and one key's delay never holds up another.
+- failures are counted per key, and one key's delay never holds up another;
+- of one group of keys no more than ``share`` are with workers at once; the others of the group wait for ``done``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from random import random
@@ -43,12 +44,22 @@ class WorkQueue(Generic[K]):
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random,
         on_hand_out: Callable[[float], None] = lambda waited: None,
+        group_of: Callable[[K], Hashable] = lambda key: None,
+        share: int | None = None,
     ) -> None:
         self._backoff = backoff or Backoff()
         self._monotonic = monotonic
         self._random = random
         # called with the seconds that a key was ready before it was handed out
         self._on_hand_out = on_hand_out
+        self._group_of = group_of
+        # None: no group is limited
+        self._share = share
+        self._working_of: Counter[Hashable] = Counter()
+        # keys of groups that have their share of workers, in order; they are in ``_waiting`` too
+        self._held: defaultdict[Hashable, deque[K]] = defaultdict(deque)
+        # keys to which a worker of their group was passed on
+        self._reserved: set[K] = set()
         self._changed = threading.Condition()
         self._ready: deque[K] = deque()
         # keys that come first; a key may be in both, and is handed out once
@@ -121,8 +132,10 @@ class WorkQueue(Generic[K]):
         with self._changed:
             while not self._closed:
                 next_due = self._take_due()
-                if self._waiting:
-                    return self._hand_out()
+                while self._urgent or self._ready:
+                    key = self._next()
+                    if key in self._waiting and self._may_work(key):  # else it was handed out from the other queue
+                        return self._hand_out(key)
                 remaining = None if give_up is None else give_up - time.monotonic()
                 if remaining is not None and remaining <= 0:
                     return None
@@ -135,6 +148,7 @@ class WorkQueue(Generic[K]):
         with self._changed:
             self._working.discard(key)
             self._partial.discard(key)
+            self._release_share(self._group_of(key))
             if key in self._again:
                 self._make_ready(key, urgent=self._again.pop(key))
 
@@ -165,10 +179,34 @@ class WorkQueue(Generic[K]):
             self._waiting[key] = self._monotonic()
             self._changed.notify()
 
-    def _hand_out(self) -> K:
-        key = self._next()
-        while key not in self._waiting:  # it was handed out from the other queue
-            key = self._next()
+    def _may_work(self, key: K) -> bool:
+        """Whether the group of a key has a worker left; a key that has to wait for one is kept."""
+        group = self._group_of(key)
+        if key in self._reserved:
+            self._reserved.discard(key)
+            return True
+        if self._share is not None and self._working_of[group] >= self._share:
+            self._held[group].append(key)
+            return False
+        self._working_of[group] += 1
+        return True
+
+    def _release_share(self, group: Hashable) -> None:
+        """Pass the worker of a group on to its key that waits for one longest, or give it back."""
+        held = self._held.get(group, deque())
+        while held:
+            key = held.popleft()
+            # a key that became urgent meanwhile is there twice
+            if key in self._waiting and key not in self._reserved:
+                # last, so that the keys of other groups have their turn; reserved, so that no later one takes it
+                self._reserved.add(key)
+                self._ready.append(key)
+                self._changed.notify()
+                return
+        self._held.pop(group, None)
+        self._working_of -= Counter({group: 1})
+
+    def _hand_out(self, key: K) -> K:
         self._on_hand_out(self._monotonic() - self._waiting.pop(key))
         self._working.add(key)
         self._due.pop((key, False), None)

@@ -193,6 +193,7 @@ class RemoteBases:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
         path = app.source.path
         renderer = app.source.renderer
+        snapshot = replace(snapshot, tenant=app.namespace)
         bases, build = self._fetcher(app).collect(
             lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer)
         )
@@ -203,6 +204,7 @@ class RemoteBases:
         """Return the steps that set these fields; see ``Renderer.trace``."""
         path = app.source.path
         renderer = app.source.renderer
+        snapshot = replace(snapshot, tenant=app.namespace)
         return self._fetcher(app).collect(
             lambda remotes: self._renderer.trace(with_remotes(snapshot, remotes), path, renderer, wanted)
         )[1]

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import Counter
 from typing import Any, Final
 
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, detached
@@ -20,9 +21,50 @@ _log = logging.getLogger(__name__)
 
 _CURE: Final = "divide the application, or raise the limit"
 _IDLE_SECONDS: Final = 300.0  # a process without work still holds about 22 MiB (decision 0042)
+_SLOW_SECONDS: Final = 5.0  # folders that take longer are rendered one at a time for each tenant
 # Large files that one render may have fetched beside manifests, which come together with the first of them. The next
 # attempt continues from there.
 _FETCHES: Final = 50
+
+
+class WaitingRender:
+    """One render that waits for a process."""
+
+
+class RenderQueue:
+    """
+    Whose render is next: of the tenant with the fewest that run, and of those the one that waits longest.
+
+    A tenant with many slow renders so delays another one by one render at most, not by all that it has.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[WaitingRender, str] = {}
+        self._running: Counter[str] = Counter()
+
+    def join(self, tenant: str) -> WaitingRender:
+        """Return the place of a render that waits from now on."""
+        waiting = WaitingRender()
+        self._waiting[waiting] = tenant
+        return waiting
+
+    def leave(self, waiting: WaitingRender) -> None:
+        """Give up a place."""
+        del self._waiting[waiting]
+
+    def begin(self, tenant: str) -> None:
+        """Count a render of a tenant that runs."""
+        self._running[tenant] += 1
+
+    def end(self, tenant: str) -> None:
+        """Count a render of a tenant that has ended."""
+        self._running -= Counter({tenant: 1})
+
+    @property
+    def next(self) -> WaitingRender:
+        """The place that is next; there is one."""
+        # the first one among equals, which has waited longest
+        return min(self._waiting, key=lambda waiting: self._running[self._waiting[waiting]])
 
 
 class RenderPool:
@@ -59,6 +101,9 @@ class RenderPool:
         self._costly: set[tuple[str, str]] = set()
         """Repository and path of what is rendered, and of what ended its process or reached a limit."""
         self._lane = threading.Lock()
+        self._slow: set[tuple[str, str]] = set()
+        self._slow_lanes: dict[str, threading.Lock] = {}
+        self._queue = RenderQueue()
 
     def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
         """Return what a path of a commit renders to; raise InvalidInput with ``file:line``."""
@@ -85,7 +130,7 @@ class RenderPool:
         }
         # the last attempt raises what it lacks
         for is_last in (*(False,) * _FETCHES, True):
-            answer = self._ask(request)
+            answer = self._ask(request, snapshot.tenant)
             if answer.get("trace"):
                 _log.error("rendering %s failed: %s", path, answer["trace"])
             if "limit" in answer:
@@ -116,23 +161,31 @@ class RenderPool:
         for process in idle:
             process.end()
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], tenant: str) -> dict[str, Any]:
         """
         Return the answer to a request; a process that died is replaced once.
 
         Of the folders whose last render cost its process, one is rendered at a time, so that others find one idle.
         """
-        is_costly = (request["git_dir"], request["path"]) in self._costly
-        lane: contextlib.AbstractContextManager[Any] = self._lane if is_costly else contextlib.nullcontext()
-        with lane:
+        with self._lane_of((request["git_dir"], request["path"]), tenant):
             try:
-                return self._try(request)
+                return self._try(request, tenant)
             except WorkerDied:
-                return self._retry(request)
+                return self._retry(request, tenant)
 
-    def _retry(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _lane_of(self, folder: tuple[str, str], tenant: str) -> contextlib.AbstractContextManager[Any]:
+        """Return the lock of the folders of which one is rendered at a time, none for a folder that is quick."""
+        if folder in self._costly:
+            return self._lane
+        if folder not in self._slow:
+            return contextlib.nullcontext()
+        with self._changed:
+            # of each tenant: a slow render of one must not wait for those of another
+            return self._slow_lanes.setdefault(tenant, threading.Lock())
+
+    def _retry(self, request: dict[str, Any], tenant: str) -> dict[str, Any]:
         try:
-            return self._try(request)
+            return self._try(request, tenant)
         # twice: what it renders crashes it, and a third attempt would too
         except WorkerCrashed as death:
             limits = f"its limits are {self._seconds:g} s and {self._memory_mib} MiB of memory"
@@ -142,8 +195,9 @@ class RenderPool:
                 f"the render process {death}", hint="does its machine have enough memory? It is started again"
             ) from None
 
-    def _try(self, request: dict[str, Any]) -> dict[str, Any]:
-        process = self._take(request)
+    def _try(self, request: dict[str, Any], tenant: str) -> dict[str, Any]:
+        process = self._take(request, tenant)
+        began = time.monotonic()
         folder = (request["git_dir"], request["path"])
         answer = dict[str, Any]()
         # Before the request: if the process dies, the entry is there already.
@@ -156,25 +210,44 @@ class RenderPool:
             raise self._too_large() from None
         # after a timeout or a death the default applies: the process cannot be used again
         finally:
-            self._give_back(process, not answer.get("is_last", True))
+            self._give_back(process, tenant, not answer.get("is_last", True))
         if "limit" not in answer:
             self._costly.discard(folder)
+        if time.monotonic() - began >= _SLOW_SECONDS:
+            self._slow.add(folder)
+        else:
+            self._slow.discard(folder)
         return answer
 
-    def _take(self, request: dict[str, Any]) -> Process:
+    def _take(self, request: dict[str, Any], tenant: str) -> Process:
         """Return an idle process, preferably with the folder's last build, or a new one; wait for one at the limit."""
         with self._changed:
-            while True:
+            waiting = self._queue.join(tenant)
+            try:
+                while not self._is_closed and not (self._is_free and self._queue.next is waiting):
+                    self._changed.wait()
                 if self._is_closed:
                     raise SourceUnavailable("rendering has ended, because the controller stops")
-                if self._idle:
-                    # The last one used, among equals: its memory is warm, and the others can end.
-                    process = max(reversed(self._idle), key=lambda candidate: candidate.knows(request))
-                    del self._idle[process]
-                    return process
-                if len(self._processes) < self._size:
-                    return self._start()
-                self._changed.wait()
+                process = self._pick(request)
+                self._queue.begin(tenant)
+                return process
+            finally:
+                self._queue.leave(waiting)
+                # another one is next now, and a process may be free for it too
+                self._changed.notify_all()
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether a process is idle, or may be started."""
+        return bool(self._idle) or len(self._processes) < self._size
+
+    def _pick(self, request: dict[str, Any]) -> Process:
+        if not self._idle:
+            return self._start()
+        # The last one used, among equals: its memory is warm, and the others can end.
+        process = max(reversed(self._idle), key=lambda candidate: candidate.knows(request))
+        del self._idle[process]
+        return process
 
     def _start(self) -> Process:
         try:
@@ -184,16 +257,17 @@ class RenderPool:
         self._processes.add(process)
         return process
 
-    def _give_back(self, process: Process, is_usable: bool) -> None:
+    def _give_back(self, process: Process, tenant: str, is_usable: bool) -> None:
         with self._changed:
+            self._queue.end(tenant)
             is_kept = is_usable and not self._is_closed
             if is_kept:
                 self._idle[process] = time.monotonic()
                 self._end_idle_later()
             else:
                 self._processes.discard(process)
-            # one waiter: a single process became free
-            self._changed.notify()
+            # all of them: each one knows only whether it is next itself
+            self._changed.notify_all()
         if not is_kept:
             process.end()
 

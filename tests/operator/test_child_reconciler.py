@@ -1,4 +1,4 @@
-"""What an Agent becomes is written by the rights of an account, never by the controller's own unless that is allowed."""
+"""What an Agent becomes is written by an account; by the controller's own rights only where that is allowed."""
 
 from __future__ import annotations
 

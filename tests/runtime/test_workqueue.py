@@ -49,6 +49,36 @@ def test_urgent_keys_come_out_first_but_do_not_starve_the_others() -> None:
     assert keys.get(0) is None
 
 
+def test_a_group_gets_its_share_of_workers_and_no_more() -> None:
+    keys: WorkQueue[str] = WorkQueue(group_of=lambda key: key.partition("/")[0], share=2)
+    for key in ("a/1", "a/2", "a/3", "a/4", "b/1"):
+        keys.add(key)
+    assert [keys.get(0) for _ in range(4)] == ["a/1", "a/2", "b/1", None]
+    keys.add("a/5")
+    keys.done("a/2")
+    assert [keys.get(0) for _ in range(2)] == ["a/3", None]
+    keys.done("a/1")
+    keys.done("a/3")
+    assert [keys.get(0) for _ in range(3)] == ["a/4", "a/5", None]
+    assert len(keys) == 0
+
+
+def test_a_held_key_that_becomes_urgent_comes_out_once() -> None:
+    keys: WorkQueue[str] = WorkQueue(group_of=lambda key: key.partition("/")[0], share=1)
+    for key in ("a/1", "a/2"):
+        keys.add(key)
+    assert [keys.get(0) for _ in range(2)] == ["a/1", None]
+    keys.add("a/2", urgent=True)
+    assert keys.get(0) is None
+    keys.add("a/1")
+    keys.done("a/1")
+    assert keys.get(0) == "a/2"
+    keys.done("a/2")
+    assert keys.get(0) == "a/1"
+    keys.done("a/1")
+    assert keys.get(0) is None
+
+
 def test_a_waiting_key_that_becomes_urgent_comes_out_once() -> None:
     keys = queue(Watch())
     for key in ("a", "b", "c"):

@@ -18,7 +18,7 @@ from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
-from gitsync.workers.pool import RenderPool
+from gitsync.workers.pool import RenderPool, RenderQueue
 from tests.git_repository import GitRepo
 from tests.waiting import until
 
@@ -96,6 +96,34 @@ def children() -> set[int]:
             if is_ours and b"gitsync.workers.server" in (folder / "cmdline").read_bytes():
                 found.add(int(folder.name))
     return found
+
+
+def test_renders_of_a_tenant_wait_for_those_of_others() -> None:
+    queue = RenderQueue()
+    queue.begin("hostile")
+    queue.begin("hostile")
+    queued = [queue.join("hostile") for _ in range(8)]
+    neighbour = queue.join("shop")
+    assert queue.next is neighbour
+    queue.begin("shop")
+    queue.leave(neighbour)
+    second = queue.join("shop")
+    assert queue.next is second
+    queue.leave(second)
+    assert queue.next is queued[0]
+    queue.end("hostile")
+    queue.end("hostile")
+    queue.leave(queued[0])
+    assert queue.next is queued[1]
+
+
+def test_slow_folders_of_a_tenant_are_rendered_one_at_a_time(make_pool: Callable[..., RenderPool]) -> None:
+    pool = make_pool(2)
+    folder = ("mirror", "slow")
+    pool._slow.add(folder)
+    assert pool._lane_of(folder, "shop") is pool._lane_of(folder, "shop")
+    assert pool._lane_of(folder, "shop") is not pool._lane_of(folder, "bank")
+    assert pool._lane_of(("mirror", "quick"), "shop") is not pool._lane_of(folder, "shop")
 
 
 def test_a_path_is_rendered(pool: RenderPool, snapshot: Snapshot) -> None:
