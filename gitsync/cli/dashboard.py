@@ -31,6 +31,7 @@ _LOCAL_TOKEN = "dashboard.token"
 _SERVICE = "service/gitsync"
 _SECONDS = 15.0
 """How long kubectl may take until it forwards."""
+_TOKEN_HINT = "it may have expired, or be one of another dashboard; give the right one with --token-file"
 _READY = re.compile(r"Forwarding from (127\.0\.0\.1:\d+) ")
 
 
@@ -110,16 +111,26 @@ class Dashboard:
     def review(self, namespace: str, name: str, review: dict[str, Any]) -> dict[str, Any]:
         """Approve or reject a plan."""
         answer = self._request("POST", f"{_application(namespace, name)}/review", orjson.dumps(review))
-        reviewed: dict[str, Any] = _json(answer)
+        reviewed: dict[str, Any] = self._parsed(answer)
         return reviewed
 
     def get(self, path: str) -> Any:
         """Return the parsed answer of a path of the API."""
-        return _json(self._request("GET", path, None))
+        return self._parsed(self._request("GET", path, None))
 
     def text(self, path: str) -> str:
         """Return the answer of a path of the API as text."""
         return self._request("GET", path, None).decode(errors="replace")
+
+    def _parsed(self, answer: bytes) -> Any:
+        try:
+            return orjson.loads(answer)
+        except orjson.JSONDecodeError as error:
+            raise ClusterUnavailable(
+                "the answer is not JSON, so it is not one of gitsync's dashboard",
+                location=self.url,
+                hint="a proxy may have answered with a page to sign in; name the dashboard itself with --server",
+            ) from error
 
     def _request(self, method: str, path: str, body: bytes | None) -> bytes:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -129,10 +140,9 @@ class Dashboard:
         except RequestFailed as error:
             raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
         if status != 200:
-            # a proxy in front of the dashboard may answer with a page instead of JSON
-            problem = _json(answer)
-            detail = str(problem.get("detail", "")) if isinstance(problem, dict) else ""
-            _fail(self.url, status, detail or answer.decode(errors="replace"))
+            if status == 401 and self.token:
+                raise Refused("the dashboard does not accept your token", location=self.url, hint=_TOKEN_HINT)
+            _fail(self.url, status, _detail(answer) or answer.decode(errors="replace"))
         return answer
 
 
@@ -142,18 +152,21 @@ def _application(namespace: str, name: str) -> str:
 
 def _fail(url: str, status: int, text: str) -> NoReturn:
     message = one_line(text, 500) or f"the dashboard answered {status}"
-    if status == 401:  # no token, or one that is not valid any more
+    if status == 401:
         raise Refused("the dashboard requires you to sign in", location=url, hint="give your token with --token-file")
     if status == 503:
         raise ClusterUnavailable(message, location=url)
     raise Refused(message, location=url)
 
 
-def _json(answer: bytes) -> Any:
+def _detail(answer: bytes) -> str:
+    """Return the message of an error of the API, empty for another answer."""
     try:
-        return orjson.loads(answer)
+        problem = orjson.loads(answer)
+    # a proxy in front of the dashboard may answer with a page
     except orjson.JSONDecodeError:
-        return {}
+        return ""
+    return str(problem.get("detail", "")) if isinstance(problem, dict) else ""
 
 
 def _token(file: Path | None) -> str:

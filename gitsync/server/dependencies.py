@@ -42,6 +42,8 @@ RequestsOf = Annotated[UserRequests, Depends(_requests)]
 UserOf = Annotated[User, Depends(current_user)]
 SearchText = Annotated[str, Query(max_length=300)]
 Start = Annotated[int, Query(ge=0, le=10_000_000)]
+# SQLite has integers of 64 bits; its driver raises OverflowError for a larger one
+SyncId = Annotated[int, Query(ge=0, lt=1 << 62, description="Only syncs with a lower id.")]
 
 
 def _backend(pages: PagesOf) -> Backend:

@@ -55,6 +55,7 @@ class Pages:
 
     def __init__(self, engine: Backend, access: Access) -> None:
         self.engine = engine
+        self._newest_event: int | None = None
         self._access = access
         self._templates = Environment(
             loader=UnindentedLoader(web_folder() / "templates"),
@@ -86,13 +87,15 @@ class Pages:
         # shallow: the templates are shared, only the engine is another one
         pages = copy(self)
         pages.engine = visible_to(self.engine, user)
+        # before the first row is read: what happens in between reaches the page as an event, perhaps a second time
+        pages._newest_event = pages.engine.view.bounds[1]
         return pages
 
     def show(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """Return a page."""
         # also for pages of the whole engine, such as errors; for a filtered one it is the same
         backend = visible_to(self.engine, current_user(request))
-        _, newest = backend.view.bounds
+        newest = self._newest_event if self._newest_event is not None else backend.view.bounds[1]
         page = self._templates.get_template(template).render(
             token=form_token(request),
             read_only=self._access.is_read_only,

@@ -26,7 +26,7 @@ from gitsync.server.api.models import (
     SyncModel,
 )
 from gitsync.server.backend import Backend
-from gitsync.server.dependencies import BackendOf, FoundOf, ViewOf
+from gitsync.server.dependencies import BackendOf, FoundOf, SyncId, ViewOf
 from gitsync.server.paging import page_of
 from gitsync.server.queries.differences import object_differences, unpaired
 from gitsync.server.queries.object_details import pods_of, related
@@ -34,9 +34,6 @@ from gitsync.server.queries.objects import by_severity, foreign_fields
 from gitsync.server.queries.tree import TreeNode, tree
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["one application"])
-
-# SQLite has integers of 64 bits; its driver raises OverflowError for a larger one
-_BEFORE = Annotated[int, Query(ge=0, lt=1 << 62, description="Only syncs with a lower id.")]
 
 
 @router.get("/diff")
@@ -111,7 +108,7 @@ def logs(
 
 
 @router.get("/history")
-def history(backend: BackendOf, view: ViewOf, limit: Limit = 20, before: _BEFORE = 0) -> PageModel[SyncModel]:
+def history(backend: BackendOf, view: ViewOf, limit: Limit = 20, before: SyncId = 0) -> PageModel[SyncModel]:
     """Return the syncs of an application, newest first, without their steps."""
     records = backend.records.history(view.key, limit=limit, before=before)
     path = f"/api/v1/applications/{view.key}/history?limit={limit}&before={records[-1].id if records else 0}"

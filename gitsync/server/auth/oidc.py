@@ -163,9 +163,12 @@ class Provider:
             return known
         try:
             status, answer = request("GET", url, {}, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
-            document: dict[str, Any] = orjson.loads(answer) if status == 200 else {}
+            document = orjson.loads(answer) if status == 200 else None
         except (RequestFailed, orjson.JSONDecodeError) as error:
             raise SourceUnavailable(f"the provider {error}", location=url) from error
+        # not kept: the next sign-in asks again
+        if not isinstance(document, dict):
+            raise SourceUnavailable(f"the provider answered {status} without a JSON object", location=url)
         with self._lock:
             self._found[url] = (now, document)
         return document

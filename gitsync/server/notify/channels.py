@@ -34,8 +34,8 @@ class AppriseChannel:
         """Send a notice to every URL of the rule."""
         # for each message: the file of URLs may have changed
         sender = self._apprise.Apprise()
-        for url in self._rule.targets():
-            sender.add(url)
+        # no URL is in a message: it may have a password
+        refused = [number for number, url in enumerate(self._rule.targets(), 1) if not sender.add(url)]
         link = f"\n{self._dashboard}/apps/{notice.application}" if self._dashboard else ""
         bad = notice.kind in ("failed", "degraded")
         kind = self._apprise.NotifyType
@@ -45,6 +45,11 @@ class AppriseChannel:
             notify_type=kind.FAILURE if bad else kind.SUCCESS if notice.kind == "synced" else kind.WARNING,
         ):
             raise TransientError("at least one URL of notifications did not take the message")
+        if refused:
+            raise InvalidInput(
+                f"URL {', '.join(map(str, refused))} of a notification rule is not one that Apprise knows",
+                hint="see https://github.com/caronc/apprise for the form of each service",
+            )
 
 
 _WARNINGS = frozenset({"failed", "degraded", "drifted", "approval", "drift", "heal-failed"})

@@ -11,7 +11,7 @@ from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditRecord, SyncRecord
 from gitsync.objects.ref import GroupKind
-from gitsync.server.dependencies import PagesOf, Start, ViewOf
+from gitsync.server.dependencies import PagesOf, Start, SyncId, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.paging import page_of
@@ -29,7 +29,7 @@ _HISTORY = 20
 
 
 @router.get("/apps/{namespace}/{name}/history", response_class=HTMLResponse)
-def history(request: Request, pages: PagesOf, view: ViewOf, before: Start = 0) -> HTMLResponse:
+def history(request: Request, pages: PagesOf, view: ViewOf, before: SyncId = 0) -> HTMLResponse:
     """Show the syncs of an application, newest first."""
     records = pages.engine.records.history(view.key, limit=_HISTORY, before=before)
     older = records[-1].id if len(records) == _HISTORY else 0
@@ -45,7 +45,7 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
 
 
 @router.get("/agents/{namespace}/{name}/history", response_class=HTMLResponse)
-def agent_history(request: Request, pages: PagesOf, namespace: str, name: str, before: Start = 0) -> HTMLResponse:
+def agent_history(request: Request, pages: PagesOf, namespace: str, name: str, before: SyncId = 0) -> HTMLResponse:
     """Show the syncs of an Agent, newest first."""
     is_known = find_agent(agents_of(pages.engine), namespace, name) is not None
     return _show_history(pages, request, _key("Agent", namespace, name), before, is_known=is_known)
@@ -58,7 +58,7 @@ def agent_sync(request: Request, pages: PagesOf, namespace: str, name: str, id: 
 
 
 @router.get("/agents/systems/{namespace}/{name}/history", response_class=HTMLResponse)
-def system_history(request: Request, pages: PagesOf, namespace: str, name: str, before: Start = 0) -> HTMLResponse:
+def system_history(request: Request, pages: PagesOf, namespace: str, name: str, before: SyncId = 0) -> HTMLResponse:
     """Show the syncs of a system, newest first."""
     view = pages.engine.view
     is_known = find_system(view.applications(), view.live, namespace, name) is not None

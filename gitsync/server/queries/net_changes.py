@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gitsync.objects.change import ABSENT
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Outcome, Step, SyncRecord
+from gitsync.plan.display import inner_changes
 from gitsync.server.queries.contents import Content, recorded_content
 from gitsync.server.queries.fields import FieldRow, recorded_field
 
@@ -62,10 +65,19 @@ def _merged(earlier: Step, later: Step) -> Step:
     desired = new.get("desired") if new is not None else old.get("desired") if old is not None else None
     if live == desired:
         return replace(later, differences=())
-    if live is not None and desired is not None:
-        return replace(later, action="update", differences=())
     whole = {"path": "", "live": live, "desired": desired}
+    if live is not None and desired is not None:
+        # deleted and created again: fields as in an update, or the whole object where it is too large to compare
+        return replace(later, action="update", differences=tuple(_changed_fields(live, desired)) or (whole,))
     return replace(later, action="create" if live is None else "prune", differences=(whole,))
+
+
+def _changed_fields(live: Manifest, desired: Manifest) -> Iterable[dict[str, Any]]:
+    """Yield the fields in which two states of an object differ, as history keeps them."""
+    for change in inner_changes(live, desired):
+        # history has null for a field that is not there
+        sides = {"live": change.live, "desired": change.desired}
+        yield {"path": change.path, **{side: None if value is ABSENT else value for side, value in sides.items()}}
 
 
 def _fields(earlier: Step, later: Step) -> Iterable[dict[str, Any]]:

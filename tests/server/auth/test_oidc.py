@@ -13,8 +13,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import orjson
 import pytest
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.change import Risk
+from gitsync.server.auth import oidc
 from gitsync.server.auth.oidc import Provider
 from tests.asgi_server import Answer
 from tests.child_process import child_process
@@ -149,3 +150,18 @@ def test_the_callback_and_the_request_have_no_secret(site: Open, issuer: str) ->
 def test_an_issuer_is_an_https_url(issuer: str) -> None:
     with pytest.raises(InvalidInput, match="is not the URL of a provider"):
         Provider(issuer, "id", "secret")
+
+
+@pytest.mark.parametrize(("status", "body"), [(503, b"{}"), (200, b"[]"), (404, b"<html>")])
+def test_an_outage_of_the_provider_is_not_kept(monkeypatch: pytest.MonkeyPatch, status: int, body: bytes) -> None:
+    issuer = "https://accounts.example.com"
+    metadata = orjson.dumps({"issuer": issuer, "authorization_endpoint": f"{issuer}/authorize"})
+    answers = [(status, body), (200, metadata)]
+    monkeypatch.setattr(oidc, "request", lambda *arguments, **options: answers.pop(0))
+    provider = Provider(issuer, "gitsync", "a-secret")
+    with pytest.raises(SourceUnavailable, match=f"the provider answered {status}"):
+        provider.begin("https://gitsync.example/callback", "/")
+    url, _ = provider.begin("https://gitsync.example/callback", "/")
+    assert url.startswith(f"{issuer}/authorize?")
+    provider.begin("https://gitsync.example/callback", "/")
+    assert answers == [], "the good answer is kept"

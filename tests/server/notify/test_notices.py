@@ -183,6 +183,26 @@ def test_apprise_sends_to_every_url(monkeypatch: pytest.MonkeyPatch) -> None:
         AppriseChannel(NotificationRule(urls=("json://down",))).send(Notice(KEY, "failed", "Failed", ""))
 
 
+def test_the_other_urls_get_the_message_where_one_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    apprise = pytest.importorskip("apprise")
+    sent: list[str] = []
+
+    class Sender:
+        def add(self, url: str) -> bool:
+            return url.startswith("json://")
+
+        def notify(self, title: str, **more: Any) -> bool:
+            sent.append(title)
+            return True
+
+    monkeypatch.setattr(apprise, "Apprise", Sender)
+    channel = AppriseChannel(NotificationRule(urls=("json://127.0.0.1", "jsn://user:secret@127.0.0.1")))
+    with pytest.raises(InvalidInput, match="URL 2 of a notification rule") as failed:
+        channel.send(Notice(KEY, "failed", "Failed", "render failed"))
+    assert sent == ["gitsync/shop: Failed"]
+    assert "secret" not in str(failed.value)
+
+
 def test_an_event_is_written_on_the_application_and_counted(tmp_path: Path) -> None:
     with Sandbox(workloads=False) as sandbox:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))

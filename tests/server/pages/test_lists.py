@@ -15,9 +15,10 @@ from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecor
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.plan.running import RunningFinding, RunningKind
+from gitsync.ports import ApplicationView
 from gitsync.server.queries.objects import foreign_fields
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, application, changed, edited, resource
+from tests.server.fakes import NOW, StillView, application, changed, edited, resource
 
 FOREIGN = replace(changed(".metadata.labels.owner", live="bob"), kind=Difference.FOREIGN)
 
@@ -205,3 +206,27 @@ def test_drift_without_a_known_time_has_no_age(site: Open) -> None:
     difference = replace(changed(), owners=(owner,))
     opened = site([application(resources=[edited(resource("note", sync="OutOfSync", differences=(difference,)))])])
     assert "changed by kubectl, in shop" in opened.get("/drift").text
+
+
+def test_what_happens_while_a_page_is_made_reaches_it_as_an_event(site: Open) -> None:
+    opened = site([application()])
+    view = opened.engine.view
+    applications = type(view).applications
+
+    def read(self: StillView) -> tuple[ApplicationView, ...]:
+        rows = applications(self)
+        view.happen("gitsync/shop")
+        return rows
+
+    newest = view.bounds[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(view), "applications", read)
+        page = opened.get("/apps").text
+    assert f'data-last-event="{newest}"' in page
+
+
+def test_the_page_of_a_history_takes_the_ids_that_the_api_takes(site: Open) -> None:
+    opened = site([application()])
+    for path in ("/apps/gitsync/shop/history", "/api/v1/applications/gitsync/shop/history"):
+        assert opened.get(f"{path}?before={1 << 61}").status == 200
+        assert opened.get(f"{path}?before={1 << 62}").status == 422
