@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Iterator, Mapping
+from http.client import HTTPResponse
 from typing import Any
 
 from gitsync.agents.evaluation.assertions import Answer, ToolCall
@@ -46,10 +47,15 @@ def _posted(url: str, body: Any, headers: Mapping[str, str], seconds: float, lim
 
     Raise OSError where it answers with an error, ValueError where that is not JSON, such as the page of a proxy.
     """
-    request = urllib.request.Request(url, json.dumps(body).encode(), dict(headers))
-    # the proxy variables of the Job count: they are how its Pod reaches other hosts
-    with urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds) as answer:
+    with open_url(urllib.request.Request(url, json.dumps(body).encode(), dict(headers)), seconds) as answer:
         return json.loads(answer.read(limit))
+
+
+def open_url(request: urllib.request.Request, seconds: float) -> HTTPResponse:
+    """Return the open answer to a request, without following redirects; raise OSError where it is an error."""
+    # the proxy variables of the Job count: they are how its Pod reaches other hosts
+    answer: HTTPResponse = urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds)
+    return answer
 
 
 def _answer(reply: Any, url: str) -> Answer:

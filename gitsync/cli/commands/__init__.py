@@ -35,7 +35,7 @@ GROUPS: Final = {
     },
     "Agents and sets": {
         "agents": "List the agents of all Applications: state, model, revisions that serve, are tried and failed.",
-        "agent": "Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts.",
+        "agent": "Promote, abort, restart or back up an Agent, approve plans, list revisions, lock contracts.",
         "eval": "Ask agents the cases of their evaluation, and compare the answers with the assertions.",
         "appset": "Preview and list ApplicationSets, and approve their deletions.",
     },

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT, RETRY, STOPPED
 from gitsync.agents.rollout.state import RolloutStage
+from gitsync.cli.agent_contracts import (
+    agent_of_config,
+    agents_of_folder,
+    lock_file,
+    observe,
+    read_lock,
+    report_check,
+    write_lock,
+    write_summary,
+)
 from gitsync.cli.agent_revisions import show_prompts, show_revisions
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
@@ -26,9 +37,7 @@ from gitsync.runtime.clock import SystemClock
 from gitsync.services.agent_reviews import held_plan
 from gitsync.services.reviews import Approval, ReviewService
 
-agent = command_group(
-    "Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts."
-)
+agent = command_group("Promote, abort, restart or back up an Agent, approve plans, list revisions, lock contracts.")
 AgentName = Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")]
 AgentNamespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")]
 _NAMESPACE = "default"
@@ -202,6 +211,48 @@ def prompts(
     """List the versions of the prompts of an Agent, or compare two of them line by line."""
     show_prompts(dashboard.require(), f"{namespace}/{name}", (before, after), output)
     return Exit.OK
+
+
+@agent.command()
+@command
+def lock(
+    path: Annotated[str, typer.Argument(metavar="[PATH]", help="The folder with the Agents.")] = ".",
+    name: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this Agent.")] = "",
+    check: Annotated[bool, typer.Option("--check", help="Compare with the lock, and write nothing.")] = False,
+    reach: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reach", metavar="NAME=URL", help="Ask the tool, peer or model of this name at another address."
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The namespace of Agents that declare none.")
+    ] = _NAMESPACE,
+    config: Annotated[
+        Path | None, typer.Option(help="The agent.json of one Agent, named NAMESPACE/NAME by AGENT, instead of PATH.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="The lock; by default contracts.lock in PATH.")] = None,
+    summary: Annotated[Path | None, typer.Option(help="With --check: write a report as JSON to this file.")] = None,
+    output: Output = Format.TABLE,
+) -> Exit:
+    """Write contracts.lock: the tools, peers and models that Agents depend on, as they are now; or compare with it."""
+    urls = dict(_reached(item) for item in reach or ())
+    agents = [agent_of_config(config, name)] if config else agents_of_folder(path, name, namespace)
+    place = file or lock_file(path)
+    locked = read_lock(place)
+    checks = observe(agents, locked, urls)
+    if not check:
+        return write_lock(place, locked, checks, is_whole=not name)
+    if summary is not None:
+        write_summary(summary, checks[0])
+    return report_check(checks, output)
+
+
+def _reached(item: str) -> tuple[str, str]:
+    name, separator, url = item.partition("=")
+    if not separator:
+        raise InvalidInput(f"{item} is not NAME=URL", location="--reach")
+    return name, url
 
 
 def _read(target: AgentTarget, kind: str = "Agent") -> LiveAgent:
