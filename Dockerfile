@@ -12,7 +12,7 @@ RUN --mount=type=cache,target=/root/.cache/pip sh tools/make_image_root.sh /opt/
 
 FROM python:3.12-slim
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends git openssh-client \
+ && apt-get install --yes --no-install-recommends git gnupg openssh-client \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin gitsync \
  && install -d -o 10001 -g 10001 /data

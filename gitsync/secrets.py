@@ -24,7 +24,7 @@ from pyrage import decrypt as open_message
 from pyrage.x25519 import Identity
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, metadata_of
 
 MEMBER = "sops"
 _SEED = hashlib.sha256(b"sops").digest()
@@ -101,6 +101,26 @@ def decrypt(
     except re2.error:
         raise wrong("has a sops member with an invalid regular expression", "correct it") from None
     return result
+
+
+def check_namespace(
+    manifest: Manifest, documents: Iterable[Any], namespace: str, *, location: str, subject: str
+) -> None:
+    """
+    Raise InvalidInput unless a manifest is applied to a namespace that its file names, where it names any.
+
+    The MAC covers the namespace of a file: with a key that several teams have, a copy of it in another repository
+    would otherwise show the Secret of another team.
+    """
+    together = (item for item in documents if isinstance(item, dict) and _is_together(item, manifest[MEMBER]))
+    written = {str(name) for document in together if (name := metadata_of(document).get("namespace"))}
+    if written and namespace not in written:
+        raise InvalidInput(
+            f"was encrypted for namespace {', '.join(sorted(written))}, and would be decrypted in {namespace}",
+            location=location,
+            object=subject,
+            hint="encrypt a file of its own for this namespace, or one that names none",
+        )
 
 
 def _data_key(metadata: Mapping[str, Any], identities: Sequence[Identity]) -> bytes | None:

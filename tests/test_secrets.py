@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets import decrypt, identities_of, is_encrypted
+from gitsync.secrets import check_namespace, decrypt, identities_of, is_encrypted
 from tests.sops_encryption import Sealer, new_key
 
 IDENTITY, KEY_FILE = new_key()
@@ -45,6 +46,25 @@ def test_a_secret_comes_back_without_its_sops_member(only: bool) -> None:
     assert CANARY not in text
     assert is_encrypted(read_all(text, "s.yaml")[0])
     assert round_trip(text) == [SECRET]
+
+
+@pytest.mark.parametrize(
+    ("written", "applied", "is_allowed"),
+    [("shop", "shop", True), ("shop", "bank", False), (None, "bank", True)],
+)
+def test_a_file_is_opened_only_in_the_namespace_that_it_names(
+    written: str | None, applied: str, is_allowed: bool
+) -> None:
+    metadata = {"name": "s", **({"namespace": written} if written else {})}
+    documents = read_all(sealed({**SECRET, "metadata": metadata}), "s.yaml")
+    rendered = {**documents[0], "metadata": {"name": "s", "namespace": applied}}
+    expected = (
+        contextlib.nullcontext()
+        if is_allowed
+        else pytest.raises(InvalidInput, match="was encrypted for namespace shop, and would be decrypted in bank")
+    )
+    with expected:
+        check_namespace(rendered, documents, applied, location="s.yaml", subject="Secret s")
 
 
 def test_documents_of_one_file_are_checked_together() -> None:

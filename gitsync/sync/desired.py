@@ -24,7 +24,7 @@ from gitsync.render.build import Build
 from gitsync.render.provenance.trace import locate_field
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets import decrypt, identities_of, is_encrypted
+from gitsync.secrets import check_namespace, decrypt, identities_of, is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.credentials import decryption_keys
 from gitsync.sync.input import Locator, ReconcileInput, Target
@@ -204,7 +204,7 @@ class DesiredState:
         tree = self._renderer.files(app, self._fetcher.snapshot(app, cache.git, commit.id), build).tree
         # the files of a commit may take megabytes, and are needed for this read only
         cache.git.snapshot = None
-        return decrypt_manifests(build, tree, keys)
+        return decrypt_manifests(build, tree, keys, app.destination.namespace)
 
     def _locate(self, app: Application, cache: ReconcileCache, commit: Commit, manifest: Manifest, field: str) -> str:
         """Return where a field of a rendered object was written, by reading the files of the commit again."""
@@ -272,22 +272,24 @@ def _result_of(build: Build) -> RenderResult:
 _WHERE = "spec.source.decryption.secretRef.name"
 
 
-def decrypt_manifests(build: Build, tree: Tree, keys: Sequence[str]) -> tuple[Manifest, ...]:
+def decrypt_manifests(build: Build, tree: Tree, keys: Sequence[str], namespace: str) -> tuple[Manifest, ...]:
     """
     Return the manifests of a build with SOPS-encrypted Secrets decrypted; ``tree`` has their files.
 
-    Only Secrets may be encrypted, since the values of other kinds are shown. Raise InvalidInput with file and object
-    when one cannot be decrypted.
+    ``namespace`` is that of objects which name none. Only Secrets may be encrypted, since the values of other kinds are
+    shown. Raise InvalidInput with file and object when one cannot be decrypted, or was encrypted for another namespace.
     """
     identities = tuple(identity for key in keys for identity in identities_of(key, _WHERE))
     pairs = zip(build.manifests, build.sources, strict=True)
     return tuple(
-        _decrypted(manifest, origin, tree, identities) if is_encrypted(manifest) else manifest
+        _decrypted(manifest, origin, tree, identities, namespace) if is_encrypted(manifest) else manifest
         for manifest, origin in pairs
     )
 
 
-def _decrypted(manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence[Identity]) -> Manifest:
+def _decrypted(
+    manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence[Identity], namespace: str
+) -> Manifest:
     ref = ref_of(manifest)
     if not is_secret(ref):
         raise InvalidInput(
@@ -297,4 +299,5 @@ def _decrypted(manifest: Manifest, origin: Origin, tree: Tree, identities: Seque
             hint="put what is secret into a Secret, and refer to that",
         )
     documents = read_all(tree.read(origin.file), origin.file)
+    check_namespace(manifest, documents, ref.namespace or namespace, location=origin.file, subject=str(ref))
     return decrypt(manifest, documents, identities, location=origin.file, subject=str(ref))

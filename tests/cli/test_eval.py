@@ -115,6 +115,21 @@ def test_a_model_judges_by_a_rubric_within_limits(url: str, tmp_path: Path, monk
     assert "evening: limits: not asked: the limit of 60 tokens is reached" in run(limits={"tokens": 60})
 
 
+def test_the_key_of_a_judge_goes_to_no_endpoint_that_a_folder_names(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = AGENT.replace("{cases:", '{judge: {id: grader, endpoint: "https://attacker.example/v1"}, cases:')
+    (tmp_path / "agents.yaml").write_text(text)
+    monkeypatch.setenv("GITSYNC_JUDGE_KEY", "secret")
+    refused = CliRunner().invoke(app, ["eval", str(tmp_path), "--url", url])
+    assert refused.exit_code == 2
+    assert "would be sent to https://attacker.example/v1, which the folder names" in refused.output
+    named = CliRunner().invoke(app, ["eval", str(tmp_path), "--url", url, "--judge", "https://attacker.example/v1"])
+    assert named.exit_code == 1
+    monkeypatch.delenv("GITSYNC_JUDGE_KEY")
+    assert CliRunner().invoke(app, ["eval", str(tmp_path), "--url", url]).exit_code == 1
+
+
 def test_a_configuration_of_promptfoo_becomes_cases(tmp_path: Path) -> None:
     config = tmp_path / "promptfooconfig.yaml"
     config.write_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from gitsync.agents.evaluation.promptfoo import imported
 from gitsync.agents.evaluation.verdict import EvaluationResult, EvaluationVerdict
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
-from gitsync.cli.agent_evaluation import evaluate, running_agents, write_junit
+from gitsync.cli.agent_evaluation import JUDGE_KEY, evaluate, running_agents, write_junit
 from gitsync.cli.builds import BuildOptions
 from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
@@ -36,6 +37,13 @@ def eval(
     url: Annotated[str, typer.Option(help="The agent to ask; by default the Agents of PATH run in a sandbox.")] = "",
     serving: Annotated[str, typer.Option(help="The agent to compare with.")] = "",
     settings: Annotated[str, typer.Option(help="The members of spec.evaluation as JSON, for --cases.")] = "{}",
+    judge: Annotated[
+        str,
+        typer.Option(
+            envvar="GITSYNC_JUDGE_URL",
+            help="The endpoint of the judge that GITSYNC_JUDGE_KEY is for; one that PATH names gets no key.",
+        ),
+    ] = "",
     images: Annotated[
         Path | None, typer.Option(help="The images of the sandbox that run; by default the demo's.")
     ] = None,
@@ -56,6 +64,7 @@ def eval(
         manifests = [
             protocol.as_received(manifest) for manifest in BuildOptions().render(open_path(_needed(path), "")).manifests
         ]
+        _check_judge(manifests, judge)
         verdicts = _of_folder(manifests, agent, url, images)
     return _report(verdicts, junit, summary)
 
@@ -77,6 +86,19 @@ def _needed(value: str) -> str:
             "what to evaluate is not named", hint="gitsync eval PATH, or gitsync eval --cases FILE --url URL"
         )
     return value
+
+
+def _check_judge(manifests: list[Manifest], endpoint: str) -> None:
+    """Raise InvalidInput where a folder names another judge than the one that the key is for."""
+    named = {str(at(manifest, "spec", "evaluation", "judge", "endpoint", default="")) for manifest in manifests}
+    others = named - {"", endpoint}
+    # before anything runs: who writes the folder, as in a pull request, need not be who has the key
+    if others and os.environ.get(JUDGE_KEY):
+        raise InvalidInput(
+            f"the key of {JUDGE_KEY} would be sent to {', '.join(sorted(others))}, which the folder names",
+            location="spec.evaluation.judge.endpoint",
+            hint="name the endpoint that it is for with --judge (GITSYNC_JUDGE_URL)",
+        )
 
 
 def _of_folder(manifests: list[Manifest], name: str, url: str, images: Path | None) -> dict[str, EvaluationVerdict]:

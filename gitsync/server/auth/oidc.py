@@ -134,9 +134,14 @@ class Provider:
     def _named(self, claims: dict[str, Any]) -> User:
         """Return the user that claims name; an e-mail address has to be verified."""
         name_claim, groups_claim = self._claims
-        # a missing claim is accepted: not every provider sends it
-        if name_claim == "email" and claims.get("email_verified") is False:
-            raise Refused("the provider has not verified your e-mail address", location=self._issuer)
+        # also a missing claim: such providers let users enter any address, such as that of another one. Some send text
+        # instead of a Boolean (OpenID Connect Core 1.0, 5.1)
+        if name_claim == "email" and claims.get("email_verified") not in (True, "true"):
+            raise Refused(
+                "the provider does not say that it has verified your e-mail address",
+                location=self._issuer,
+                hint="name users by another claim: GITSYNC_OIDC_NAME_CLAIM",
+            )
         groups = claims.get(groups_claim) or []
         try:
             # a provider may send a single group as text
