@@ -16,6 +16,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask_text
+from gitsync.plan.ownership import at_version
 from gitsync.ports import Cluster, LiveCache
 
 
@@ -77,6 +78,8 @@ class ApplyProgress:
     peers: tuple[str, ...] = ()
 
 
+_PRUNED_AT_OLD_VERSION = "failed to convert merged object to last applied version"
+"""The answer of structured-merge-diff (merge/update.go) where a new version of a kind has fields of its own."""
 _TRIES = 5  # attempts of one write; after that many conflicts the object is planned again
 
 
@@ -136,7 +139,20 @@ def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest 
         return cluster.create(change.desired, manager=request.app.field_manager, user=user)
     if change.action is Action.REPLACE:
         return _replace(request, change, change.desired, cluster, user)
-    return cluster.apply(change.desired, manager=request.app.field_manager, user=user)
+    return _apply(request, change, change.desired, cluster, user)
+
+
+def _apply(request: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
+    """Apply; where the API server still prunes at an older version of the kind, move our fields to this one first."""
+    manager = request.app.field_manager
+    try:
+        return cluster.apply(desired, manager=manager, user=user)
+    except Rejected as error:
+        moved = at_version(change.live or {}, manager, str(desired["apiVersion"]))
+        if change.live is None or moved is None or _PRUNED_AT_OLD_VERSION not in error.message:
+            raise
+    cluster.set_managed_fields(change.live, moved, manager=manager, user=user)
+    return cluster.apply(desired, manager=manager, user=user)
 
 
 def _replace(request: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:

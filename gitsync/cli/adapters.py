@@ -35,6 +35,9 @@ class DirectLiveCache:
         """Return nothing: the read of an object of a group that is unavailable raises the error."""
         return {}
 
+    def relist(self, of: GroupKind, delay: float) -> None:
+        """Do nothing: each read is a request."""
+
     def forget(self, of: GroupKind) -> None:
         """Do nothing: nothing is cached."""
 

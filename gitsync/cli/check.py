@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gitsync.admission.review import check_own
 from gitsync.cli.builds import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import SchemaViolation, check_manifests, validate
 from gitsync.kube.field_path import follow
-from gitsync.merge.schema import Schema, builtin, schema_from_crd
+from gitsync.merge.schema import DefinedKinds, shipped_schema
 from gitsync.objects.application import Application, Destination, GitSource
-from gitsync.objects.manifest import Manifest, at, group_of
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.options import options_of
@@ -44,14 +44,11 @@ def problems(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
 
 def _validate(build: Build) -> Iterator[str]:
     """Yield the reasons for which the controller or an API server would reject the rendered objects."""
-    custom = dict(_definitions(build.manifests))
+    defined = DefinedKinds(build.manifests)
     for manifest, history in zip(build.manifests, build.provenance, strict=True):
         if is_encrypted(manifest):  # its values are unreadable without the key
             continue
-        api_version = str(manifest.get("apiVersion") or "")
-        kind = str(manifest.get("kind") or "")
-        version = api_version.rpartition("/")[2]
-        schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
+        schema = shipped_schema(manifest, defined)
         # as JSON, which an API server receives: it has neither dates nor keys that are numbers
         sent = protocol.as_received(manifest)
         for problem in validate(sent, schema) if schema is not None else ():
@@ -86,19 +83,6 @@ def _reject_ambiguous(manifest: Manifest) -> None:
 def _declare(manifest: Manifest) -> None:
     # without a cluster every kind is treated as namespaced
     desired_objects(_ANY, [manifest], lambda of: True)
-
-
-def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str], Schema]]:
-    """Yield the schema of each kind that a CustomResourceDefinition among the manifests defines."""
-    for manifest in manifests:
-        if manifest.get("kind") != "CustomResourceDefinition":
-            continue
-        group = at(manifest, "spec", "group")
-        kind = at(manifest, "spec", "names", "kind")
-        for version in at(manifest, "spec", "versions", default=[]):
-            schema = at(version, "schema", "openAPIV3Schema")
-            if schema:
-                yield (f"{group}/{at(version, 'name')}", str(kind)), schema_from_crd(schema)
 
 
 def _as_error(problem: SchemaViolation, manifest: Manifest, history: History) -> InvalidInput:

@@ -100,6 +100,13 @@ class InformerCache:
         for copy in copies:  # reported as deletions, since nothing will report them any more
             copy.replace({})
 
+    def relist(self, of: GroupKind, delay: float) -> None:
+        """List a kind again after ``delay`` seconds, where it is followed."""
+        with self._lock:
+            reflectors = [it for place, it in self._reflectors.items() if (place[0].group, place[0].kind) == of]
+        for reflector in reflectors:
+            reflector.relist(delay)
+
     def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         """Return the object as last seen, None when it is absent; raise Refused for a namespace that is not watched."""
         with self._lock:
@@ -175,7 +182,7 @@ class InformerCache:
         """Store the response of our own write, so that the next reconcile does not act on stale data."""
         copy = self._copy(resource, manifest)
         if copy is not None and resource_version_of(manifest):
-            copy.put(_key(manifest), manifest)
+            copy.put(_key(manifest), manifest, is_answer=True)
 
     def observe_delete(self, resource: ApiResource, manifest: Manifest) -> None:
         """Remove an object that our own delete removed, so that the next reconcile does not delete it again."""
@@ -311,17 +318,19 @@ class _KindStore:
                 new = items.get(key)
                 if new is not None:
                     self._fields.share(new)
-                if old is None or new is None or resource_version_of(old) != resource_version_of(new):
+                if old is None or new is None or not _is_same(old, new) or old != new:
                     self._view._reindex(old, new)
                     changes.append((old, new))
                 if old is not None and new is None:
                     self._view._remember_finished(old)
         self._view._notify(changes)
 
-    def put(self, key: str, item: dict[str, Any]) -> None:
+    def put(self, key: str, item: dict[str, Any], *, is_answer: bool = False) -> None:
         with self._view.lock:
             known = self.items.get(key)
-            if uid_of(item) in self._gone or (known is not None and not _is_newer(item, known)):
+            # a watch that was opened before its definition changed leaves new fields out, and the answer has them
+            is_corrected = is_answer and known is not None and _is_same(item, known) and item != known
+            if uid_of(item) in self._gone or (known is not None and not (is_corrected or _is_newer(item, known))):
                 return
             self._fields.share(item)
             self.items[key] = item
@@ -343,6 +352,11 @@ class _KindStore:
         self._gone[uid] = None
         if len(self._gone) > _REMEMBERED:
             self._gone.popitem(last=False)
+
+
+def _is_same(item: Manifest, known: Manifest) -> bool:
+    """Whether both are of one version of an object."""
+    return resource_version_of(item) == resource_version_of(known)
 
 
 def _is_newer(item: Manifest, known: Manifest) -> bool:

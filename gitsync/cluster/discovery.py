@@ -146,6 +146,8 @@ def _aggregated(answer: dict[str, Any]) -> Iterator[ApiResource | _GroupVersion]
 _FIRST_RETRY = 1.0
 """Seconds until a missing document is looked up again; each time doubles it."""
 _LAST_RETRY = 60.0
+_PUBLISHED_WITHIN = 15.0
+"""Seconds after a change of a definition in which its document may still be the former one."""
 
 
 class ClusterSchemas:
@@ -153,8 +155,9 @@ class ClusterSchemas:
     Keep the OpenAPI v3 documents of the group versions in use, each read once.
 
     A document is known by its URL, which holds a hash of its content: after ``forget`` only changed ones are read
-    again. A group version without a document is looked up again after a while: a server publishes that of a new
-    definition up to a second after it serves the kind. A server without OpenAPI v3 gets the built-in types.
+    again. For some seconds after that, and for as long as a group version has no document, the URLs are looked up
+    again: a server publishes a changed definition up to a second after it serves the kind. A server without OpenAPI v3
+    gets the built-in types.
     """
 
     def __init__(self, client: Client, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -167,26 +170,30 @@ class ClusterSchemas:
         self._schemas: Schemas | None = None
         self._retry_at = 0.0
         self._retry_delay = _FIRST_RETRY
+        self._settled_at = float("-inf")
 
     def of(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
         """Return the types of these group versions (and of others seen before)."""
         wanted = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in group_versions}
         with self._lock:
             schemas = self._schemas
-            if schemas is None or not wanted <= self._used.keys() or self._appeared(wanted):
+            if schemas is None or not wanted <= self._used.keys() or self._is_published_anew(wanted):
                 schemas = self._schemas = self._load(wanted | self._used.keys())
             return schemas
 
-    def _appeared(self, wanted: set[str]) -> bool:
-        """Return whether the server has published one of these group versions since it was missing."""
-        missing = {name for name in wanted if not self._used[name]}
-        if not missing or self._monotonic() < self._retry_at:
+    def _is_published_anew(self, wanted: set[str]) -> bool:
+        """Return whether the server has published another document of one of these group versions, or its first one."""
+        now = self._monotonic()
+        is_settled = now > self._settled_at
+        doubtful = {name for name in wanted if not self._used[name]} if is_settled else wanted
+        if not doubtful or now < self._retry_at:
             return False
         # The delay grows, because the group of an aggregated API without OpenAPI stays missing for ever.
-        self._retry_at = self._monotonic() + self._retry_delay
+        self._retry_at = now + self._retry_delay
         self._retry_delay = min(2 * self._retry_delay, _LAST_RETRY)
         self._index = self._read_index()
-        return bool(missing & self._index.keys())
+        # one that is gone from the list stays in use: its kind may be served for a moment more
+        return any(self._index.get(name, self._used[name]) != self._used[name] for name in doubtful)
 
     def forget(self) -> None:
         """Ask again at the next question: definitions have changed."""
@@ -195,6 +202,7 @@ class ClusterSchemas:
             self._schemas = None
             self._retry_at = self._monotonic() + _FIRST_RETRY
             self._retry_delay = _FIRST_RETRY
+            self._settled_at = self._monotonic() + _PUBLISHED_WITHIN
 
     def _load(self, names: Iterable[str]) -> Schemas:
         if self._index is None or not set(names) <= self._index.keys():

@@ -33,6 +33,7 @@ _USER_ERRORS = (
     "failed to create typed patch object",
     "failed to convert new object",
     "failed to create manager for existing fields",
+    "failed to prune fields",
 )
 
 

@@ -26,7 +26,7 @@ from gitsync.objects.keys import (
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.phase import Phase
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.declarations import Reach
@@ -37,6 +37,8 @@ from gitsync.sync.polling.git_watcher import GitWatcher
 _log = logging.getLogger(__name__)
 _FORWARD_DELAY = 0.5
 """Minimum seconds between push notifications to another replica."""
+_PUBLISHED_AFTER = 1.2
+"""Seconds from the change of a definition until the API server has published its schema, and it is looked up again."""
 _UNRESOLVED = ""
 """The key that is not of an Application, see ``BaseController``."""
 
@@ -162,16 +164,26 @@ class ApplicationController(BaseController[str]):
             self._on_application_change(old, new)
         # kinds and schemas are cached until a definition changes
         if ref.of == CRD:
-            self._cluster.definitions_changed()
-            if new is None:
-                # a watch of a kind without a definition would fail and be retried for ever
-                self._live.forget(defined_kind(manifest))
+            self._on_definition_change(old, new, defined_kind(manifest))
         owners = self._live.owners(manifest)
         # leaders renew their Leases every few seconds, which concerns no Application that owns the workload
         for owner in owners[:1] if is_renewal(old, new) else owners:
             for key in self._state.tracked.applications_for(ref_of(owner)):
                 self._changed.add(key, ref_of(owner))
                 self._queue.add_part_after(key, DEBOUNCE)
+
+    def _on_definition_change(self, old: Manifest | None, new: Manifest | None, of: GroupKind) -> None:
+        """Ask again for what depends on a definition, also for Applications whose objects did not fit it."""
+        self._cluster.definitions_changed()
+        if new is None:
+            # a watch of a kind without a definition would fail and be retried for ever
+            self._live.forget(of)
+        elif old is None or metadata_of(old).get("generation") != metadata_of(new).get("generation"):
+            # The watches of a kind end some moments after its definition changed. Until then their events are decoded
+            # by the former schema, without the fields that it lacks (apiextensions-apiserver, crdHandler).
+            self._live.relist(of, _PUBLISHED_AFTER)
+        for key in self._state.tracked.applications_of(of):
+            self._queue.add_after(key, _PUBLISHED_AFTER)
 
     def enqueue_all(self) -> None:
         """Enqueue every Application: a watch failed or recovered."""

@@ -8,11 +8,13 @@ is all three). Lists are atomic, sets, or maps by keys; maps are granular or ato
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from gitsync.kube import openapi
-from gitsync.objects.manifest import Manifest, group_of
+from gitsync.kube.kinds import CRD, defined_kind
+from gitsync.objects.manifest import Manifest, at, group_of
 
 REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
@@ -38,6 +40,7 @@ _FORMATS: Final = {
 # steps after which a chain of references counts as circular
 _MAX_REFERENCES: Final = 32
 _STABLE_VERSIONS: Final = ("v1", "v2")
+_PRERELEASE: Final = re.compile(r"(alpha|beta)[0-9]+$", re.ASCII)
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -367,15 +370,20 @@ def kind_schema(schemas: Schemas, manifest: Manifest) -> Schema | None:
     Return the schema of a manifest's kind, None when it is unknown.
 
     Where its own version is unknown, use that of the same group and kind at a stable version: retired versions of
-    built-in kinds differ little from the one that replaced them.
+    built-in kinds differ little from the one that replaced them. Versions of custom kinds may differ in everything.
     """
     api_version = str(manifest.get("apiVersion") or "")
     group = group_of(api_version)
     kind = str(manifest.get("kind") or "")
-    for version in (api_version.rpartition("/")[2], *_STABLE_VERSIONS):
-        schema = schemas.for_kind(group, version, kind)
-        if schema is not None:
-            return schema
+    version = api_version.rpartition("/")[2]
+    schema = schemas.for_kind(group, version, kind)
+    if schema is not None:
+        return schema
+    # autoscaling/v2beta2 became v2, and has nothing in common with v1
+    stable = _PRERELEASE.sub("", version)
+    for replacement in (stable, *_STABLE_VERSIONS):
+        if builtin().for_kind(group, replacement, kind) is not None:
+            return schemas.for_kind(group, replacement, kind)
     return None
 
 
@@ -388,3 +396,50 @@ def builtin() -> Schemas:
 def schema_from_crd(schema: Mapping[str, Any]) -> Schema:
     """Compile the ``openAPIV3Schema`` of one version of a CRD, with the built-in metadata."""
     return builtin().from_crd(schema)
+
+
+class DefinedKinds:
+    """
+    The schemas of the kinds that CustomResourceDefinitions among some manifests define.
+
+    A definition is applied before its resources, so that these have to fit it and not the one that is served now.
+    Each schema is compiled when it is first used: those of an operator take megabytes.
+    """
+
+    def __init__(self, manifests: Iterable[Manifest] = ()) -> None:
+        self._raw = dict(_definitions(manifests))
+        self._compiled: dict[tuple[str, str], Schema] = {}
+
+    def schema_of(self, manifest: Manifest) -> Schema | None:
+        """Return the schema of a manifest's kind at its version, None where no definition has it."""
+        key = (str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or ""))
+        raw = self._raw.get(key)
+        if raw is None:
+            return None
+        schema = self._compiled.get(key)
+        if schema is None:
+            schema = self._compiled[key] = schema_from_crd(raw)
+        return schema
+
+
+def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
+    for manifest in manifests:
+        if manifest.get("kind") != CRD.kind or group_of(str(manifest.get("apiVersion") or "")) != CRD.group:
+            continue
+        of = defined_kind(manifest)
+        # pruning is off for the whole kind, and the API server publishes no schema of it
+        if at(manifest, "spec", "preserveUnknownFields") is True:
+            continue
+        versions = at(manifest, "spec", "versions")
+        for version in versions if isinstance(versions, list) else ():
+            schema = at(version, "schema", "openAPIV3Schema")
+            if isinstance(schema, Mapping) and schema:
+                yield (f"{of.group}/{at(version, 'name')}", of.kind), schema
+
+
+def shipped_schema(manifest: Manifest, defined: DefinedKinds) -> Schema | None:
+    """Return the schema of a manifest's kind without a cluster: of a definition, else the one that gitsync ships."""
+    api_version = str(manifest.get("apiVersion") or "")
+    kind = str(manifest.get("kind") or "")
+    version = api_version.rpartition("/")[2]
+    return defined.schema_of(manifest) or builtin().for_kind(group_of(api_version), version, kind)

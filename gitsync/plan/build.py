@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, resource_version_of, uid_of
 from gitsync.objects.options import DEFAULT, Options
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan import jq_paths
 from gitsync.plan.drift import compare_objects
 from gitsync.plan.explain import explain
@@ -162,6 +163,11 @@ def uncertain(plan: Plan, *, is_reviewed: bool = False) -> tuple[ObjectRef, ...]
     """
     changes = (*plan.repairs, *plan.changes)
     return tuple(change.ref for change in changes if not change.certain or (is_reviewed and change.inferred))
+
+
+def redefined_kinds(steps: Iterable[Change]) -> frozenset[GroupKind]:
+    """Return the kinds whose definition some steps write."""
+    return frozenset(defined_kind(step.desired) for step in steps if step.ref.of == CRD and step.desired is not None)
 
 
 def digest(application: str, revision: str, changes: Iterable[Change]) -> str:

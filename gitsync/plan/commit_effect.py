@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
+from gitsync.merge.schema import DefinedKinds, shipped_schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Risk
 from gitsync.objects.manifest import Manifest
@@ -12,22 +14,23 @@ from gitsync.plan.build import family, paired, predecessors
 from gitsync.plan.drift import compare_objects
 from gitsync.plan.mask import mask_change
 from gitsync.plan.risk.table import Scope, classify
-from gitsync.plan.steps import SchemaOf
 
 
 def commit_effect(
     declared_before: Iterable[Manifest],
     declared_after: Iterable[Manifest],
-    schema_of: SchemaOf,
     app: Application | None = None,
 ) -> tuple[Change, ...]:
     """
     Return the steps from the objects of one commit to those of another, the riskiest first, Secret values masked.
 
-    A generated object and the one that it follows are one step. With the Application that declares them, its own risk
-    rules count, and those that compare a step with everything else that is declared.
+    Values are compared by the schemas that gitsync ships and those that the commits define, since no API server is
+    asked. A generated object and the one that it follows are one step. With the Application that declares them, its own
+    risk rules count, and those that compare a step with everything else that is declared.
     """
     old, new = ({ref_of(item): item for item in side} for side in (declared_before, declared_after))
+    # the later definition of a kind replaces the earlier one, as in the cluster
+    schema_of = partial(shipped_schema, defined=DefinedKinds((*old.values(), *new.values())))
     steps = [Change(ref, Action.PRUNE, live=old[ref]) for ref in old.keys() - new.keys()]
     for ref, desired in new.items():
         if ref not in old:

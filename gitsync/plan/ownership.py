@@ -116,6 +116,20 @@ def transfer(
     )
 
 
+def at_version(live: Manifest, manager: str, version: str) -> tuple[Mapping[str, Any], ...] | None:
+    """
+    Return the ``managedFields`` in which a manager applied its fields at an apiVersion, None where it did so or never.
+
+    The API server prunes at the version that was applied last, and refuses fields that only a later one has.
+    """
+    entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
+    moved = [
+        {**entry, "apiVersion": version} if _is_applied_by(entry, manager) and not _is_of(entry, version) else entry
+        for entry in entries
+    ]
+    return None if moved == entries else tuple(moved)
+
+
 def without_manager(live: Manifest, manager: str) -> tuple[Mapping[str, Any], ...]:
     """Return the ``managedFields`` without what a manager applied: its fields belong to the others, or to none."""
     entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
@@ -141,7 +155,11 @@ def as_applied(live: Manifest, manager: str) -> tuple[Mapping[str, Any], ...] | 
 
 
 def _is_ours(entry: Mapping[str, Any]) -> bool:
-    return entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
+    return _is_applied_by(entry, FIELD_MANAGER)
+
+
+def _is_applied_by(entry: Mapping[str, Any], manager: str) -> bool:
+    return entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
 
 
 def _is_of(entry: Mapping[str, Any], version: str) -> bool:

@@ -152,6 +152,11 @@ class LiveCache(Protocol):
         """Stop watching a kind that the cluster no longer serves."""
         ...
 
+    # a watch that was opened before a definition changed delivers objects without the new fields
+    def relist(self, of: GroupKind, delay: float) -> None:
+        """List a kind again after ``delay`` seconds."""
+        ...
+
     def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         """
         Return the object as last seen, None when it is absent; the kind must be followed.

@@ -9,10 +9,9 @@ from gitsync.errors import EmptyRender, GitsyncError
 from gitsync.gate.cel_rules import ManifestRule, check_rules
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import policy_for
-from gitsync.merge.schema import Schema, builtin
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
-from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.plan.commit_effect import commit_effect, effect_risk
@@ -185,7 +184,7 @@ class _RootComparer:
         # Compared with nothing, every object would look new.
         if base_problem:
             return RootChange((root,), base_problem=base_problem, violations=self._violations(root, new))
-        steps = commit_effect(old.values(), new.values(), _schema_of, app)
+        steps = commit_effect(old.values(), new.values(), app)
         broken = self._violations(root, new)
         if not steps and not broken:
             return None
@@ -237,8 +236,3 @@ def _stand_in(root: Root) -> Application:
     source = GitSource.model_construct(repo_url="", path=root.path)
     # Cluster-scoped objects are allowed: what an unknown Application may not do cannot be judged.
     return Application("preview", "default", "", 0, source, Destination(namespace="default", allow_cluster_scoped=True))
-
-
-def _schema_of(manifest: Manifest) -> Schema | None:
-    api_version = str(manifest.get("apiVersion") or "")
-    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(manifest.get("kind") or ""))

@@ -115,7 +115,27 @@ class Reflector:
         # whether a caller gave up waiting for the first list
         self._is_awaited = False
         self._open: Watch | None = None
+        self._relist_delay: float | None = None
+        """Seconds until the requested list, None where none is requested."""
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
+
+    def _is_interrupted(self) -> bool:
+        """Whether the watch under way has to end."""
+        return self._stop.is_set() or self._is_relist_requested()
+
+    def _is_relist_requested(self) -> bool:
+        # a method: the attribute changes at any time, which a type checker does not expect of an attribute
+        return self._relist_delay is not None
+
+    def _prepare_relist(self) -> None:
+        """Wait until the requested list is due, and drop the version to watch from."""
+        delay = self._relist_delay
+        if delay is None:
+            return
+        # before the wait: a later request may be about a later state
+        self._relist_delay = None
+        self._stop.wait(delay)
+        self._version = ""
 
     @property
     def is_synced(self) -> bool:
@@ -138,6 +158,13 @@ class Reflector:
         if watch is not None:
             watch.close()
 
+    def relist(self, delay: float) -> None:
+        """List again after ``delay`` seconds: what the watch reported may not be as the server has it."""
+        self._relist_delay = delay
+        watch = self._open
+        if watch is not None:
+            watch.close()
+
     def join(self, timeout: float) -> None:
         """Wait for the thread to end."""
         self._thread.join(timeout)
@@ -147,6 +174,7 @@ class Reflector:
             began = time.monotonic()
             self._useful = False
             retry_after = None
+            self._prepare_relist()
             try:
                 if not self._version:
                     self._list()
@@ -160,6 +188,8 @@ class Reflector:
                 _log.exception("watch of %s failed", self.name)
                 self._fail(TransientError(f"watch failed: {error}"))
                 self._version = ""  # whatever it was, only a new list is certain
+            if self._is_relist_requested():
+                continue  # at once, whatever failed: the reason for the list may be that it works again
             if self._useful or time.monotonic() - began >= _USEFUL:
                 self._failures = 0
             else:  # a watch that ends at once must not be restarted in a hot loop
@@ -183,10 +213,10 @@ class Reflector:
         self._open = watch
         try:
             self._succeed()
-            if self._stop.is_set():
+            if self._is_interrupted():
                 return  # stop() may not have seen this watch yet
             for event in watch:
-                if self._stop.is_set():
+                if self._is_interrupted():
                     return
                 self._useful = True
                 self._version = event.version  # also of a bookmark, which has no object

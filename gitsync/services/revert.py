@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused
-from gitsync.merge.schema import Schema, builtin
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Change, Risk
-from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.plan.commit_effect import commit_effect, effect_risk
@@ -161,15 +160,9 @@ class RevertPreview:
         # one Application that cannot be rendered does not hide the effect on the others
         except GitsyncError as error:
             return RevertEffect(app.key, problem=str(error))
-        return RevertEffect(app.key, commit_effect(current, after, _schema_of))
+        return RevertEffect(app.key, commit_effect(current, after))
 
     def _rendered(self, app: Application, commit: str) -> tuple[Manifest, ...]:
         # credentials of each follower: its repository is the same, its Secret need not be
         snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
         return self._renderer.render(app, snapshot).manifests
-
-
-# the shipped schemas only: a preview asks no API server, which alone knows custom resources
-def _schema_of(manifest: Manifest) -> Schema | None:
-    api_version = str(manifest.get("apiVersion") or "")
-    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(manifest.get("kind") or ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Set as AbstractSet
 
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 
 
 class KeysByRef:
@@ -26,6 +26,10 @@ class KeysByRef:
     def keys(self, ref: ObjectRef) -> frozenset[str]:
         """Return the keys of an object."""
         return self._keys.get(ref, frozenset())
+
+    def keys_of(self, of: GroupKind) -> frozenset[str]:
+        """Return the keys of all objects of a kind."""
+        return frozenset(key for ref, keys in self._keys.items() if ref.of == of for key in keys)
 
     def set(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """Store the objects of a key instead of its previous ones."""
@@ -77,6 +81,11 @@ class TrackedObjects:
         """Return the Applications that track an object."""
         with self._lock:
             return self._tracked.keys(ref)
+
+    def applications_of(self, of: GroupKind) -> frozenset[str]:
+        """Return the Applications that track an object of a kind."""
+        with self._lock:
+            return self._tracked.keys_of(of)
 
     def forget(self, key: str) -> None:
         """Remove a deleted Application."""

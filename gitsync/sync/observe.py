@@ -13,14 +13,16 @@ from gitsync.health.assess import assess, assess_by
 from gitsync.kube.finished import is_temporary
 from gitsync.kube.kinds import CRD
 from gitsync.kube.parts import PARTS, WORKLOADS, all_parts
-from gitsync.merge.schema import Schema, Schemas, kind_schema
+from gitsync.merge.schema import DefinedKinds, Schema, Schemas, kind_schema
 from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
+from gitsync.objects.options import Reconcile
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
+from gitsync.plan.options import options_of
 from gitsync.ports import ApiResource, Cluster, LiveCache, Scope
 from gitsync.sync.running import Running
 
@@ -53,6 +55,8 @@ class Observation:
     """What the Pods of the workloads run otherwise than declared."""
     references: frozenset[ObjectRef] = frozenset()
     """The Secrets and ConfigMaps that the workloads read, declared or not."""
+    defined: DefinedKinds = field(default_factory=DefinedKinds)
+    """The kinds that Git defines."""
 
     @cached_property
     def overall_health(self) -> Health:
@@ -73,8 +77,8 @@ class Observation:
         return {ref: status for ref, status in self.health.items() if status.health is not Health.UNKNOWN}
 
     def schema_of(self, manifest: Manifest) -> Schema | None:
-        """Return the schema of a manifest's kind."""
-        return kind_schema(self.schemas, manifest)
+        """Return the schema of a manifest's kind: by its definition in Git, which is applied first, or as served."""
+        return self.defined.schema_of(manifest) or kind_schema(self.schemas, manifest)
 
 
 def build_desired(
@@ -112,13 +116,27 @@ class Selection:
 
     desired: Mapping[ObjectRef, Manifest]
     inventory: Inventory
+    other_versions: Mapping[_Kind, str] = field(default_factory=dict)
+    """The version to read the objects of a kind at whose own version is not served."""
+
+    @cached_property
+    def defined(self) -> DefinedKinds:
+        """The kinds that Git defines, by the definitions that are applied whenever they change."""
+        definitions = (manifest for ref, manifest in self.desired.items() if ref.of == CRD)
+        # others decide what such a definition says in the cluster
+        left = (Reconcile.NEVER, Reconcile.ONCE)
+        return DefinedKinds(it for it in definitions if options_of(it).reconcile not in left)
 
     @cached_property
     def versions(self) -> Mapping[ObjectRef, str]:
         """The API version to read each object at."""
         held = {ref: held.version for ref, held in self.inventory.entries.items()}
         # what Git declares comes last: it may name a newer version than the one by which the object was applied
-        return held | {ref: _version(str(manifest["apiVersion"])) for ref, manifest in self.desired.items()}
+        versions = held | {ref: _version(str(manifest["apiVersion"])) for ref, manifest in self.desired.items()}
+        others = self.other_versions
+        if not others:
+            return versions
+        return {ref: others.get((ref.group, version, ref.kind), version) for ref, version in versions.items()}
 
     @cached_property
     def temporary(self) -> tuple[ObjectRef, ...]:
@@ -150,6 +168,7 @@ def observe(
     Raise ClusterUnavailable while another kind has not been listed completely or may be out of date: then an absent
     object may exist.
     """
+    selection = _as_served(selection, cluster)
     by_kind = selection.by_kind
     resources = {kind: cluster.find(*kind) for kind in by_kind}
     served = {kind: resource for kind, resource in resources.items() if isinstance(resource, ApiResource)}
@@ -184,7 +203,24 @@ def observe(
         selection.inventory,
         unobserved=hidden,
         temporary=selection.temporary,
+        defined=selection.defined,
     )
+
+
+def _as_served(selection: Selection, cluster: Cluster) -> Selection:
+    """
+    Return the selection with objects of a version that is not served at one that is.
+
+    A commit may add a version to a definition, or remove one: the objects exist all the same, and would be created
+    again, or never be pruned.
+    """
+    others = {}
+    for group, version, kind in selection.by_kind:
+        if cluster.find(group, version, kind) is None:
+            served = cluster.any_version(GroupKind(group, kind))
+            if served is not None:
+                others[group, version, kind] = served.version
+    return replace(selection, other_versions=others) if others else selection
 
 
 def _unobserved(

@@ -16,7 +16,7 @@ from gitsync.objects.change import Change, Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.applied import AppliedStates
-from gitsync.plan.build import build_plan, step_alone, uncertain
+from gitsync.plan.build import build_plan, redefined_kinds, step_alone, uncertain
 from gitsync.plan.ownership import APPLIERS
 from gitsync.plan.steps import ClusterState, PlanInput
 from gitsync.plan.undeclared import REPORT, Undeclared
@@ -122,6 +122,9 @@ class Planner:
         # a person who approves must see what the API server will store, defaults included
         is_reviewed = bool(approval_messages(inputs.app, plan, self._policy_of(inputs.app)))
         unsure = set(uncertain(plan, is_reviewed=is_reviewed)) & plan_input.cluster.live.keys()
+        # the API server would judge these by the definition that it has now
+        redefined = redefined_kinds(plan.writes)
+        unsure = {ref for ref in unsure if ref.of not in redefined}
         questions = [question for question in _questions(plan_input, cache, plan) if question.ref in unsure]
         unanswered = [question for question in questions if question.ref not in question.answers]
         # in parallel: a webhook of each kind may take a second

@@ -11,7 +11,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.ports import ApiResource
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
@@ -110,6 +110,27 @@ def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo
     live.observe_write(CONFIG_MAP, newer)
     live.observe_write(CONFIG_MAP, older)
     assert data_of(live, "a") == {"x": "2"}
+
+
+def test_the_answer_to_a_write_corrects_its_event(live: InformerCache) -> None:
+    """A watch that was opened before its definition changed leaves new fields out."""
+    live.follow([(CONFIG_MAP, "")], 10)
+    whole, pruned = config_map("a", x="1", y="1"), config_map("a", x="1")
+    for item in (whole, pruned):
+        item["metadata"] = {**item["metadata"], "resourceVersion": "9000000", "uid": "u"}
+    live.observe_write(CONFIG_MAP, pruned)
+    live.observe_write(CONFIG_MAP, whole)
+    assert data_of(live, "a") == {"x": "1", "y": "1"}
+
+
+def test_a_kind_is_listed_again_on_request(cluster: KubernetesCluster, live: InformerCache) -> None:
+    live.follow([(CONFIG_MAP, "")], 10)
+    written = cluster.apply(config_map("a", x="1"), manager="m")
+    until(lambda: data_of(live, "a") == {"x": "1"})
+    live.observe_write(CONFIG_MAP, {**written, "data": {}})
+    live.relist(GroupKind("apps", "ConfigMap"), 0.0)
+    live.relist(GroupKind("", "ConfigMap"), 0.0)
+    until(lambda: data_of(live, "a") == {"x": "1"})
 
 
 def test_the_late_answer_to_a_write_does_not_bring_a_deleted_object_back(

@@ -128,16 +128,19 @@ class PublishingClient:
     def __init__(self) -> None:
         self.paths: dict[str, dict[str, str]] = {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=1"}}
         self.requests = 0
+        self.documents = 1
 
     def publish(self) -> None:
-        self.paths[f"apis/{GROUP}/v1"] = {"serverRelativeURL": f"/openapi/v3/apis/{GROUP}/v1?hash=2"}
+        self.documents += 1
+        self.paths[f"apis/{GROUP}/v1"] = {"serverRelativeURL": f"/openapi/v3/apis/{GROUP}/v1?hash={self.documents}"}
 
     def get(self, path: str) -> dict[str, Any]:
         self.requests += 1
         if path == "/openapi/v3":
             return {"paths": dict(self.paths)}
         kind = [{"group": GROUP, "version": "v1", "kind": "Widget"}]
-        schema = {"type": "object", "x-kubernetes-group-version-kind": kind}
+        fields = {f"field{self.documents}": {"type": "string"}}
+        schema = {"type": "object", "properties": fields, "x-kubernetes-group-version-kind": kind}
         return {"components": {"schemas": {"Widget": schema} if GROUP in path else {}}}
 
 
@@ -151,6 +154,29 @@ def test_a_document_that_is_published_late_is_found() -> None:
     requests = client.requests
     time.now = 100.0
     schemas.of([(GROUP, "v1")])
+    assert client.requests == requests
+
+
+def test_a_changed_document_that_is_published_late_is_found() -> None:
+    client, time = PublishingClient(), Time()
+    client.publish()
+    schemas = ClusterSchemas(client, monotonic=time)  # type: ignore[arg-type]
+
+    def fields() -> frozenset[str]:
+        schema = schemas.of([(GROUP, "v1")]).for_kind(GROUP, "v1", "Widget")
+        assert schema is not None
+        return schema.declared
+
+    assert fields() == {"field2"}
+    schemas.forget()
+    assert fields() == {"field2"}, "the API server did not publish the change yet"
+    client.publish()
+    time.now = 1.5
+    assert fields() == {"field3"}
+    client.publish()
+    time.now = 100.0
+    requests = client.requests
+    assert fields() == {"field3"}, "no definition changed"
     assert client.requests == requests
 
 

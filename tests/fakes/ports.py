@@ -208,6 +208,8 @@ class FakeLive:
 
     def forget(self, of: GroupKind) -> None: ...
 
+    def relist(self, of: GroupKind, delay: float) -> None: ...
+
     def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         return self._cluster.objects.get(ObjectRef(resource.group, resource.kind, namespace, name))
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 from gitsync.kube.openapi import kubernetes_version, openapi_schemas, resources
-from gitsync.merge.schema import DEDUCED, Schema, Schemas, builtin, schema_from_crd
+from gitsync.merge.schema import DEDUCED, DefinedKinds, Schema, Schemas, builtin, kind_schema, schema_from_crd
 
 DEPLOYMENT = builtin().for_kind("apps", "v1", "Deployment")
 
@@ -257,3 +258,56 @@ def test_a_custom_type_may_allow_any_members_without_saying_which() -> None:
         {"type": "object", "properties": {"open": {"type": "object", "additionalProperties": True}}}
     )
     assert at(schema, "open").fields["x"] is DEDUCED
+
+
+def _definition(**spec: Any) -> dict[str, Any]:
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"size": {"type": "integer"}}}}
+    versions = [{"name": "v1", "schema": schema}, {"name": "v2"}]
+    names = {"kind": "Widget"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "spec": {"group": "example.com", "names": names, "versions": versions, **spec},
+    }
+
+
+def _kind(api_version: str, kind: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind}
+
+
+def test_a_definition_describes_its_kind_at_its_versions() -> None:
+    defined = DefinedKinds([_kind("v1", "ConfigMap"), _definition()])
+    schema = defined.schema_of(_kind("example.com/v1", "Widget"))
+    assert schema is not None
+    assert at(schema, "size").scalar == "numeric"
+    assert defined.schema_of(_kind("example.com/v1", "Widget")) is schema, "compiled once"
+    assert defined.schema_of(_kind("example.com/v2", "Widget")) is None, "without a schema"
+    assert defined.schema_of(_kind("other.com/v1", "Widget")) is None
+
+
+@pytest.mark.parametrize("spec", [{"preserveUnknownFields": True}, {"versions": "none"}])
+def test_an_odd_definition_describes_no_kind(spec: dict[str, Any]) -> None:
+    assert DefinedKinds([_definition(**spec)]).schema_of(_kind("example.com/v1", "Widget")) is None
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "replacement"),
+    [
+        pytest.param("autoscaling/v2beta2", "HorizontalPodAutoscaler", "v2", id="of its own number"),
+        pytest.param("apps/v1beta2", "Deployment", "v1", id="of its own number, too"),
+        pytest.param("batch/v2alpha1", "CronJob", "v1", id="of the only number"),
+    ],
+)
+def test_a_retired_version_is_read_as_its_replacement(api_version: str, kind: str, replacement: str) -> None:
+    group = api_version.partition("/")[0]
+    assert kind_schema(builtin(), _kind(api_version, kind)) is builtin().for_kind(group, replacement, kind)
+
+
+def test_a_custom_kind_is_not_read_by_another_version() -> None:
+    schema = {
+        "type": "object",
+        "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "W"}],
+    }
+    schemas = Schemas({"W": schema})
+    assert kind_schema(schemas, _kind("example.com/v1", "W")) is not None
+    assert kind_schema(schemas, _kind("example.com/v2", "W")) is None

@@ -9,21 +9,21 @@ import pytest
 
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.ownership import APPLIERS, Transfer, transfer
+from gitsync.plan.ownership import APPLIERS, Transfer, at_version, transfer
 
 DATA = {"f:data": {"f:a": {}, "f:b": {}}}
 OURS = {"f:data": {"f:a": {}}}
 
 
 def entry(manager: str, fields: dict[str, Any], operation: str = "Apply", **members: str) -> dict[str, Any]:
-    return {
+    made = {
         "manager": manager,
         "operation": operation,
         "apiVersion": "v1",
         "fieldsType": "FieldsV1",
         "fieldsV1": fields,
-        **members,
     }
+    return {**made, **members}
 
 
 def live(*entries: dict[str, Any], annotations: dict[str, str] | None = None) -> Manifest:
@@ -100,3 +100,14 @@ def test_a_field_left_to_others_is_given_up() -> None:
 def test_nothing_is_transferred_where_every_owner_is_right() -> None:
     assert transfer(live(entry(FIELD_MANAGER, DATA), entry("hpa", OURS, "Update")), "v1", None) is None
     assert transfer(live(), "v1", None) is None
+
+
+def test_our_fields_move_to_another_version() -> None:
+    theirs = entry("kubectl-edit", DATA, "Update")
+    moved = at_version(live(entry(FIELD_MANAGER, OURS), theirs), FIELD_MANAGER, "v2")
+    assert moved == (entry(FIELD_MANAGER, OURS, apiVersion="v2"), theirs)
+
+
+def test_fields_of_the_same_version_do_not_move() -> None:
+    assert at_version(live(entry(FIELD_MANAGER, OURS)), FIELD_MANAGER, "v1") is None
+    assert at_version({}, FIELD_MANAGER, "v1") is None

@@ -121,6 +121,16 @@ def test_a_version_that_expired_lists_again_and_drops_what_is_gone(follow: Follo
     until(lambda: server.asked == ["10", "30"])
 
 
+def test_a_requested_list_replaces_what_the_watch_said(follow: Follow) -> None:
+    corrected = Listing({"a": {"version": "11", "new": "1"}}, "11")
+    server = Server([ONE, corrected], [[event("MODIFIED", "a", "11")], []])
+    reflector, copy = follow(server)
+    until(lambda: copy.items == {"a": {"version": "11"}})
+    reflector.relist(0.001)
+    until(lambda: copy.items == corrected.items)
+    until(lambda: server.asked == ["10", "11"])
+
+
 def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> None:
     server = Server([ClusterUnavailable("away"), Expired("page 2 expired"), ONE], [[]])
     reflector, copy = follow(server)

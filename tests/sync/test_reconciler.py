@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gitsync.errors import ClusterUnavailable, RecordUnavailable, Rejected
+from gitsync.errors import ClusterUnavailable, InvalidInput, RecordUnavailable, Rejected
 from gitsync.objects.change import Review
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.state.declarations import Reach
+from gitsync.sync.status.report import Report
 from tests.fakes.engine import KEY, URL, Engine, config_map, data_of, edited, job
 
 WIDGETS: Manifest = {
@@ -154,6 +157,74 @@ def test_a_definition_that_is_not_established_holds_back_only_its_own_objects() 
     engine.cluster.put({**engine.cluster.objects[definition], "status": ESTABLISHED})
     assert engine.reconcile().outcome.phase is Phase.SYNCED
     assert [name for verb, name in engine.written() if verb == "apply"] == ["widgets.example.com", "unrelated", "w"]
+
+
+def with_color(definition: Manifest) -> Manifest:
+    """Return a definition whose kind has ``spec.color``."""
+    spec = {"type": "object", "properties": {"color": {"type": "string"}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    versions = [{**version, "schema": schema} for version in definition["spec"]["versions"]]
+    return {**definition, "spec": {**definition["spec"], "versions": versions}}
+
+
+def defined() -> Engine:
+    """Return an engine that has applied a definition and an object of its kind."""
+    engine = cluster_scoped()
+    engine.declare("c1", WIDGETS, WIDGET)
+    engine.reconcile()
+    definition = ObjectRef("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
+    engine.cluster.put({**engine.cluster.objects[definition], "status": ESTABLISHED})
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    engine.written()
+    return engine
+
+
+def test_objects_fit_the_definition_of_their_commit() -> None:
+    engine = defined()
+    report = engine.sync("c2", with_color(WIDGETS), {**WIDGET, "spec": {"color": "red"}})
+    assert report.outcome.phase is Phase.SYNCED
+    assert engine.written() == [("apply", "widgets.example.com"), ("apply", "w")]
+    engine.declare("c3", with_color(WIDGETS), {**WIDGET, "spec": {"colour": "red"}})
+    target = replace(engine.target(), locate=lambda manifest, field: "w.yaml:6")
+    with pytest.raises(InvalidInput, match=r"w\.yaml:6.*\.spec\.colour: field not declared in schema"):
+        engine.evaluator.plan_for(Report(engine.application, engine.inputs()), engine.cache, target)
+
+
+def test_objects_wait_until_their_changed_definition_is_in_effect() -> None:
+    engine = defined()
+    engine.declare("c2", with_color(WIDGETS), {**WIDGET, "spec": {"color": "red"}})
+    report = engine.reconcile()
+    assert report.outcome.message == "waits for CustomResourceDefinition widgets.example.com to be in effect"
+    assert engine.written() == [("apply", "widgets.example.com")]
+
+
+def test_a_prune_waits_until_its_changed_definition_is_in_effect() -> None:
+    engine = defined()
+    engine.declare("c2", with_color(WIDGETS))
+    engine.reconcile()
+    assert engine.written() == [("apply", "widgets.example.com")]
+    engine.reconcile()
+    assert engine.written() == [("delete", "w")]
+
+
+def test_no_dry_run_judges_objects_by_the_former_definition() -> None:
+    engine = defined()
+    engine.cluster.failures["dry-run w"].append(Rejected(".spec.color: field not declared in schema", code=500))
+    engine.declare("c2", with_color(WIDGETS), {**WIDGET, "spec": {"color": "red"}})
+    engine.evaluator.plan_for(Report(engine.application, engine.inputs()), engine.cache, engine.target())
+    assert len(engine.cluster.failures["dry-run w"]) == 1
+
+
+def test_an_object_of_another_served_version_is_updated() -> None:
+    engine = defined()
+    uid = uid_of(engine.cluster.objects[ObjectRef("example.com", "Widget", "prod", "w")])
+    both = {**WIDGETS["spec"]["versions"][0], "name": "v2", "storage": False}
+    newer = {**WIDGETS, "spec": {**WIDGETS["spec"], "versions": [*WIDGETS["spec"]["versions"], both]}}
+    engine.declare("c2", newer, {**WIDGET, "apiVersion": "example.com/v2"})
+    report = Report(engine.application, engine.inputs())
+    planned = engine.evaluator.plan_for(report, engine.cache, engine.target())
+    widget = next(change for change in planned.plan.changes if change.ref.kind == "Widget")
+    assert (uid_of(widget.live or {}), planned.observation.versions[widget.ref]) == (uid, "v1")
 
 
 def test_nothing_is_pruned_while_objects_wait_for_their_definition() -> None:

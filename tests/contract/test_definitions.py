@@ -1,0 +1,89 @@
+"""Commits that change a CustomResourceDefinition together with its resources."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from tests.contract.manifests import config_map, definition, manifest
+from tests.contract.stage import Stage, eventually
+
+CRDS = "apiextensions.k8s.io/v1"
+
+
+def group_of(stage: Stage) -> str:
+    """Return a group of this test, whose definition is removed after it."""
+    group = f"{stage.system}.example.com"
+    stage.remember("CustomResourceDefinition", f"widgets.{group}", CRDS)
+    return group
+
+
+def with_fields(made: Manifest, **fields: Any) -> Manifest:
+    """Return a definition whose first version has more members of ``spec``."""
+    changed = deepcopy(made)
+    properties = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties["spec"]["properties"] |= fields
+    return changed
+
+
+def with_version(made: Manifest, name: str, **fields: Any) -> Manifest:
+    """Return a definition with another version, which is stored, first."""
+    added = with_fields(made, **fields)["spec"]["versions"][0] | {"name": name}
+    former = [version | {"storage": False} for version in made["spec"]["versions"]]
+    return {**made, "spec": {**made["spec"], "versions": [added, *former]}}
+
+
+def widget(group: str, name: str = "w", version: str = "v1", **spec: Any) -> Manifest:
+    return manifest(f"{group}/{version}", "Widget", name, spec=spec)
+
+
+def test_a_new_field_and_its_use_are_applied_by_one_commit(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"crd.yaml": definition(group), "w.yaml": widget(group, size=1)})
+    # the same schemas as those of a controller that runs for long
+    stage.synced(stage.commit({"w.yaml": widget(group, size=2)}))
+    color = {"color": {"type": "string", "enum": ["red", "blue"]}}
+    changed = with_fields(definition(group), **color)
+    stage.synced(stage.commit({"crd.yaml": changed, "w.yaml": widget(group, size=2, color="red")}))
+    assert stage.live("Widget", "w", api=f"{group}/v1")["spec"] == {"size": 2, "color": "red"}
+    assert stage.status()["history"][0]["outcome"] == "Succeeded"
+
+
+def test_a_new_version_and_its_use_are_applied_by_one_commit(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"crd.yaml": definition(group), "w.yaml": widget(group, size=1)})
+    before = stage.live("Widget", "w", api=f"{group}/v1")["metadata"]["uid"]
+    changed = with_version(definition(group), "v2", color={"type": "string"})
+    files = {"crd.yaml": changed, "w.yaml": widget(group, version="v2", size=1, color="red")}
+    stage.synced(stage.commit({**files, "new.yaml": widget(group, "new", "v2", color="blue")}))
+    after = stage.live("Widget", "w", api=f"{group}/v2")
+    assert (after["metadata"]["uid"], after["spec"]) == (before, {"size": 1, "color": "red"})
+    assert stage.live("Widget", "new", api=f"{group}/v2")
+
+
+def test_an_object_of_a_version_that_is_removed_is_pruned(stage: Stage) -> None:
+    group = group_of(stage)
+    both = with_version(definition(group), "v2")
+    stage.sync({"a.yaml": config_map("a", a="1"), "crd.yaml": both, "w.yaml": widget(group, size=1)})
+    both["spec"]["versions"][1]["served"] = False
+    stage.synced(stage.commit({"crd.yaml": both, "w.yaml": None}))
+    eventually(stage, lambda: stage.get("Widget", "w", api=f"{group}/v2") is None)
+
+
+def test_a_field_that_another_application_adds_is_used_soon_after(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.repo.commit({"crds/crd.yaml": json.dumps(definition(group))})
+    stage.commit({"w.yaml": widget(group, size=1)})
+    stage.application("crds", source={"path": "crds"})
+    stage.start()
+    stage.phase("Synced", "crds")
+    stage.application()
+    stage.phase("Synced")
+    commit = stage.commit({"w.yaml": widget(group, size=1, color="red")})
+    eventually(stage, lambda: "field not declared in schema" in json.dumps(stage.status()))
+    changed = with_fields(definition(group), color={"type": "string"})
+    stage.repo.commit({"crds/crd.yaml": json.dumps(changed)})
+    stage.synced(commit, timeout=10)
+    assert stage.live("Widget", "w", api=f"{group}/v1")["spec"]["color"] == "red"
