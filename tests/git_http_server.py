@@ -15,17 +15,20 @@ from typing import Any
 
 from gitsync.sandbox.http.transport.tls import Certificate
 
+EVERY = -1
+"""The number of all requests."""
+
 
 class GitServer:
     """
-    Serve the bare repositories below a folder.
+    Serve the bare repositories below a folder, over HTTPS with a ``certificate``.
 
     ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
-    each byte of an answer, in seconds. ``failures`` maps a part of a URL, or ``" fetch"``, to a status code.
-    ``page`` is a web page that answers every request, ``redirects`` maps a path to where it redirects.
-    ``cut`` closes the connection of one request, by its number, after a part of its answer, from 0 to 1.
-    ``is_old`` answers by the first version of Git's protocol only.
-    ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests. It serves HTTPS with a ``certificate``.
+    each byte of an answer, in seconds. ``failures`` maps a part of a URL, or ``" fetch"``, to a status code, which is
+    sent with the header ``retry_after``. ``page`` is a web page that answers every request, ``redirects`` maps a path
+    to where it redirects. ``cut`` closes the connection of one request, by its number or of ``EVERY``, after a part of
+    its answer, from 0 to 1. ``is_old`` answers by the first version of Git's protocol only.
+    ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests, ``connections`` those that were opened.
     """
 
     def __init__(self, folder: Path, certificate: Certificate | None = None) -> None:
@@ -39,6 +42,8 @@ class GitServer:
         self.cut: tuple[int, float] = (0, 0.0)
         self.failures: dict[str, int] = {}
         self.requests = 0
+        self.retry_after = ""
+        self.connections = 0
         self.listings = 0
         self.packs = 0
         self.lock = threading.Lock()
@@ -99,6 +104,14 @@ class GitServer:
 
 def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay open
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            with server.lock:
+                server.connections += 1
+
         def do_GET(self) -> None:
             self._serve(b"")
 
@@ -138,13 +151,17 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
                 self.send_response(code or 200)
                 if old:
                     self.send_header("Location", self.path.replace(old, server.redirects[old], 1))
+                if server.retry_after:
+                    self.send_header("Retry-After", server.retry_after)
                 self.send_header("Content-Type", "text/html")
                 self.send_header("Content-Length", str(len(server.page)))
                 self.end_headers()
                 self.wfile.write(server.page)
                 return
             with server.lock:
-                server.listings += query == "service=git-upload-pack"
+                # the first version lists with the answer that says what the server can do
+                is_old = server.is_old or not self.headers.get("Git-Protocol")
+                server.listings += b"command=ls-refs" in body or (is_old and query == "service=git-upload-pack")
                 server.packs += b"command=fetch" in body or b"want " in body
             head, _, content = server.answer(self.command, path, query, self.headers, body).partition(b"\r\n\r\n")
             fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
@@ -153,7 +170,7 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            if number == server.cut[0]:
+            if server.cut[0] in (number, EVERY):
                 self.wfile.write(content[: int(server.cut[1] * len(content))])
                 self.close_connection = True
                 return

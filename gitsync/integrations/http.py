@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
-import socket
-import threading
 from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+from gitsync.runtime.deadline import Deadline
 
 
 class RequestFailed(Exception):
@@ -38,49 +37,24 @@ def request(
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout)
-    cut = _Deadline(timeout)
+    deadline = Deadline(timeout)
     try:
         connection.connect()
-        cut.start(connection.sock)
+        deadline.watch(connection.sock)
         # the path only: a full URL is the form for a proxy
         connection.request(method, parts._replace(scheme="", netloc="").geturl() or "/", body, dict(headers))
         response = connection.getresponse()
         answer = response.read(max_bytes + 1)  # one more, to tell an answer of exactly the limit from a longer one
-        if cut.is_done:  # what was read is a part only
+        if deadline.is_done:  # what was read is a part only
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:
         # what was late once may be late again, and a worker thread waits for it
-        is_late = cut.is_done or isinstance(error, TimeoutError)
+        is_late = deadline.is_done or isinstance(error, TimeoutError)
         what = f"did not answer within {timeout:g} s" if is_late else "cannot be reached"
         raise RequestFailed(what, retryable=not is_late) from error
     finally:
-        cut.cancel()
+        deadline.cancel()
         connection.close()
     if len(answer) > max_bytes:
         raise RequestFailed("answered more than the limit", retryable=False)
     return response.status, answer
-
-
-class _Deadline:
-    """Enforce a total deadline, also while headers arrive: socket timeouts only limit the gap between two reads."""
-
-    def __init__(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._end)
-        self._timer.daemon = True
-        self._socket: socket.socket | None = None
-        self.is_done = False
-
-    def start(self, connected: socket.socket) -> None:
-        self._socket = connected
-        self._timer.start()
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _end(self) -> None:
-        self.is_done = True
-        # the reading thread may have closed it in this moment
-        with contextlib.suppress(OSError):
-            if self._socket is not None:
-                # shutdown, not close: it ends a read that another thread waits in
-                self._socket.shutdown(socket.SHUT_RDWR)

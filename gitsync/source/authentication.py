@@ -40,11 +40,11 @@ def authenticated_env(
     if authorization:
         # a header: with a password in the URL, git makes each first request twice, once without it
         config["http.extraHeader"] = f"Authorization: {authorization}"
-        config[f"remote.{REMOTE}.url"] = _without_user(url)
+        config[f"remote.{REMOTE}.url"] = without_user(url)
     with ssh_command(credentials) as command, certificates(credentials, ca_file) as trusted:
         if trusted:
             config["http.sslCAInfo"] = trusted
-        yield environment(schemes, config) | _proxies() | {"GIT_SSH_COMMAND": command}
+        yield environment(schemes, config) | proxies() | {"GIT_SSH_COMMAND": command}
 
 
 def authorization_of(url: str, credentials: Credentials) -> str:
@@ -63,15 +63,22 @@ def certificates(credentials: Credentials, ca_file: Path | None) -> Iterator[str
 
     Those of the Application replace all others; those of the operator are trusted beside the system's.
     """
-    if not credentials.ca and ca_file is None:
+    text = trusted_certificates(credentials, ca_file)
+    if not text:
         yield os.environ.get("SSL_CERT_FILE", "")
         return
-    try:
-        text = credentials.ca or "\n".join(file.read_text() for file in (ca_file, _system_file()) if file)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {ca_file}: {error.strerror}", location="GITSYNC_GIT_CA") from error
     with memory_file("ca.crt", text) as path:
         yield path
+
+
+def trusted_certificates(credentials: Credentials, ca_file: Path | None) -> str:
+    """Return the trusted certificates (PEM), empty for those of the system; see ``certificates``."""
+    if not credentials.ca and ca_file is None:
+        return ""
+    try:
+        return credentials.ca or "\n".join(file.read_text() for file in (ca_file, _system_file()) if file)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {ca_file}: {error.strerror}", location="GITSYNC_GIT_CA") from error
 
 
 def _system_file() -> Path | None:
@@ -79,13 +86,14 @@ def _system_file() -> Path | None:
     return Path(name) if name else None
 
 
-def _proxies() -> dict[str, str]:
+def proxies() -> dict[str, str]:
     """Return the proxies in the spelling that curl reads for every scheme."""
-    proxies = {name: os.environ.get(name) or os.environ.get(name.upper(), "") for name in _PROXIES}
-    return {name: value for name, value in proxies.items() if value}
+    values = {name: os.environ.get(name) or os.environ.get(name.upper(), "") for name in _PROXIES}
+    return {name: value for name, value in values.items() if value}
 
 
-def _without_user(url: str) -> str:
+def without_user(url: str) -> str:
+    """Return a URL without user and password."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 

@@ -40,6 +40,8 @@ _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
 _PRIVATE_REFS = "refs/gitsync"
 # digits of an object id in a repository with SHA-256
 _SHA256 = 64
+# commits that a fetch names to the server as being here
+_HAVES = 64
 # pairs of commits whose comparison is cached
 _CACHED_PAIRS = 256
 
@@ -308,6 +310,8 @@ class Mirror:
     ) -> None:
         """Fetch the ref that a revision names, or else the commit itself; into a new mirror without large files."""
         name = self._full_name(revision)
+        if not is_new:
+            self._remote.fetch_commit(git_dir, commit, _tips(git_dir), credentials)
         # the name first: a server may serve no commit by its id (uploadpack.allowReachableSHA1InWant in git-config(1))
         for wanted in filter(None, (name, commit)):
             if not self._has(git_dir, commit):
@@ -422,6 +426,14 @@ class Mirror:
     def locked(self) -> AbstractContextManager[object]:
         """Hold the mirror while several commands belong together."""
         return self._lock
+
+
+def _tips(git_dir: Path) -> list[str]:
+    """Return the commits of the private refs, those of the revisions that were fetched last first."""
+    # read as files, whose names are digests: a process takes longer. Nothing packs the refs of a mirror.
+    files = sorted((git_dir / _PRIVATE_REFS).glob("*[0-9a-f]"), key=lambda file: -file.stat().st_mtime)
+    commits = dict.fromkeys(file.read_text(errors="replace").strip() for file in files[:_HAVES])
+    return [commit for commit in commits if is_commit(commit)]
 
 
 def mirror_name(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import re
@@ -9,7 +10,6 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -20,10 +20,22 @@ from prometheus_client import Counter
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.urls import SCP
 from gitsync.ports import Credentials
-from gitsync.source.authentication import StayOnHost, authenticated_env, authorization_of, certificates, key_failure
+from gitsync.source.authentication import (
+    StayOnHost,
+    authenticated_env,
+    authorization_of,
+    certificates,
+    key_failure,
+    proxies,
+    trusted_certificates,
+    without_user,
+)
+from gitsync.source.connections import GitConnections
 from gitsync.source.damage import local_failure
-from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_files, run
+from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_files, environment, run
 from gitsync.source.github_app import InstallationTokens
+from gitsync.source.left_out import left_out
+from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
 from gitsync.source.server_errors import server_error
@@ -34,6 +46,8 @@ _REDIRECT = re.compile(r"returned error: 30[1278]")
 _OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory|Cannot allocate memory")
 _SHALLOW = "shallow roots are not allowed"
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
+# bytes of a pack that is held in memory: what a commit of manifests takes is a thousandth of it
+_MAX_PACK = 16 << 20
 # files that one command fetches by their ids
 _BATCH = 1000
 # seconds that the list of refs may take
@@ -55,6 +69,7 @@ class Transport:
     limits: SourceLimits = field(default_factory=SourceLimits)
     ca_file: Path | None = None
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
+    connections: GitConnections = field(default_factory=GitConnections)
 
     def signed_in(self, url: str, credentials: Credentials) -> Credentials:
         """Return credentials that git can use; those of a GitHub App are exchanged for a token."""
@@ -72,6 +87,7 @@ class Remote:
         self._url = url
         self._transport = transport
         self._redirected = ""
+        self._protocol = ProtocolClient(transport.connections)
 
     @property
     def shown(self) -> str:
@@ -82,10 +98,7 @@ class Remote:
         """Return the branches and tags of the server, by full name, as object ids."""
         credentials = self._transport.signed_in(self._url, credentials)
         try:
-            arguments = ("ls-remote", "--heads", "--tags", REMOTE)
-            listing = self._run(
-                _NOWHERE, credentials, *arguments, seconds=_LISTING, max_output=self._transport.limits.refs_bytes
-            )
+            refs = self._listed(credentials)
         except OutputTooLarge as error:
             limit = self._transport.limits.refs_bytes >> 20
             raise SourceUnavailable(
@@ -98,12 +111,38 @@ class Remote:
             self._redirected = ""  # the repository may have moved back
             if was_redirected or (_REDIRECT.search(str(error)) and self._redirect(credentials)):
                 return self.list_refs(credentials)
-            raise self._error(str(error), credentials) from error
+            raise self._error(error, credentials) from error
+        return refs
+
+    def _listed(self, credentials: Credentials) -> dict[str, str]:
+        """Return the refs by an open connection, else by git; raise GitFailed, GitTimedOut, OutputTooLarge."""
+        limit = self._transport.limits.refs_bytes
+        with contextlib.suppress(NotSpoken), self._access(credentials) as access, counted(access.url, "ls-remote"):
+            return self._protocol.list_refs(access, min(_LISTING, self._transport.limits.seconds), limit)
+        arguments = ("ls-remote", "--heads", "--tags", REMOTE)
+        listing = self._run(_NOWHERE, credentials, *arguments, seconds=_LISTING, max_output=limit)
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         refs = {name: oid for oid, name in lines}
         if not refs:  # an empty repository, or a sign-in page that answers 200
             self._reject_web_page(credentials)
         return refs
+
+    @contextlib.contextmanager
+    def _access(self, credentials: Credentials) -> Iterator[GitAccess]:
+        """Yield how the repository is reached without git; raise NotSpoken where only git can."""
+        url = self._redirected or self._url
+        parts = urlsplit(url)
+        # curl reads more kinds of proxies, and lists of hosts that need none
+        if (
+            parts.scheme not in self._transport.schemes
+            or parts.scheme not in ("http", "https")
+            or proxies().keys() - {"no_proxy"}
+        ):
+            raise NotSpoken("no plain HTTP")
+        if not url.isascii() or not url.isprintable() or " " in url:
+            raise NotSpoken("a URL that has to be encoded")
+        authorities = trusted_certificates(credentials, self._transport.ca_file)
+        yield GitAccess(without_user(url), authorization_of(url, credentials), authorities)
 
     def fetch(self, git_dir: Path, wanted: str, credentials: Credentials, *, is_new: bool = False) -> None:
         """
@@ -120,6 +159,52 @@ class Remote:
             except _FilterRefused:
                 pass
         return self._receive(git_dir, credentials, (REMOTE, wanted))
+
+    def fetch_commit(self, git_dir: Path, commit: str, haves: Sequence[str], credentials: Credentials) -> bool:
+        """
+        Fetch a commit into a mirror that has earlier ones, by an open connection; objects only.
+
+        Return False where git has to do it: it negotiates, streams large packs, and says what is wrong.
+        """
+        if not haves:
+            return False
+        credentials = self._transport.signed_in(self._url, credentials)
+        limits = self._transport.limits
+        try:
+            with self._access(credentials) as access, counted(access.url, "fetch"):
+                # a file that was left out is here for the server, and would be the base of what it sends
+                thin = not left_out(git_dir)
+                max_bytes = min(_MAX_PACK, limits.pack_bytes)
+                pack = self._protocol.fetch(access, commit, haves, limits.seconds, max_bytes, thin=thin)
+        except (NotSpoken, OutputTooLarge):
+            return False
+        except GitFailed as error:
+            raise self._error(error, credentials) from error
+        return self._unpacked(git_dir, pack, commit)
+
+    def _unpacked(self, git_dir: Path, pack: ReceivedPack, commit: str) -> bool:
+        """Admit a pack to a mirror; return False, with nothing of it there, where it is not the whole of a commit."""
+        limits = self._transport.limits
+        # as git chooses between them (fetch.unpackLimit in git-config(1))
+        unpack = ("unpack-objects", "-q") if pack.is_small else ("index-pack", "--stdin", "--fix-thin")
+        connected = ("rev-list", "--objects", "--quiet", commit, "--not", "--all")
+        try:
+            with quarantine(git_dir) as quarantined:
+                env = {**environment(()), **quarantined}
+                run(
+                    git_dir,
+                    *unpack,
+                    env=env,
+                    stdin=pack.content,
+                    timeout=limits.seconds,
+                    max_file_bytes=limits.pack_bytes,
+                    max_memory_bytes=limits.memory_bytes,
+                )
+                # a server may send a part only; what is here of the commit would count as all of it
+                run(git_dir, *connected, env=env, timeout=limits.seconds)
+        except GitFailed:
+            return False
+        return True
 
     def fetch_files(self, git_dir: Path, ids: Sequence[str], credentials: Credentials) -> None:
         """Fetch files by their ids; InvalidInput where the server serves none so."""
@@ -148,7 +233,7 @@ class Remote:
                     raise self._too_large() from error
                 if _OUT_OF_MEMORY.search(text):
                     raise self._needs_memory() from error
-                raise local_failure(git_dir, text, limits.seconds) or self._error(text, credentials) from error
+                raise local_failure(git_dir, text, limits.seconds) or self._error(error, credentials) from error
 
     def push(self, git_dir: Path, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
@@ -169,8 +254,9 @@ class Remote:
     ) -> bytes:
         transport = self._transport
         url = self._redirected or self._url
+        operation = next(argument for argument in arguments if argument in _OPERATIONS)
         with (
-            counted(url, arguments),
+            counted(url, operation),
             authenticated_env(url, credentials, transport.schemes, transport.ca_file, settings) as ours,
         ):
             return run(
@@ -207,12 +293,16 @@ class Remote:
         url = self._redirected or self._url
         with certificates(credentials, self._transport.ca_file) as ca_file:
             if not probe(url, authorization_of(url, credentials), ca_file).is_git:
-                raise self._error("info/refs not valid", credentials)
+                raise self._error(GitFailed("info/refs not valid"), credentials)
 
-    def _error(self, text: str, credentials: Credentials) -> Exception:
+    def _error(self, failure: GitFailed, credentials: Credentials) -> Exception:
+        text = str(failure)
         if "Permission denied" in text and credentials.ssh_key:
             text = f"{key_failure(credentials.ssh_key)}\n{text}"
-        return server_error(text, self.shown, self._url)
+        error = server_error(text, self.shown, self._url)
+        if isinstance(failure, ServerRefused) and isinstance(error, SourceUnavailable):
+            error.retry_after = failure.retry_after
+        return error
 
     def _needs_memory(self) -> SourceUnavailable:
         limit = self._transport.limits.memory_bytes >> 20
@@ -283,12 +373,13 @@ def host_of(url: str) -> str:
     return (host or "file").lower()
 
 
-@contextmanager
-def counted(url: str, arguments: Sequence[str]) -> Iterator[None]:
-    """Count a run of git by its arguments, as failed where it raises."""
-    operation = next(argument for argument in arguments if argument in _OPERATIONS)
+@contextlib.contextmanager
+def counted(url: str, operation: str) -> Iterator[None]:
+    """Count an operation, as failed where it raises; not where git is about to repeat it."""
     try:
         yield
+    except NotSpoken:
+        raise
     except BaseException:  # also where the process is being stopped
         _REQUESTS.labels(host_of(url), operation, "Failed").inc()
         raise

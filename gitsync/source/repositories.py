@@ -213,9 +213,10 @@ class Repositories:
         return True
 
     def close(self) -> None:
-        """End the reading processes; a later read starts another."""
+        """End the reading processes and the connections to servers; a later read starts others."""
         with self._lock:
             mirrors = list(self._mirrors.values())
+        self._transport.connections.close()
         for mirror in mirrors:
             mirror.objects.close()
 

@@ -16,7 +16,7 @@ from gitsync.ports import Credentials
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import SourceLimits
-from tests.git_http_server import GitServer
+from tests.git_http_server import EVERY, GitServer
 from tests.git_repository import GitRepo, git
 from tests.ssh_server import ssh_server
 
@@ -148,7 +148,7 @@ MESSAGES = {
     ),
     "private authority": (lambda site: site.use(ca=""), "is not trusted", "GITSYNC_GIT_CA for all Applications"),
     "connection cut": (
-        lambda site: setattr(site.server, "cut", (1, 0.5)),
+        lambda site: setattr(site.server, "cut", (EVERY, 0.5)),
         "the Git server refused or did not answer",
         "",
     ),
