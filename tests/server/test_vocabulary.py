@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -70,8 +72,12 @@ def test_states_are_a_sentence(states: tuple[str, ...], expected: str) -> None:
 
 
 def test_a_wall_is_grey_when_its_data_is_old_and_a_compact_view_is_kept(site: Open) -> None:
-    opened = site([application()])
-    assert 'class="wall"' in opened.get("/wall").text
+    opened = site([replace(application(), seen=NOW - timedelta(hours=1))])
+    assert 'class="wall"' in opened.get("/wall").text, "a watched Application is as it was while nothing happens"
+    opened.engine.found_problems = ("Applications cannot be watched: forbidden",)
+    page = opened.get("/wall").text
+    assert 'class="wall old"' in page
+    assert "Applications cannot be watched: forbidden" in page
     chosen = opened.get("/view?density=compact&back=/apps")
     assert (chosen.status, chosen.headers["location"]) == (303, "/apps")
     assert '<body class="compact"' in opened.get("/apps", Cookie="gitsync-density=compact").text

@@ -17,6 +17,7 @@ from gitsync.server.queries.applications import (
     app_rows,
     counts,
     is_busy,
+    needs_attention,
     newest_syncs,
     problems,
 )
@@ -34,7 +35,7 @@ _PAUSE = timedelta(minutes=30)
 _FIRST = timedelta(hours=24)
 """How far back a first visit shows."""
 _HAPPENED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("commit", ("sync",)),
+    ("failed evaluation", ("evaluation",)),
     ("drift corrected", ("heal",)),
     ("open drift", ("drift",)),
     ("decision", ("approve", "reject")),
@@ -54,7 +55,8 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
     views = backend.view.applications()
     rows = sorted(app_rows(views), key=lambda row: (row.rank, row.key))
     attention = problems(rows)
-    boundary = _boundary(request.cookies.get(_VISIT, ""), now)
+    visit = _visit(request.cookies.get(_VISIT, ""), now)
+    boundary = visit or now - _FIRST
     recent = _since(backend, boundary)
     outcomes = backend.records.history(limit=_OUTCOMES)
     response = pages.show(
@@ -79,11 +81,12 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
         happened=_happened(recent),
         is_cut=len(recent) >= _RECENT,
         boundary=boundary,
-        is_first_visit=_VISIT not in request.cookies,
+        is_first_visit=visit is None,
     )
     response.set_cookie(
         _VISIT,
-        f"{boundary.timestamp():.0f}.{now.timestamp():.0f}",
+        # 0: the first visit continues with the next request
+        f"{visit.timestamp() if visit is not None else 0:.0f}.{now.timestamp():.0f}",
         max_age=_VISIT_SECONDS,
         httponly=True,
         # lax: the cookie is also sent where a link of another site, such as a chat, opens the page
@@ -92,19 +95,21 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
     return response
 
 
-def _boundary(cookie: str, now: datetime) -> datetime:
+def _visit(cookie: str, now: datetime) -> datetime | None:
     """
-    Return the end of the visit before this one.
+    Return the end of the visit before this one, None during the first one.
 
     The cookie has that time and the time of the last request; after a pause the last request ended a visit.
     """
     previous, _, last = cookie.partition(".")
     # a client can send any cookie: what is not of this form is a first visit
     if not (previous.isdecimal() and last.isdecimal() and len(cookie) < 40):
-        return now - _FIRST
+        return None
     # keeps the number in the range of fromtimestamp
     latest = datetime.fromtimestamp(int(last) % (1 << 33), now.tzinfo)
-    return latest if now - latest > _PAUSE else datetime.fromtimestamp(int(previous) % (1 << 33), now.tzinfo)
+    if now - latest > _PAUSE:
+        return latest
+    return datetime.fromtimestamp(int(previous) % (1 << 33), now.tzinfo) if int(previous) else None
 
 
 def _since(backend: Backend, boundary: datetime) -> list[TimelineEntry]:
@@ -113,21 +118,20 @@ def _since(backend: Backend, boundary: datetime) -> list[TimelineEntry]:
 
 def _happened(entries: list[TimelineEntry]) -> list[tuple[str, int]]:
     """Return how many entries of each kind there are, by the words of the page."""
+    # several syncs of one commit are one commit, and those of Agents have none
+    commits = {entry.commit for entry in entries if entry.is_of_commit}
     counted = [(word, sum(entry.kind in names for entry in entries)) for word, names in _HAPPENED]
-    return [(word, count) for word, count in counted if count]
+    return [(word, count) for word, count in (("commit", len(commits)), *counted) if count]
 
 
 _SHOWN = 8
-_STALE = timedelta(seconds=30)
-"""Age of the newest check from which the display says that its data is old."""
 DENSITY: Final = "gitsync-density"
 _COOKIE_SECONDS = 365 * 86400
 
 
 @router.get("/wall", response_class=HTMLResponse)
 def wall(request: Request, pages: PagesOf) -> HTMLResponse:
-    """Show large counts and what needs attention; grey when the data is old."""
-    now = pages.engine.clock.now()
+    """Show large counts and what needs attention; grey while the controller does not follow Git or the cluster."""
     views = pages.engine.view.applications()
     rows = app_rows(views)
     groups = problems(rows)
@@ -138,11 +142,12 @@ def wall(request: Request, pages: PagesOf) -> HTMLResponse:
         total=len(rows),
         good=sum(row.rank == 3 for row in rows),
         urgent=sum(row.rank == 0 for row in rows),
-        waiting_rows=sum(any(part.rank == 1 for part in row.by_verdict) for row in rows),
+        attention=sum(needs_attention(row) for row in rows),
         problems=groups[:_SHOWN],
         more=len(groups) - _SHOWN,
         seen=newest,
-        is_stale=newest is not None and now - newest > _STALE,
+        # not the time of the last reconcile: nothing is reconciled while the watches and Git report no change
+        outages=pages.engine.problems(),
     )
 
 

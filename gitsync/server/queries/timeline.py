@@ -8,18 +8,22 @@ from datetime import datetime, timedelta
 from heapq import merge
 from typing import Any, Final
 
-from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.keys import AGENTS_GROUP, FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
+from gitsync.objects.ref import ref_of
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url, duration, parse_time, sync_url, value, visible
+from gitsync.server.queries.agents import Live, Owned, evaluation_verdict, kept_revisions
 from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import drifted
 from gitsync.server.queries.words import words
 
 KINDS: Final = (
     *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "pin", "unpin"),
-    *("refused", "post-sync", "trim", "policy", "users", "sign-in"),
+    *("evaluation", "refused", "post-sync", "trim", "policy", "users", "sign-in"),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -53,6 +57,11 @@ class TimelineEntry:
     results: tuple[EntryResult, ...] = ()
     history: int = 0
     audit: int = 0
+
+    @property
+    def is_of_commit(self) -> bool:
+        """Whether it is a sync of a commit; Agents are synced to a generation of their spec."""
+        return self.kind == "sync" and not self.commit.startswith("generation-")
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -151,13 +160,43 @@ def drift_entries(views: Iterable[ApplicationView]) -> Iterator[TimelineEntry]:
         yield TimelineEntry(since, "drift", f"{first}{more}" or "Objects differ", tuple(people), results=(result,))
 
 
+def evaluation_entries(views: Iterable[ApplicationView], live: Live, owned: Owned) -> Iterator[TimelineEntry]:
+    """Yield an entry for each revision of an Agent that its evaluation stopped, as far as the cluster keeps them."""
+    for view in views:
+        for item in view.resources:
+            # other kinds are not read: an Application may have thousands of objects
+            holder = live(view.key, item.ref) if item.ref.group == AGENTS_GROUP else None
+            if holder is None:
+                continue
+            # the members of a system are its children
+            agents = [holder] if item.ref.kind == "Agent" else owned(uid_of(holder))
+            for agent in agents:
+                yield from _stopped_revisions(view.key, agent, owned) if ref_of(agent).kind == "Agent" else ()
+
+
+def _stopped_revisions(application: str, agent: Manifest, owned: Owned) -> Iterator[TimelineEntry]:
+    ref = ref_of(agent)
+    newest = evaluation_verdict(agent)
+    url = app_url(str(OwnerKey.of_ref(ref)))
+    for kept in kept_revisions(owned(uid_of(agent))):
+        verdict = kept.revision.evaluation_verdict
+        # only the newest one has the time at which it ended
+        time = newest.get("finishedAt") if newest.get("revision") == kept.revision.name else kept.created
+        ended = parse_time(str(time))
+        if verdict.get("result") != "Failed" or ended is None:
+            continue
+        result = EntryResult(application, "Failed", visible(str(verdict.get("message", ""))), url)
+        title = f"Revision {kept.revision.name} of {ref} does not serve: {kept.evaluation}"
+        yield TimelineEntry(ended, "evaluation", visible(title), results=(result,))
+
+
 def grouped(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
     """Return the entries with neighbouring syncs of one commit as one entry, which has a result for each."""
     groups: list[TimelineEntry] = []
     for entry in entries:
         last = groups[-1] if groups else None
         # neighbours only: a later sync of the same commit is shown where it was
-        if last is not None and entry.kind == last.kind == "sync" and entry.commit == last.commit:
+        if last is not None and entry.is_of_commit and last.is_of_commit and entry.commit == last.commit:
             people = tuple(dict.fromkeys((*last.people, *entry.people)))
             # the oldest record: the next page begins below it
             groups[-1] = replace(last, results=(*last.results, *entry.results), people=people, history=entry.history)
@@ -267,14 +306,15 @@ def records_between(backend: Backend, query: Filter) -> list[SyncRecord]:
 
 
 def _entries(backend: Backend, position: Position, only: str) -> Iterator[TimelineEntry]:
-    drift = [
+    views = backend.view.applications()
+    observed = [
         entry
-        for entry in drift_entries(backend.view.applications())
-        # open drift has no record, and so no id: its time decides on which page it is
+        for entry in (*drift_entries(views), *evaluation_entries(views, backend.view.live, backend.view.owned_by))
+        # what is observed has no record, and so no id: its time decides on which page it is
         if (position.time is None or entry.time < position.time) and only in ("", *entry.applications)
     ]
-    drift.sort(key=_time, reverse=True)
-    streams = (_syncs(backend, position.history, only), _decisions(backend, position.audit, only), drift)
+    observed.sort(key=_time, reverse=True)
+    streams = (_syncs(backend, position.history, only), _decisions(backend, position.audit, only), observed)
     # lazy: batches are read as far as the page needs them
     return merge(*streams, key=_time, reverse=True)
 

@@ -82,6 +82,11 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
         yield AppVerdict("OutsideWindow", visible(message), phase_since)
     if ready_reason == GROUP_UNAVAILABLE:
         yield AppVerdict("Unknown", visible(message), phase_since)
+    if phase is Phase.SUSPENDED:
+        # after the first part, that it is suspended, the message has how the cluster differs from Git
+        difference = message.partition("; ")[2]
+        reason = "; ".join(filter(None, ("Nothing is synced until it is resumed", difference)))
+        yield AppVerdict(phase.value, visible(reason), phase_since)
 
 
 def _unusable_input(status: dict[str, Any]) -> AppVerdict | None:
@@ -102,8 +107,6 @@ def _calm_verdict(view: ApplicationView) -> AppVerdict:
     message = _ready_message(status)
     if phase.is_in_progress:
         return AppVerdict(phase.value, visible(message), phase_since)
-    if phase is Phase.SUSPENDED:
-        return AppVerdict("Suspended", "Nothing is synced until it is resumed.", phase_since)
     return _idle_verdict(view, status, message)
 
 

@@ -67,6 +67,7 @@ KINDS = {
     "revert": "Revert",
     "pin": "Pinned",
     "unpin": "Unpinned",
+    "evaluation": "Evaluation failed",
     "refused": "Refused",
     "post-sync": "Limits",
     "trim": "Audit trimmed",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.ref import ref_of
 from gitsync.objects.user import User
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, resource
@@ -156,6 +158,8 @@ def test_home_shows_what_happened_since_the_last_visit(site: Open) -> None:
     filled(opened)
     first = opened.get("/")
     assert "In the last 24 hours" in first.text
+    (cookie,) = (cookie.partition(";")[0] for cookie in first.cookies if cookie.startswith("gitsync-visit"))
+    assert "In the last 24 hours" in opened.get("/", Cookie=cookie).text, "a first visit has several requests"
     assert "Plan" in first.text or "k-suspend" in first.text
     now = NOW.timestamp()
     visited = f"gitsync-visit={now - 9000:.0f}.{now - 40 * 60:.0f}"
@@ -171,3 +175,58 @@ def test_home_shows_what_happened_since_the_last_visit(site: Open) -> None:
     assert "k-suspend" not in shown
     for broken in ("x", "1", "-1.5", "9" * 39):
         assert opened.get("/", Cookie=f"gitsync-visit={broken}").status == 200
+
+
+def happened(opened: Site) -> dict[str, int]:
+    """Return the counts of home by their words."""
+    return {
+        word.strip(): int(count) for count, word in re.findall(r"<b>(\d+)</b> ([a-z ]+)</span>", opened.get("/").text)
+    }
+
+
+def test_home_counts_commits_and_not_their_syncs(site: Open) -> None:
+    opened = site([application(), application("other")])
+    save = opened.engine.records.save
+    for minutes, app in ((60, KEY), (50, "gitsync/other"), (40, KEY)):
+        save(record(app, minutes=minutes))
+        save(record(f"shop/agent:a{minutes}", trigger="agent", minutes=minutes - 1, commit="generation-1"))
+    assert happened(opened) == {"commit": 1}
+    agents = [title for title in titles(opened, "/changes") if title == "sync"]
+    assert len(agents) == 6, "syncs of different Agents are not one entry because of equal generations"
+
+
+VERDICT = {"result": "Failed", "passed": 3, "cases": 4, "message": "refund: the answer promises a refund"}
+
+
+def test_failed_evaluations_are_in_the_timeline(site: Open) -> None:
+    ended = (NOW - timedelta(minutes=20)).isoformat()
+    agent = {
+        "apiVersion": "agents.gitsync.dev/v1alpha1",
+        "kind": "Agent",
+        "metadata": {"name": "triage", "namespace": "shop", "uid": "uid-agent"},
+        "status": {"evaluation": {**VERDICT, "revision": "triage-2", "finishedAt": ended}},
+    }
+    kept = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": "triage-2",
+            "namespace": "shop",
+            "labels": {"agents.gitsync.dev/revision": "2"},
+            "annotations": {"agents.gitsync.dev/evaluation": json.dumps(VERDICT)},
+            "creationTimestamp": (NOW - timedelta(minutes=30)).isoformat(),
+        },
+        "revision": 2,
+        "data": {"template": {}, "config": {}},
+    }
+    view = resource("triage")
+    view = replace(view, ref=ref_of(agent), change=replace(view.change, ref=ref_of(agent), live=agent))
+    opened = site([application(resources=[view])])
+    opened.engine.view.children["uid-agent"] = (kept,)
+    page = opened.get("/changes").text
+    assert titles(opened, "/changes?q=kind:evaluation") == ["evaluation"]
+    assert "Revision triage-2 of Agent shop/triage does not serve: Failed 3/4" in page
+    assert "the answer promises a refund" in page
+    assert 'href="/agents/shop/triage"' in page
+    assert titles(opened, "/changes?q=since:10m") == []
+    assert happened(opened) == {"failed evaluation": 1}

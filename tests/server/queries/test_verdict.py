@@ -92,6 +92,26 @@ def test_a_suspended_application_shows_its_problems(site: Open) -> None:
     assert "spec.suspend is true" not in overview
 
 
+DIFFERS = "spec.suspend is true; 2 objects differ from Git: Deployment shop/web and 1 more"
+
+
+def test_a_suspended_application_says_in_what_it_differs(site: Open) -> None:
+    apart = view(phase="Suspended", sync="OutOfSync", message=DIFFERS)
+    verdict = verdict_of(apart)
+    reason = "Nothing is synced until it is resumed; 2 objects differ from Git: Deployment shop/web and 1 more"
+    assert (verdict.state, verdict.reason) == ("Suspended", reason)
+    sick = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
+    broken = view(resources=[sick], phase="Suspended", sync="OutOfSync", health="Degraded", message=DIFFERS)
+    for shown in (apart, broken):
+        opened = site([shown])
+        for path in (SHOP, "/apps"):
+            text = opened.get(path).text
+            assert reason in text, path
+            assert text.count("Suspended</span>") <= 2, path  # the chip of the filter, and one badge
+        answer = orjson.loads(opened.get("/api/v1/applications/gitsync/shop").text)
+        assert reason in [answer["reason"], *(other["reason"] for other in answer["also"])]
+
+
 def test_settings_that_others_added_need_attention_although_all_is_synced(site: Open) -> None:
     owner = FieldOwner("kubectl-set", "Update", "2026-03-01T11:00:00Z")
     path = '.spec.template.spec.containers[name="a"].env[name="MODEL_ID"]'
