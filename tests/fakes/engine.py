@@ -34,6 +34,7 @@ from gitsync.sync.status.build import build_status
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.writer import StatusWriter
 from tests.fakes.ports import FakeClock, FakeCluster, FakeLive, FakePool, FakeRecords
+from tests.fakes.source import FakeSource
 
 KEY = "gitsync/shop"
 URL = "https://git.example.com/shop.git"
@@ -55,24 +56,26 @@ class Engine:
         self.cluster.put(_application(spec))
         cluster: Any = self.cluster
         records: Any = self.records
-        ports = Ports(cluster, self.live, records, self.clock)
+        self.ports = ports = Ports(cluster, self.live, records, self.clock)
         self.writes = WritesByOwner(ports, WritePool(self.pool, self.enqueued.append, patience=0.0))
         applier = Applier(ports, self.writes)
-        source: Any = None  # only read for the authors of commits
+        self.source = FakeSource()
+        source: Any = self.source
         policies = Policies(cluster, self.live, source, PolicySet((policy or Policy(),)))
         declarations = self.state.declarations
         self.gate = SyncGate(records, self.clock, AdviceGate(None, cluster, self.live), policies)
-        self.planner = Planner(cluster, declarations, self.pool, policy_of=policies.of)
+        # dry runs in a pool of their own: of an object whose write is slow, they are not
+        self.planner = Planner(cluster, declarations, FakePool(), policy_of=policies.of)
         view = ClusterView(cluster, self.live, self.state.tracked, declarations, policies.unreadable)
         self.evaluator = SyncEvaluator(view, self.planner)
         hooks = Hooks(applier, cluster, self.live)
         self.executor = SyncExecutor(ports, applier, self.writes, hooks, declarations)
         repairer = Repairer(ports, applier, policies)
         replacer = Replacer(ports, applier, policies)
-        statuses = StatusWriter(cluster, self.live)
+        self.statuses = StatusWriter(cluster, self.live)
         drift = DriftLog(records, self.state.drift, self.clock)
         self.reconciler = Reconciler(
-            self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, statuses, drift, self.clock
+            self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, self.statuses, drift, self.clock
         )
         self._manifests: tuple[Manifest, ...] = ()
 
@@ -141,7 +144,7 @@ class Engine:
 
 def _application(spec: dict[str, Any]) -> Manifest:
     given = {
-        "source": {"repoURL": URL},
+        "source": {"repoURL": URL, "path": "shop"},
         "destination": {"namespace": "prod"},
         "risk": {"approval": "Never"},
         **spec,

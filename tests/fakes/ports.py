@@ -244,6 +244,8 @@ class FakeRecords:
     reviewed: Any = None
     error: GitsyncError | None = None
     save_error: GitsyncError | None = None
+    failed: list[str] = field(default_factory=list)
+    """Commits that an analysis found to be bad."""
 
     def audit(self, records: Iterable[AuditRecord]) -> None:
         if self.error is not None:
@@ -268,6 +270,9 @@ class FakeRecords:
         self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
     ) -> Any:
         return self.reviewed
+
+    def mark_failed(self, application: str, commit: str, message: str) -> None:
+        self.failed.append(commit)
 
     def end_approval(self, application: str, digest: str) -> None:
         self.ended.append(digest)
