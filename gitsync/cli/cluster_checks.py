@@ -101,7 +101,7 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
+class NeededAccess:
     """Verbs on a resource, in all namespaces where ``namespace`` is empty."""
 
     group: str
@@ -120,19 +120,19 @@ class Permission:
         return f'{{apiGroups: ["{self.group}"], resources: ["{self.resource}"], verbs: [{", ".join(self.verbs)}]}}'
 
 
-def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: str) -> Iterator[Permission]:
+def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: str) -> Iterator[NeededAccess]:
     """Yield what the controller needs for its own work; ``leases_in`` is empty without replicas."""
     for namespace in namespaces or ("",):
-        yield Permission(APPLICATION.group, "applications", (*READ, "create", "patch", "update", "delete"), namespace)
-        yield Permission(APPLICATION.group, "applicationsets", (*READ, "patch"), namespace)
-        yield Permission(APPLICATION.group, "applicationsets/finalizers", ("update",), namespace)
+        yield NeededAccess(APPLICATION.group, "applications", (*READ, "create", "patch", "update", "delete"), namespace)
+        yield NeededAccess(APPLICATION.group, "applicationsets", (*READ, "patch"), namespace)
+        yield NeededAccess(APPLICATION.group, "applicationsets/finalizers", ("update",), namespace)
         for kind in ("applications", "applicationsets"):
-            yield Permission(APPLICATION.group, f"{kind}/status", ("patch", "update"), namespace)
+            yield NeededAccess(APPLICATION.group, f"{kind}/status", ("patch", "update"), namespace)
     for definition in definitions() if install_crds else ():
         name = definition["metadata"]["name"]
-        yield Permission("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), name=name)
+        yield NeededAccess("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), name=name)
     if leases_in:
-        yield Permission("coordination.k8s.io", "leases", ("get", "list", "create", "update", "delete"), leases_in)
+        yield NeededAccess("coordination.k8s.io", "leases", ("get", "list", "create", "update", "delete"), leases_in)
 
 
 class Rights:
@@ -140,26 +140,26 @@ class Rights:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[tuple[Permission, str], tuple[str, ...]] = {}
+        self._known: dict[tuple[NeededAccess, str], tuple[str, ...]] = {}
 
-    def finding(self, need: Permission, check: str, *, user: str = "") -> Finding:
+    def finding(self, need: NeededAccess, check: str, *, user: str = "") -> Finding:
         """Return whether all verbs are allowed, with the rule that is missing."""
         denied = self.denied(need, user)
         who = f" for {user}" if user else ""
         if not denied:
             return ok(check, f"{need}{who}")
         role = "Role" if need.namespace else "ClusterRole"
-        rule = Permission(need.group, need.resource, denied).rule
+        rule = NeededAccess(need.group, need.resource, denied).rule
         fix = f"grant it by a {role} with {rule}, or apply `gitsync install`"
         return missing(check, f"may not {', '.join(denied)} {need}{who}", fix)
 
-    def denied(self, need: Permission, user: str = "") -> tuple[str, ...]:
+    def denied(self, need: NeededAccess, user: str = "") -> tuple[str, ...]:
         """Return the verbs that are not allowed."""
         if (need, user) not in self._known:  # Applications share most needs, and each verb is a request
             self._known[need, user] = tuple(verb for verb in need.verbs if not self._may(verb, need, user))
         return self._known[need, user]
 
-    def _may(self, verb: str, need: Permission, user: str) -> bool:
+    def _may(self, verb: str, need: NeededAccess, user: str) -> bool:
         resource, _, subresource = need.resource.partition("/")
         attributes = {
             "verb": verb,
@@ -215,14 +215,14 @@ def _git_server(checks: Checks, app: Application, check: str) -> Finding:
     return ok(check, f"{app.source.revision} is {commit[:12]}")
 
 
-def _needs(checks: Checks, app: Application, inventory: Inventory) -> Iterator[tuple[Permission, str]]:
+def _needs(checks: Checks, app: Application, inventory: Inventory) -> Iterator[tuple[NeededAccess, str]]:
     """Yield the rights of the controller and, for writes, of the ServiceAccount that it impersonates."""
     source = app.source
     if source.credentials_secret or source.verification_secret or source.decryption_secret:
-        yield Permission("", "secrets", READ, app.namespace), ""
+        yield NeededAccess("", "secrets", READ, app.namespace), ""
     user = impersonated(app)
     if user:
-        need = Permission("", "serviceaccounts", ("impersonate",), app.namespace, app.destination.service_account)
+        need = NeededAccess("", "serviceaccounts", ("impersonate",), app.namespace, app.destination.service_account)
         yield need, ""
         if checks.rights.denied(need):
             return  # what the account may do cannot be asked
@@ -233,5 +233,5 @@ def _needs(checks: Checks, app: Application, inventory: Inventory) -> Iterator[t
         # a kind that the cluster does not serve any more needs no rights
         if resource is not None:
             watched = namespace if checks.namespaces else ""  # a controller of the whole cluster watches all namespaces
-            yield Permission(group, resource.plural, READ, watched), ""
-            yield Permission(group, resource.plural, WRITE, namespace), user
+            yield NeededAccess(group, resource.plural, READ, watched), ""
+            yield NeededAccess(group, resource.plural, WRITE, namespace), user

@@ -30,7 +30,7 @@ _DEFAULT_DELAY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HostResponse:
     """The parsed body of an answer, None where it has not changed, and its entity tag."""
 
     body: Any
@@ -57,7 +57,7 @@ class ApiConnection:
         self._trusted = trusted
         self._headers = headers
 
-    def get(self, path: str, etag: str = "", **query: str | int) -> Answer:
+    def get(self, path: str, etag: str = "", **query: str | int) -> HostResponse:
         """Return what a path has; its body is None where it still has the entity tag."""
         conditions = {"If-None-Match": etag} if etag else {}
         return self._send("GET", f"{path}?{urlencode(query)}" if query else path, None, conditions)
@@ -66,7 +66,7 @@ class ApiConnection:
         """Send a body as JSON and return the parsed answer."""
         return self._send(method, path, json.dumps(body).encode(), {"Content-Type": "application/json"}).body
 
-    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> HostResponse:
         all_headers = {**self._headers, **headers, "User-Agent": f"gitsync/{__version__}"}
         if authorization := self._authorization():
             all_headers["Authorization"] = authorization
@@ -77,11 +77,11 @@ class ApiConnection:
         except (OSError, http.client.HTTPException) as error:
             raise SourceUnavailable("the API of the Git host cannot be reached", location=self._host) from error
         if response.status == 304:
-            return Answer(None, response.headers.get("ETag", ""))
+            return HostResponse(None, response.headers.get("ETag", ""))
         if response.status >= 300:
             raise self._failure(response.status, response.headers, content, path)
         try:
-            return Answer(json.loads(content) if content else None, response.headers.get("ETag", ""))
+            return HostResponse(json.loads(content) if content else None, response.headers.get("ETag", ""))
         except ValueError as error:
             raise SourceUnavailable("the API of the Git host did not answer with JSON", location=self._host) from error
 

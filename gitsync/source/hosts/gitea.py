@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitsync.source.hosts.connection import Answer
+from gitsync.source.hosts.connection import HostResponse
 from gitsync.source.hosts.rest import RestHost
 
 _LIMIT = 50
@@ -21,7 +21,7 @@ class Gitea(RestHost):
     def _page_size(self) -> int:
         return _LIMIT
 
-    def _list(self, page: int, state: str, etag: str) -> Answer:
+    def _list(self, page: int, state: str, etag: str) -> HostResponse:
         path = f"{self._repository}/pulls"
         return self._connection.get(path, etag, state=state, sort="recentupdate", limit=_LIMIT, page=page)
 

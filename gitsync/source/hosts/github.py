@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any, Final
 
-from gitsync.source.hosts.connection import Answer, ApiConnection
+from gitsync.source.hosts.connection import ApiConnection, HostResponse
 from gitsync.source.hosts.rest import RestHost
 
 _LIMIT: Final = 100
@@ -26,7 +26,7 @@ class GitHub(RestHost):
     def _page_size(self) -> int:
         return _LIMIT
 
-    def _list(self, page: int, state: str, etag: str) -> Answer:
+    def _list(self, page: int, state: str, etag: str) -> HostResponse:
         path = f"{self._repository}/pulls"
         query = {"state": state, "sort": "updated", "direction": "desc"}
         return self._connection.get(path, etag, **query, per_page=_LIMIT, page=page)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from gitsync.errors import InvalidInput, SourceUnavailable, one_line
 from gitsync.ports.hosts import CommitStatus, NewPullRequest, Permission, PullRequest, PullRequestState
-from gitsync.source.hosts.connection import Answer, ApiConnection
+from gitsync.source.hosts.connection import ApiConnection, HostResponse
 
 _DESCRIPTION = 140
 """Characters of a status: GitHub rejects more."""
@@ -124,7 +124,7 @@ class RestHost(ABC):
         """Entries of a full page of pull requests."""
 
     @abstractmethod
-    def _list(self, page: int, state: str, etag: str) -> Answer:
+    def _list(self, page: int, state: str, etag: str) -> HostResponse:
         """Return a page of pull requests, those updated last first."""
 
     @abstractmethod
