@@ -204,7 +204,7 @@ def test_a_deleted_application_loses_its_objects_and_finalizer() -> None:
     assert engine.run() == SyncResult()
     assert data_of(engine, "a") is None
     assert engine.finalizers == []
-    assert engine.status == status, "nobody reads it any more"
+    assert engine.status == status
 
 
 def degraded(policy: str) -> PipelineEngine:
