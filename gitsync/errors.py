@@ -126,7 +126,11 @@ class ClusterUnavailable(TransientError):
 
 
 class GroupUnavailable(ClusterUnavailable):
-    """The aggregated API server of a group does not answer the API server; other groups are not affected."""
+    """
+    The API server cannot read the objects of a group or kind, other ones are not affected.
+
+    The aggregated API server of the group is down, or the conversion webhook of the kind.
+    """
 
 
 class Conflict(TransientError):

@@ -28,6 +28,10 @@ _RETRY_LIMIT = 300.0
 _FAILED_WEBHOOK = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"]+)"')
 # how kube-aggregator answers for a server that is not available, and for one that it cannot connect to
 _AGGREGATION = ("service unavailable", "error trying to reach service")
+# of one kind, whose stored objects cannot be converted (apiextensions-apiserver/pkg/apiserver/conversion), decrypted
+# (apiserver/pkg/storage/value) or decoded
+_UNREADABLE = re.compile(r"conversion webhook for .+ failed|unable to transform key |unable to decode")
+_UNREADABLE_HINT = "repair the conversion webhook of its definition, or apply a definition that does not need it"
 _SERVER_DOWN = "an aggregated API server is down, see kubectl get apiservices"
 _USER_ERRORS = (
     "failed to create typed patch object",
@@ -53,6 +57,9 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
         return WebhookUnavailable(message, hint=f"repair the admission webhook {name}, or remove its configuration")
     if code == 503 and message.startswith(_AGGREGATION):
         return GroupUnavailable(f"{message} ({request}: {code})", hint=_SERVER_DOWN, retry_after=retry_after(headers))
+    if code == 500 and _UNREADABLE.search(message):
+        hint = _UNREADABLE_HINT if "conversion" in message else ""
+        return GroupUnavailable(f"{message} ({request}: {code})", hint=hint)
     if code == 429 or (code >= 500 and not _is_users(message)):
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:  # not Rejected: a token that expired is renewed without a change of any input

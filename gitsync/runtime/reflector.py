@@ -110,6 +110,8 @@ class Reflector:
         self._useful = False
         self._version = ""
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        """Set to end the wait after a failure."""
         self._synced = threading.Event()
         self._answered = threading.Event()
         # whether a caller gave up waiting for the first list
@@ -134,6 +136,7 @@ class Reflector:
             return
         # before the wait: a later request may be about a later state
         self._relist_delay = None
+        self._wake.clear()
         self._stop.wait(delay)
         self._version = ""
 
@@ -154,6 +157,7 @@ class Reflector:
     def stop(self) -> None:
         """End the watch under way, and soon the thread."""
         self._stop.set()
+        self._wake.set()
         watch = self._open
         if watch is not None:
             watch.close()
@@ -161,6 +165,7 @@ class Reflector:
     def relist(self, delay: float) -> None:
         """List again after ``delay`` seconds: what the watch reported may not be as the server has it."""
         self._relist_delay = delay
+        self._wake.set()  # a list that failed may wait for half a minute otherwise
         watch = self._open
         if watch is not None:
             watch.close()
@@ -195,7 +200,7 @@ class Reflector:
             else:  # a watch that ends at once must not be restarted in a hot loop
                 self._failures += 1
                 delay = self._backoff.delay(self._failures, random())
-                self._stop.wait(retry_after if retry_after is not None else delay)
+                self._wake.wait(retry_after if retry_after is not None else delay)
 
     def _list(self) -> None:
         listing = self._collection.list()

@@ -58,6 +58,23 @@ def test_an_aggregated_server_that_is_down_is_told_from_an_outage(text: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param(
+            "conversion webhook for example.com/v1, Kind=Widget failed: Post https://x:443/: connection refused",
+            "repair the conversion webhook",
+            id="conversion",
+        ),
+        pytest.param('unable to transform key "/registry/secrets/a": no matching prefix found', "", id="encryption"),
+    ],
+)
+def test_stored_objects_that_cannot_be_read_hide_one_kind(text: str, hint: str) -> None:
+    error = failure(500, status(text), {}, "GET /apis/example.com/v2/widgets")
+    assert type(error) is GroupUnavailable
+    assert hint in (error.hint or "")
+
+
 def test_a_refusal_carries_code_and_reason() -> None:
     error = failure(422, status("invalid", "Invalid"), {}, "PATCH /x")
     assert isinstance(error, Rejected)

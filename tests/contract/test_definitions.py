@@ -87,3 +87,37 @@ def test_a_field_that_another_application_adds_is_used_soon_after(stage: Stage) 
     stage.repo.commit({"crds/crd.yaml": json.dumps(changed)})
     stage.synced(commit, timeout=10)
     assert stage.live("Widget", "w", api=f"{group}/v1")["spec"]["color"] == "red"
+
+
+def with_dead_webhook(made: Manifest) -> Manifest:
+    """Return a definition whose objects are converted by a webhook that does not answer."""
+    webhook = {"clientConfig": {"url": "https://127.0.0.1:9/convert"}, "conversionReviewVersions": ["v1"]}
+    return {**made, "spec": {**made["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
+
+
+def test_a_dead_conversion_webhook_stops_its_own_kind_only(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"crd.yaml": definition(group), "w.yaml": widget(group, size=1), "a.yaml": config_map("a", a="1")})
+    upgraded = with_dead_webhook(with_version(definition(group), "v2"))
+    # not stored: an API server refuses to remove a version in which objects may be stored
+    for version in upgraded["spec"]["versions"]:
+        version["storage"] = version["name"] == "v1"
+    stage.commit({"crd.yaml": upgraded, "w.yaml": widget(group, version="v2", size=1), "b.yaml": config_map("b")})
+    eventually(stage, lambda: stage.get("ConfigMap", "b"))
+    eventually(stage, lambda: "conversion webhook" in json.dumps(stage.status()))
+    stage.patch("ConfigMap", "a", {"data": {"a": "edited"}})
+    eventually(stage, lambda: stage.live("ConfigMap", "a")["data"] == {"a": "1"})
+    stage.synced(stage.revert())
+    assert stage.live("Widget", "w", api=f"{group}/v1")["spec"] == {"size": 1}
+
+
+def test_a_bad_definition_stops_its_own_kind_only(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"a.yaml": config_map("a", a="1")})
+    bad = with_fields(definition(group), color={"type": "colour"})
+    stage.commit({"crd.yaml": bad, "w.yaml": widget(group, size=1), "b.yaml": config_map("b")})
+    eventually(stage, lambda: stage.get("ConfigMap", "b"))
+    stage.patch("ConfigMap", "a", {"data": {"a": "edited"}})
+    eventually(stage, lambda: stage.live("ConfigMap", "a")["data"] == {"a": "1"})
+    stage.synced(stage.commit({"crd.yaml": definition(group)}))
+    assert stage.live("Widget", "w", api=f"{group}/v1")

@@ -131,6 +131,18 @@ def test_a_requested_list_replaces_what_the_watch_said(follow: Follow) -> None:
     until(lambda: server.asked == ["10", "11"])
 
 
+def test_a_requested_list_waits_for_no_backoff() -> None:
+    server = Server([ClusterUnavailable("cannot be converted", retry_after=60.0), ONE], [[]])
+    copy = Copy()
+    reflector = Reflector("things", server, copy)
+    reflector.start()
+    until(lambda: server.listed == 1)
+    reflector.relist(0.0)
+    until(lambda: copy.items == ONE.items)
+    reflector.stop()
+    reflector.join(5)
+
+
 def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> None:
     server = Server([ClusterUnavailable("away"), Expired("page 2 expired"), ONE], [[]])
     reflector, copy = follow(server)
