@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.options import GitTarget, load_settings
+from gitsync.cli.options import GitTarget, close_at_end, load_settings
 from gitsync.cli.output import Exit
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.policy_files import PolicySet
@@ -101,6 +101,13 @@ class Evaluator:
         self._target = target
         self._age_key = age_key
         self._clock = SystemClock()
+        # a git process that reads objects would stay behind
+        close_at_end(self.close)
+
+    def close(self) -> None:
+        """End the processes that read Git, and the connections to the cluster."""
+        self.source.close()
+        self.client.close()
 
     def evaluate(self, local: Path | None = None) -> ApplicationComparison:
         """

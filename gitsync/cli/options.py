@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, get_annotations, signature
@@ -174,6 +176,17 @@ class RequestOrigin:
     by: Requester = ""
 
 
+_OPENED: ContextVar[ExitStack | None] = ContextVar("opened", default=None)
+"""What the running command has opened."""
+
+
+def close_at_end(close: Callable[[], None]) -> None:
+    """Call a function when the running command has ended, whatever its end is; ignored outside of one."""
+    stack = _OPENED.get()
+    if stack is not None:
+        stack.callback(close)
+
+
 def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
     """
     Return a function as a command: with an option for each member of a group, and an exit code as its end.
@@ -197,7 +210,12 @@ def command(function: Callable[..., Exit]) -> Callable[..., NoReturn]:
         arguments = {name: value for name, value in values.items() if name in hints}
         for name, group in groups.items():
             arguments[name] = group(**{member.name: values[member.name] for member in fields(group)})
-        return function(**arguments)
+        with ExitStack() as stack:
+            token = _OPENED.set(stack)
+            try:
+                return function(**arguments)
+            finally:
+                _OPENED.reset(token)
 
     wrapped = exit_on_error(functools.wraps(function)(run))  # Typer reads name and docstring of the function itself
     # what Typer reads: keyword-only, because a member without a default may follow one with a default

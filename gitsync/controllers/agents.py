@@ -34,7 +34,7 @@ class AgentController(BaseController[ObjectRef]):
         self._agents = agents
         self._systems = systems
         self._caches: dict[ObjectRef, ChildrenCache] = {}
-        self._named: dict[str, tuple[object, frozenset[str]]] = {}
+        self._named: dict[ObjectRef, tuple[object, frozenset[str]]] = {}
 
     def _reconcile(self, key: ObjectRef) -> float | None:
         owner = OwnerKey.of_ref(key)
@@ -48,6 +48,7 @@ class AgentController(BaseController[ObjectRef]):
             manifest = self._get(owner)
             if manifest is None:
                 self._caches.pop(key, None)
+                self._named.pop(key, None)
                 return self._conclude_writes(str(owner))
             reconciler = self._agents if key.of == AGENT else self._systems
             return reconciler.reconcile(manifest, self._caches.setdefault(key, ChildrenCache()))
@@ -117,12 +118,12 @@ class AgentController(BaseController[ObjectRef]):
 
     def _names(self, manifest: Manifest) -> frozenset[str]:
         """Return the names in a spec, cached by its generation."""
-        uid = uid_of(manifest)
-        generation = metadata_of(manifest).get("generation")
-        # by generation: the names in a spec cannot change without it
-        known = self._named.get(uid)
-        if known is None or known[0] != generation:
-            known = self._named[uid] = (generation, named_objects(manifest))
+        ref = ref_of(manifest)
+        # by generation: the names in a spec cannot change without it; of an object of the same name, the uid differs
+        version = (uid_of(manifest), metadata_of(manifest).get("generation"))
+        known = self._named.get(ref)
+        if known is None or known[0] != version:
+            known = self._named[ref] = (version, named_objects(manifest))
         return known[1]
 
 

@@ -113,6 +113,7 @@ class ApplicationController(BaseController[str]):
         """Forget an Application that is gone, once each of its writes has an outcome in the audit."""
         self._watcher.leave(key)
         self._state.forget(key, self._clock.now())
+        self._pipeline.forget_sources(key)
         self._is_ours.pop(key, None)
         self._notified_at.pop(key, None)
         with self._share.claim(key) as is_ours:

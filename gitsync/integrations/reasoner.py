@@ -85,8 +85,12 @@ class Advisor:
 
     def _is_over_budget(self, application: str, endpoint: OpenAI) -> bool:
         since = self._clock.monotonic() - _HOUR
+        # of all: an Application that is gone would keep its entry otherwise
+        for name in [name for name, entries in self._spent.items() if entries[-1][0] <= since]:
+            del self._spent[name]
         spent = [entry for entry in self._spent.get(application, ()) if entry[0] > since]
-        self._spent[application] = deque(spent)
+        if spent:
+            self._spent[application] = deque(spent)
         # a request is entered before it is sent, without tokens, and again with those that its answer took
         calls = sum(not used for _, used in spent)
         tokens = sum(used for _, used in spent)

@@ -62,11 +62,14 @@ class TraceExporter:
         self.flush()
 
     def flush(self) -> None:
-        """Send what waits now; what cannot be sent is dropped."""
+        """Send what waits now, until a request fails; what that one had is dropped."""
         while self._waiting:
             # a bounded number each, so that one request does not grow with an outage
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
-            self._report(self._send(batch))
+            problem = self._send(batch)
+            self._report(problem)
+            if problem:
+                return  # each further one may take its whole time limit, also while the controller stops
 
     def _send(self, batch: Iterable[EndedReconcile]) -> str:
         """Send reconciles; return what went wrong, empty where nothing did."""

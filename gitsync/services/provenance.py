@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.errors import GitsyncError, InvalidInput, TransientError
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.manifest import at, metadata_of
 from gitsync.objects.record import Commit
@@ -113,9 +113,11 @@ class FieldProvenance:
             if missing:
                 snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
                 traces = self._renderer.trace(app, snapshot, missing)
-        # cached as no trace: a commit that cannot be rendered is not rendered for every page
         except GitsyncError as error:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)
+            if isinstance(error, TransientError):
+                return {}  # the next page asks again, when the Git server may answer
+            # cached as no trace: a commit that cannot be rendered is not rendered for every page
         return {(ref, field): traces.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}
 
     def _cached(self, cache: OrderedDict[_Revision, dict[_K, _V]], key: _Revision) -> dict[_K, _V]:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from gitsync.errors import InvalidInput, Refused, WrongState
 from gitsync.gate.policy import Policy
 from gitsync.gate.roles import may_operate
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Decision, HoldReason, Plan
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
@@ -179,11 +179,17 @@ class UserRequests:
 
     def check_operator(self, view: ApplicationView, by: User) -> None:
         """Raise Refused where the policies of an Application name other operators than the user."""
-        # without a readable spec no policy can be chosen: the default one restricts no operator
-        policy = self._policy_of(view.application) if view.application is not None else Policy()
+        policy = self._policy_of(view.application or _unreadable(view.key))
         if not may_operate(by, policy):
             who = by.name if by.is_authenticated else "a user without a proven name"
             raise Refused(f"{who} is not one of the operators that policy {policy.name} names", object=_subject(view))
+
+
+def _unreadable(key: str) -> Application:
+    """Return an Application with nothing but its name: policies name it by that, whatever its spec says."""
+    namespace, _, name = key.partition("/")
+    source = GitSource.model_construct(repo_url="")
+    return Application(name, namespace, uid="", generation=0, source=source, destination=Destination())
 
 
 @dataclass(frozen=True, slots=True)

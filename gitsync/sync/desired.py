@@ -195,6 +195,10 @@ class DesiredState:
         result.app = app
         result.decryption_keys = keys
 
+    def forget(self, key: str) -> None:
+        """Forget what an Application that is gone has read of other repositories."""
+        self._renderer.forget(key)
+
     def _decrypted(
         self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: tuple[str, ...]
     ) -> Sequence[Manifest]:

@@ -245,6 +245,10 @@ class Pipeline:
         self._caches.pop(uid, None)
         self._settled.pop(uid, None)
 
+    def forget_sources(self, key: str) -> None:
+        """Forget the repositories of an Application that is gone, so that their mirrors are deleted."""
+        self._desired.forget(key)
+
     def cached(self) -> int:
         """Return how many Applications have a cache."""
         return len(self._caches)

@@ -197,8 +197,16 @@ class RemoteBases:
         bases, build = self._fetcher(app).collect(
             lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer)
         )
-        self._urls[app.key] = frozenset(parsed(reference, "").url for reference in bases)
+        urls = frozenset(parsed(reference, "").url for reference in bases)
+        if urls:
+            self._urls[app.key] = urls
+        else:
+            self.forget(app.key)
         return build._replace(remotes=tuple((reference, base.commit) for reference, base in bases.items()))
+
+    def forget(self, key: str) -> None:
+        """Forget the repositories of an Application that is gone, so that their mirrors are deleted."""
+        self._urls.pop(key, None)
 
     def trace(self, app: Application, snapshot: Snapshot, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields; see ``Renderer.trace``."""

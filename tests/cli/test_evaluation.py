@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
+
 from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.faults import FaultKind, InjectedFault
+from gitsync.source.repositories import Repositories
 from tests.cli.conftest import Shop, as_account
 from tests.flow.environment import NAMESPACE
 from tests.flow.factories import WIDGET, WIDGETS, config_map
@@ -220,3 +223,10 @@ def test_an_api_group_that_is_unavailable_hides_only_its_own_objects(shop: Shop)
     assert shop("plan", "shop").code == 3
     world.sandbox.clear_faults()
     assert shop("diff", "shop").code == 1
+
+
+def test_a_comparison_leaves_no_process_that_reads_git(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Repositories] = []
+    monkeypatch.setattr(Repositories, "close", lambda self: closed.append(self))
+    assert shop("plan", "shop").code in (0, 1)
+    assert len(closed) == 1

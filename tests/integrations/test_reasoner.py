@@ -20,6 +20,7 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
 from gitsync.sync.decision import with_advice
+from tests.fakes.ports import FakeClock
 from tests.integrations.fake_endpoint import Endpoint, endpoint, said, wrapped
 
 CANARY = "canary-that-must-stay"
@@ -186,6 +187,16 @@ def test_a_budget_is_kept(advisor: Advisor, server: Endpoint) -> None:
     small = replace(app_of(server, tokens_per_hour=100), name="other")
     answers = [heard(advisor, small, plan_of(digest=f"e{number}")).explanation for number in range(2)]
     assert ["budget" in answer for answer in answers] == [False, True]
+
+
+def test_the_budget_of_an_application_that_is_gone_is_forgotten(server: Endpoint, answers: SqlRecords) -> None:
+    clock = FakeClock()
+    advisor = Advisor([server.host], clock, answers)
+    for name in ("gone", "kept"):
+        heard(advisor, replace(app_of(server), name=name), plan_of(digest=name))
+        clock.seconds += 4000
+    assert list(advisor._spent) == ["gitsync/kept"]
+    advisor.close()
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,16 @@ def test_a_collector_that_refuses_is_logged_once_and_again_when_it_recovers(capl
     ]
 
 
+def test_a_stop_waits_for_one_request_that_fails() -> None:
+    with collector(503) as (url, got):
+        exporter = TraceExporter(url, every=3600)
+        for _ in range(4096):
+            exporter.add(reconcile())
+        exporter.start()
+        exporter.stop()
+    assert len(got) == 1
+
+
 def test_traces_do_not_grow_while_no_collector_answers() -> None:
     with collector() as (url, got):
         exporter = TraceExporter(url)

@@ -232,6 +232,7 @@ class StillPolicies:
     policy: Policy = field(default_factory=Policy)
     problem: str = ""
     named: tuple[Policy, ...] = ()
+    asked: list[str] = field(default_factory=list)
 
     def sees_all(self, user: User) -> bool:
         return all(may_view(user, policy) for policy in self.named)
@@ -240,6 +241,7 @@ class StillPolicies:
         return may_view(user, policy_named(self.named, key))
 
     def of(self, app: Application) -> Policy:
+        self.asked.append(app.key)
         return self.policy
 
     def explain(self, app: Application) -> tuple[Setting, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource, parse_application
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
@@ -29,7 +29,7 @@ class InProcess:
     """A renderer without a process of its own."""
 
     asked: list[FieldSelection] = field(default_factory=list)
-    error: InvalidInput | None = None
+    error: GitsyncError | None = None
 
     def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
         raise AssertionError("nothing is rendered without provenance")
@@ -83,6 +83,14 @@ def test_what_cannot_be_rendered_has_no_origin_and_is_not_tried_again(tmp_path: 
     assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
     assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
     assert len(renderer.asked) == 1
+
+
+def test_an_outage_is_not_kept_as_no_origin(tmp_path: Path) -> None:
+    renderer, origins, app, commit = world(tmp_path)
+    renderer.error = SourceUnavailable("the Git server does not answer")
+    assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
+    renderer.error = None
+    assert origins.trace(app, commit, {REF: [".data.key"]})[REF]
 
 
 def test_authors_of_lines_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

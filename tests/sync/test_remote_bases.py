@@ -93,6 +93,16 @@ def test_a_folder_of_another_repository_is_part_of_the_build(setting: Setting) -
     assert build.sources[1].file.endswith(f"/origin.git@{commit[:12]}/web/web.yaml")
 
 
+def test_repositories_of_an_application_that_is_gone_are_forgotten(setting: Setting) -> None:
+    reference = setting.refer("?ref=v1")
+    bases = setting.bases()
+    commit = setting.source.resolve(setting.app.source, ADA)
+    bases.render(setting.app, setting.source.snapshot(setting.app.source, ADA, commit))
+    assert [reference.startswith(url) for url in bases.repositories] == [True]
+    bases.forget(setting.app.key)
+    assert bases.repositories == frozenset()
+
+
 def test_render_processes_build_the_same(setting: Setting) -> None:
     pool = RenderPool(1, 60.0, 1024)
     try:

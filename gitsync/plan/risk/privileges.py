@@ -203,7 +203,12 @@ def widened(
         sorted(
             grant
             for grant in wanted - granted
-            if not any(all(had in ("*", has) for had, has in zip(old, grant, strict=True)) for old in granted)
+            # a URL is covered by a URL only: ``*`` means all groups and resources, and not any URL
+            if not any(
+                ("url" in (old[0], grant[0])) <= (old[0] == grant[0])
+                and all(had in ("*", has) for had, has in zip(old, grant, strict=True))
+                for old in granted
+            )
         )
     )
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from urllib.parse import urlsplit
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import SourceDenied, SourceThrottled, SourceUnavailable
 from gitsync.ports import Clock
 
 _SILENCE = 10.0
 """Seconds without an answer after which a URL backs off."""
+_REMEMBERED = 8192
+"""URLs whose standing is known; more than there are repositories."""
 _BACK_OFF = 30.0
 """Seconds for which the queries of a URL fail at once after one had no answer in time."""
 
@@ -46,7 +48,8 @@ class GitHosts:
         self._busy: dict[str, Counter[_Standing]] = {}
         # the standing at the claim: a query may change it
         self._claimed: dict[str, _Standing] = {}
-        self._standings: dict[str, _Standing] = {}
+        # of the URLs that were queried last; those of Applications that are gone make room
+        self._standings: OrderedDict[str, _Standing] = OrderedDict()
         self._proven: Counter[str] = Counter()
         """How many URLs of a host answer."""
         self._silent_until: dict[str, float] = {}
@@ -93,26 +96,41 @@ class GitHosts:
             raise SourceUnavailable(
                 f"{host} did not answer within {_SILENCE:.0f} s; it is not queried for {rest:.0f} s", location=host
             )
-        is_silent = False
+        standing = _Standing.PROVEN
         try:
             yield
-        except SourceUnavailable:
-            # a refusal that comes at once is an answer: it holds no thread
-            is_silent = self._clock.monotonic() - began >= _SILENCE
+        except SourceUnavailable as error:
+            if self._clock.monotonic() - began >= _SILENCE:
+                standing = _Standing.SILENT
+            # a connection that is refused at once holds no thread, but proves nothing of a server: what was known stays
+            elif not isinstance(error, SourceDenied | SourceThrottled):
+                standing = self._standings.get(url, _Standing.UNKNOWN)
             raise
         finally:
-            self._ended(url, is_silent=is_silent)
+            self._ended(url, standing)
 
-    def _ended(self, url: str, *, is_silent: bool) -> None:
+    def _ended(self, url: str, standing: _Standing) -> None:
         with self._lock:
-            was_proven = self._standings.get(url) is _Standing.PROVEN
-            self._standings[url] = _Standing.SILENT if is_silent else _Standing.PROVEN
-            # bool as a number: a URL counts once, however often it answers
-            self._proven[_host_of(url)] += (not is_silent) - was_proven
-            if is_silent:
+            self._stand(url, standing)
+            if standing is _Standing.SILENT:
                 self._silent_until[url] = self._clock.monotonic() + _BACK_OFF
             else:
                 self._silent_until.pop(url, None)
+            if len(self._standings) > _REMEMBERED:
+                oldest = next(iter(self._standings))
+                self._stand(oldest, _Standing.UNKNOWN)
+                del self._standings[oldest]
+                self._silent_until.pop(oldest, None)
+
+    def _stand(self, url: str, standing: _Standing) -> None:
+        host = _host_of(url)
+        was_proven = self._standings.get(url) is _Standing.PROVEN
+        self._standings[url] = standing
+        self._standings.move_to_end(url)
+        # bool as a number: a URL counts once, however often it answers
+        self._proven[host] += (standing is _Standing.PROVEN) - was_proven
+        if not self._proven[host]:
+            del self._proven[host]
 
 
 def _host_of(url: str) -> str:

@@ -14,6 +14,7 @@ from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.risk import endpoints
+from gitsync.plan.risk.privileges import permissions, widened
 from gitsync.plan.risk.table import NOTHING, RULES, SCOPED_RULES, Scope, classify, plan_risk
 from tests.plan.factories import application, config, deployment
 
@@ -389,6 +390,16 @@ def test_a_widened_wildcard_is_covered_by_a_wildcard():
     everything = with_(ROLE, "rules", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
     assert classify(update(everything, ROLE)).rule == "updates"
     assert classify(update(ROLE, everything)).rule == "rbac-escalates"
+
+
+def test_urls_are_not_covered_by_a_wildcard_for_resources():
+    everything = with_(ROLE, "rules", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+    urls = [*everything["rules"], {"nonResourceURLs": ["/debug/pprof"], "verbs": ["get"]}]
+    assert widened(permissions(everything), permissions(with_(ROLE, "rules", urls))) == (
+        ("url", "get", "/debug/pprof", ""),
+    )
+    all_urls = [{"nonResourceURLs": ["*"], "verbs": ["*"]}, *urls]
+    assert widened(permissions(with_(ROLE, "rules", all_urls)), permissions(with_(ROLE, "rules", urls))) == ()
 
 
 def rule_of(risk, **match):

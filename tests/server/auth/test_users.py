@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,15 @@ def test_each_change_of_the_users_is_audited_once_without_tokens(site: Open, fil
     assert {record.approver for record in found} == {f"{file.owner()} (owner of users.yaml)"}
     assert key_of(token) not in repr(found)
     assert session_of(token) not in repr(found)
+
+
+def test_an_application_with_an_invalid_spec_keeps_its_operators(site: Open, file: Path) -> None:
+    eve = add(file, "eve", ["platform"])
+    opened = site([replace(HELD, application=None)], users=Users(file))
+    require = Require.model_validate({"operators": {"groups": ["operators"]}})
+    opened.engine.policies.policy = Policy(name="team", require=(require,))
+    assert opened.post(f"{SHOP}/suspend", {"reason": "why"}, **signed_in(opened, eve)).status == 403
+    assert opened.engine.policies.asked[-1] == HELD.key
 
 
 @pytest.mark.parametrize("path", ["/sync", "/suspend", "/resume", "/revert"])

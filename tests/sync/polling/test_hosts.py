@@ -93,6 +93,31 @@ def test_a_host_that_stops_answering_backs_off_and_loses_its_threads(clock: Hand
     assert hosts.claim("https://a.example/x")
 
 
+def test_a_refused_connection_proves_nothing_of_a_server(clock: HandClock) -> None:
+    hosts = GitHosts(clock, unproven=1)
+    with pytest.raises(SourceUnavailable):
+        ask(hosts, "https://refuses.example/x", clock, 0.1, SourceUnavailable("connection refused"))
+    assert hosts.claim("https://new.example/x")
+    assert not hosts.claim("https://refuses.example/x")
+
+
+def test_a_server_that_refuses_for_a_moment_stays_proven(clock: HandClock) -> None:
+    hosts = GitHosts(clock, unproven=0)
+    ask(hosts, "https://a.example/x", clock, 0.1)
+    with pytest.raises(SourceUnavailable):
+        ask(hosts, "https://a.example/x", clock, 0.1, SourceUnavailable("connection refused"))
+    assert hosts.claim("https://a.example/x")
+
+
+def test_urls_that_are_not_queried_any_more_are_forgotten(clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitsync.sync.polling.hosts._REMEMBERED", 3)
+    hosts = GitHosts(clock, unproven=0)
+    for number in range(9):
+        ask(hosts, f"https://host-{number}.example/x", clock, 0.1)
+    assert not hosts.claim("https://host-0.example/x")
+    assert hosts.claim("https://host-8.example/x")
+
+
 class Servers:
     """Git servers of which those named ``silent`` do not answer before the end of the test."""
 
