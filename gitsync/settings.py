@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gitsync.source.file_rules import FILE_MIB, MAX_FILE_MIB
+
+if TYPE_CHECKING:  # most commands read settings, and no repository
+    from gitsync.source.repositories import Repositories
 
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 """A path that does not depend on the working directory: render processes run in ``/``."""
@@ -53,6 +56,12 @@ class Settings(BaseSettings):
     git_memory: int = Field(1024, ge=64, description="memory limit of a git process that reads from a server in MiB")
     git_ca: AbsolutePath | None = Field(
         None, description="file with certificates (PEM) of Git servers, trusted beside the system's"
+    )
+    git_http_hosts: str = Field(
+        "", description="hosts (host:port), comma-separated, whose repositories may be read over HTTP, without TLS"
+    )
+    git_http_sign_in: str = Field(
+        "", description="those hosts, comma-separated, that also get credentials over HTTP, which others may read"
     )
     file_mib: int = Field(FILE_MIB, ge=1, le=MAX_FILE_MIB, description="largest file of an Application in MiB")
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
@@ -109,6 +118,22 @@ class Settings(BaseSettings):
     notifications: AbsolutePath | None = Field(None, description="file with rules for notifications")
     kubernetes_events: bool = Field(False, description="write Kubernetes Events about Applications")
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
+
+    def repositories(self, folder: Path, *, file_urls: bool = False) -> Repositories:
+        """Return the Git repositories, mirrored below a folder; ``file_urls`` allows those of this machine."""
+        from gitsync.source.repositories import Repositories
+        from gitsync.source.snapshot import SourceLimits
+        from gitsync.source.validation import SAFE_SCHEMES, PlainHosts
+
+        limits = SourceLimits(
+            file_bytes=self.file_mib << 20,
+            seconds=self.git_seconds,
+            pack_bytes=self.git_pack << 20,
+            memory_bytes=self.git_memory << 20,
+        )
+        schemes = SAFE_SCHEMES | ({"file"} if file_urls else frozenset())
+        plain = PlainHosts.parse(self.git_http_hosts, self.git_http_sign_in)
+        return Repositories(folder, schemes=schemes, limits=limits, ca_file=self.git_ca, plain=plain)
 
     @property
     def database_url(self) -> str:

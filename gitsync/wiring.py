@@ -83,8 +83,6 @@ from gitsync.settings import Settings
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
-from gitsync.source.snapshot import SourceLimits
-from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations
 from gitsync.state.state import EngineState, LiveObjects, StateView
@@ -205,7 +203,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
     records = SqlRecords(RecordDatabase(settings.database_url), AuditHeads(settings.audit_heads))
-    source = _mirrors(settings)
+    source = settings.repositories(settings.data / "mirrors", file_urls=settings.allow_file_urls)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
     client = _client(settings)
     members, exclusive = _leases(settings, LeaseMemberStore(client, settings.namespace), group)
@@ -346,17 +344,6 @@ def _policy_reloader(
 def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
     read_credentials = partial(credentials_of, cluster=adapters.cluster, live=adapters.live)
     return RemoteBases(adapters.renderer, adapters.source, read_credentials, policies.all_of)
-
-
-def _mirrors(settings: Settings) -> Repositories:
-    schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
-    limits = SourceLimits(
-        file_bytes=settings.file_mib << 20,
-        seconds=settings.git_seconds,
-        pack_bytes=settings.git_pack << 20,
-        memory_bytes=settings.git_memory << 20,
-    )
-    return Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
 
 
 def _client(settings: Settings) -> Client:

@@ -27,12 +27,8 @@ from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
-from gitsync.source.file_rules import file_limit
 from gitsync.source.local import open_path
-from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
-from gitsync.source.snapshot import SourceLimits
-from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
 from gitsync.sync.additions import Additions
@@ -92,10 +88,8 @@ class Evaluator:
         self.client = connect(target.cluster)
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
-        schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
-        settings = load_settings()
-        limits = SourceLimits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
-        self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
+        mirrors = target.data / "mirrors"
+        self.source = load_settings().repositories(mirrors, file_urls=target.allows_file_urls)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
         self._target = target

@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from prometheus_client import Counter
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.urls import SCP
 from gitsync.ports import Credentials
 from gitsync.source.authentication import (
@@ -40,7 +40,7 @@ from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
 from gitsync.source.server_errors import server_error
 from gitsync.source.snapshot import SourceLimits
-from gitsync.source.validation import SAFE_SCHEMES, shown_url
+from gitsync.source.validation import NO_PLAIN_HOSTS, SAFE_SCHEMES, PlainHosts, shown_url
 
 _REDIRECT = re.compile(r"returned error: 30[1278]")
 _OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory|Cannot allocate memory")
@@ -63,17 +63,37 @@ class _FilterRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """How Git servers are reached: the allowed schemes, the limits, and the operator's certificates (PEM)."""
+    """
+    How Git servers are reached: the allowed schemes, the limits, and the operator's certificates (PEM).
+
+    ``plain`` are the hosts that are reached over HTTP although that scheme is not allowed.
+    """
 
     schemes: tuple[str, ...] = tuple(sorted(SAFE_SCHEMES))
+    plain: PlainHosts = NO_PLAIN_HOSTS
     limits: SourceLimits = field(default_factory=SourceLimits)
     ca_file: Path | None = None
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
     connections: GitConnections = field(default_factory=GitConnections)
 
     def signed_in(self, url: str, credentials: Credentials) -> Credentials:
-        """Return credentials that git can use; those of a GitHub App are exchanged for a token."""
+        """
+        Return credentials that git can use; those of a GitHub App are exchanged for a token.
+
+        Raise InvalidInput where they would be sent without TLS to a host that the operator did not name for it.
+        """
+        is_plain = urlsplit(url).scheme == "http" and "http" not in self.schemes
+        if is_plain and credentials != Credentials() and not self.plain.allow_credentials(url):
+            raise InvalidInput(
+                f"credentials are not sent to {host_of(url)} without TLS",
+                location="spec.source.credentials",
+                hint="use https, remove the credentials, or name the host in GITSYNC_GIT_HTTP_SIGN_IN",
+            )
         return self.tokens.signed_in(url, credentials, self.ca_file)
+
+    def schemes_of(self, url: str) -> tuple[str, ...]:
+        """Return the schemes that may be used for a URL."""
+        return (*self.schemes, "http") if self.plain.allow(url) else self.schemes
 
 
 class Remote:
@@ -257,7 +277,7 @@ class Remote:
         operation = next(argument for argument in arguments if argument in _OPERATIONS)
         with (
             counted(url, operation),
-            authenticated_env(url, credentials, transport.schemes, transport.ca_file, settings) as ours,
+            authenticated_env(url, credentials, transport.schemes_of(url), transport.ca_file, settings) as ours,
         ):
             return run(
                 git_dir,

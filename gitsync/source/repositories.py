@@ -28,7 +28,15 @@ from gitsync.source.refs import HEADS
 from gitsync.source.remote import Transport
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
-from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
+from gitsync.source.validation import (
+    NO_PLAIN_HOSTS,
+    SAFE_SCHEMES,
+    PlainHosts,
+    check_revision,
+    check_source,
+    clean_path,
+    is_commit,
+)
 
 # repositories whose objects are read by a process that stays
 _READERS = 32
@@ -38,8 +46,9 @@ class Repositories:
     """
     Implement ``gitsync.ports.Source``: one mirror per URL, kept in ``folder`` across restarts.
 
-    ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named. ``ca_file`` has
-    the operator's certificates (PEM), which are trusted beside the system's.
+    ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named, and ``http``
+    for the hosts of ``plain``. ``ca_file`` has the operator's certificates (PEM), which are trusted beside the
+    system's.
     """
 
     def __init__(
@@ -49,12 +58,13 @@ class Repositories:
         schemes: Collection[str] = SAFE_SCHEMES,
         limits: SourceLimits | None = None,
         ca_file: Path | None = None,
+        plain: PlainHosts = NO_PLAIN_HOSTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         require_git()
         self._clock = clock
         self._folder = folder
-        self._transport = Transport(tuple(sorted(schemes)), limits or SourceLimits(), ca_file)
+        self._transport = Transport(tuple(sorted(schemes)), plain, limits or SourceLimits(), ca_file)
         self._mirrors: dict[str, Mirror] = {}
         self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()
@@ -67,7 +77,7 @@ class Repositories:
 
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
-        check_source(source, self._transport.schemes)
+        check_source(source, self._transport.schemes, self._transport.plain)
 
     def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
         """Return the commit that the revision names now; see the port."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from gitsync.errors import InvalidInput
@@ -13,6 +14,46 @@ from gitsync.source.semver import parse_range
 
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainHosts:
+    """
+    Hosts, as ``host`` or ``host:port`` in small letters, that the operator lets be read over HTTP without TLS.
+
+    ``signed_in`` are those that may also get credentials, which everyone on the way can read.
+    """
+
+    anonymous: frozenset[str] = frozenset()
+    signed_in: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, anonymous: str, signed_in: str) -> PlainHosts:
+        """Return the hosts of two comma-separated lists."""
+        lists = (frozenset(filter(None, map(str.strip, text.lower().split(",")))) for text in (anonymous, signed_in))
+        return cls(*lists)
+
+    def allow(self, url: str) -> bool:
+        """Return whether a URL is one of these hosts over HTTP."""
+        return self.allow_credentials(url) or _is_plain(url, self.anonymous)
+
+    def allow_credentials(self, url: str) -> bool:
+        """Return whether credentials may be sent to a URL over HTTP."""
+        return _is_plain(url, self.signed_in)
+
+
+def _is_plain(url: str, hosts: Collection[str]) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 80
+    except ValueError:
+        return False
+    # a host without a port is that of the scheme alone: another port is another server
+    names = {f"{parts.hostname}:{port}", *([str(parts.hostname)] if port == 80 else [])}
+    return parts.scheme == "http" and not names.isdisjoint(hosts)
+
+
+NO_PLAIN_HOSTS = PlainHosts()
 
 # with _, which no host name has by RFC 952, but names of services in Docker Compose and old intranets do
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
@@ -27,10 +68,12 @@ def is_commit(revision: str) -> bool:
     return _COMMIT.fullmatch(revision) is not None
 
 
-def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
+def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES, plain: PlainHosts = NO_PLAIN_HOSTS) -> None:
     """Raise InvalidInput unless the URL is one that git may be given; nothing of a password is in the message."""
     where = "spec.source.repoURL"
     allowed = "allowed schemes: " + ", ".join(sorted(schemes))
+    if url.lower().startswith("http://") and "http" not in schemes:
+        allowed += "; GITSYNC_GIT_HTTP_HOSTS names the hosts that may be read over http"
     if not url:
         raise InvalidInput("the repository URL is empty", location=where, hint=allowed)
     if url.startswith("-"):
@@ -64,7 +107,8 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         _ = parts.port  # raises ValueError for one that is not a number
     except ValueError as error:
         raise InvalidInput("the repository URL is an invalid URL", location=where, hint=allowed) from error
-    _check_scheme(parts.scheme, schemes, allowed)
+    if not plain.allow(url):
+        _check_scheme(parts.scheme, schemes, allowed)
     if not _HOST.fullmatch(host) or (parts.username or "").startswith("-"):
         raise InvalidInput("the host of the repository URL is not a host name", location=where)
     _check_normal(url)
@@ -138,9 +182,11 @@ def clean_path(path: str) -> str:
     return "/".join(parts)
 
 
-def check_source(source: GitSource, schemes: Collection[str] = SAFE_SCHEMES) -> None:
+def check_source(
+    source: GitSource, schemes: Collection[str] = SAFE_SCHEMES, plain: PlainHosts = NO_PLAIN_HOSTS
+) -> None:
     """Raise InvalidInput naming the field that may not be used as it is."""
-    check_url(source.repo_url, schemes)
+    check_url(source.repo_url, schemes, plain)
     if parse_range(source.revision) is None:
         check_revision(source.revision)
     clean_path(source.path)

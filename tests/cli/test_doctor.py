@@ -110,3 +110,14 @@ def test_a_missing_git_and_a_file_as_data_folder_are_reported(
     found = problems(done)
     assert "git is not on PATH; install Git" in found["git"]
     assert "GITSYNC_DATA" in found[f"data folder {tmp_path / 'file'}"]
+
+
+def test_git_servers_without_tls_are_listed(gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITSYNC_GIT_HTTP_HOSTS", "git.test")
+    monkeypatch.setenv("GITSYNC_GIT_HTTP_SIGN_IN", "gitea.git.svc:3000")
+    with Sandbox(workloads=False) as server:
+        config = server.kubeconfig(tmp_path / "config")
+        findings = gitsync("doctor", "-o", "json", "--kubeconfig", config, "--data", tmp_path / "data").json
+    details = {finding["check"]: (finding["result"], finding["detail"]) for finding in findings}
+    assert details["GITSYNC_GIT_HTTP_HOSTS"] == ("Warning", "what git.test sends can be changed on the way")
+    assert "credentials of repositories at gitea.git.svc:3000" in details["GITSYNC_GIT_HTTP_SIGN_IN"][1]

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
+from gitsync.source.validation import PlainHosts
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
@@ -247,3 +248,20 @@ def test_the_proxy_of_the_environment_is_used_in_both_spellings(
     monkeypatch.setenv(spelling.replace("http", "no").replace("HTTP", "NO"), "git.invalid")
     with pytest.raises(SourceUnavailable, match="resolve host"):
         source.resolve(branch, NOBODY)
+
+
+def test_a_named_host_is_read_over_http_without_credentials(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    host = server.url("").removeprefix("http://").strip("/")
+    branch = GitSource(repo_url=server.url("origin.git"))
+    for plain, credentials in ((PlainHosts.parse(host, ""), NOBODY), (PlainHosts.parse("", host), ADA)):
+        source = Repositories(tmp_path / "mirrors", plain=plain)
+        assert source.resolve(branch, credentials) == commit
+        source.snapshot(branch, credentials, commit)
+        source.close()
+    requests = server.requests
+    source = Repositories(tmp_path / "mirrors", plain=PlainHosts.parse(host, ""))
+    for url in (branch.repo_url, branch.repo_url.replace("http", "HTTP", 1)):
+        with pytest.raises(InvalidInput, match=r"credentials are not sent to 127\.0\.0\.1 without TLS"):
+            source.resolve(GitSource(repo_url=url), ADA)
+    assert server.requests == requests

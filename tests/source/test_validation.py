@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.source.validation import check_revision, check_url, clean_path, shown_url
+from gitsync.source.validation import PlainHosts, check_revision, check_url, clean_path, shown_url
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,42 @@ def test_cleans_paths(path: str, clean: str) -> None:
 def test_refuses_paths_that_could_leave_the_repository(path: str) -> None:
     with pytest.raises(InvalidInput, match="relative path inside"):
         clean_path(path)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("http://gitea.git.svc:3000/team/shop.git", True),
+        ("HTTP://Gitea.git.svc:3000/team/shop.git", True),
+        ("http://git.test/shop.git", True),
+        ("http://git.test:80/shop.git", True),
+        ("http://signed.test/shop.git", True),
+        ("http://git.test:8080/shop.git", False),
+        ("http://gitea.git.svc/shop.git", False),
+        ("http://other.test/shop.git", False),
+        ("http://git.test@other.test/shop.git", False),
+        ("git://git.test/shop.git", False),
+        ("http://git.test:port/shop.git", False),
+    ],
+)
+def test_plain_http_is_allowed_for_named_hosts_alone(url: str, is_allowed: bool) -> None:
+    plain = PlainHosts.parse("gitea.git.svc:3000, git.test,", "signed.test")
+    if is_allowed:
+        check_url(url, plain=plain)
+    else:
+        with pytest.raises(InvalidInput):
+            check_url(url, plain=plain)
+    with pytest.raises(InvalidInput):
+        check_url(url)
+
+
+def test_the_setting_for_plain_http_is_named() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_url("http://git.test/shop.git")
+    assert "GITSYNC_GIT_HTTP_HOSTS" in caught.value.hint
+
+
+def test_credentials_go_only_to_the_hosts_named_for_them() -> None:
+    plain = PlainHosts.parse("git.test", "signed.test:8080")
+    urls = ("http://git.test/x", "http://signed.test:8080/x", "http://signed.test/x", "https://signed.test:8080/x")
+    assert [plain.allow_credentials(url) for url in urls] == [False, True, False, False]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.cluster_checks import Checks, Rights, application_findings, cluster_findings, controller_needs, utc_now
-from gitsync.cli.machine_checks import CheckState, Finding, machine_findings, missing
+from gitsync.cli.machine_checks import CheckState, Finding, machine_findings, missing, warning
 from gitsync.cli.options import (
     AnyNamespace,
     ClusterTarget,
@@ -24,8 +24,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable, Rejected
 from gitsync.settings import Settings
-from gitsync.source.repositories import Repositories
-from gitsync.source.validation import SAFE_SCHEMES
+from gitsync.source.validation import PlainHosts
 
 _COLUMNS = ("result", "check", "detail", "fix")
 
@@ -40,11 +39,11 @@ def doctor(
     """Report what is missing on a cluster, a Git server or this machine, with the fix. Exit code 1: something is."""
     settings = load_settings(kubeconfig=place.cluster, data=place.data)
     client = connect(place.cluster)
-    schemes = (*SAFE_SCHEMES, "file") if allow_file_urls or place.is_demo else tuple(SAFE_SCHEMES)
-    findings = list(machine_findings(settings.data))
+    file_urls = allow_file_urls or place.is_demo
+    findings = [*machine_findings(settings.data), *_plain_hosts(settings)]
     code = Exit.OK
     try:
-        findings += _cluster(client, settings, schemes, namespace)
+        findings += _cluster(client, settings, namespace, file_urls=file_urls)
     except ClusterUnavailable as error:
         findings.append(missing("API server", error.message, error.hint or f"is {client.host} reachable from here?"))
         code = Exit.UNAVAILABLE
@@ -54,7 +53,7 @@ def doctor(
     return code or (Exit.DIFFERENT if any(finding.result is CheckState.MISSING for finding in findings) else Exit.OK)
 
 
-def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespace: str) -> Iterator[Finding]:
+def _cluster(client: Client, settings: Settings, namespace: str, *, file_urls: bool) -> Iterator[Finding]:
     """Yield the findings about the cluster, the controller's rights, and the Applications."""
     yield from cluster_findings(client, settings.namespace, utc_now)
     rights = Rights(client)
@@ -70,10 +69,21 @@ def _cluster(client: Client, settings: Settings, schemes: Sequence[str], namespa
         return  # which is reported; no Application can be checked
     # not the mirrors of the controller: a check changes none of its data
     with tempfile.TemporaryDirectory() as mirrors:
-        source = Repositories(Path(mirrors), schemes=schemes)
+        source = settings.repositories(Path(mirrors), file_urls=file_urls)
         checks = Checks(KubernetesCluster(client), rights, source, watched)
         for manifest in applications:
             yield from application_findings(checks, manifest)
+
+
+def _plain_hosts(settings: Settings) -> Iterator[Finding]:
+    """Yield what the operator allows over HTTP without TLS."""
+    hosts = PlainHosts.parse(settings.git_http_hosts, settings.git_http_sign_in)
+    if hosts.signed_in:
+        detail = f"credentials of repositories at {', '.join(sorted(hosts.signed_in))} are sent without TLS"
+        yield warning("GITSYNC_GIT_HTTP_SIGN_IN", detail, "serve them over HTTPS")
+    if anonymous := hosts.anonymous - hosts.signed_in:
+        detail = f"what {', '.join(sorted(anonymous))} sends can be changed on the way"
+        yield warning("GITSYNC_GIT_HTTP_HOSTS", detail, "serve them over HTTPS, or require signed commits")
 
 
 def _places(namespace: str, watched: tuple[str, ...]) -> tuple[str, ...]:
