@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from gitsync.admission.review import check_own
 from gitsync.cli.builds import BuildOptions
+from gitsync.cluster.kubernetes import MOVED_KINDS, REMOVED_KINDS
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import SchemaViolation, check_manifests, validate
 from gitsync.kube.field_path import follow
+from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import DefinedKinds, shipped_schema
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.manifest import Manifest
@@ -51,6 +53,8 @@ def _validate(build: Build) -> Iterator[str]:
         schema = shipped_schema(manifest, defined)
         # as JSON, which an API server receives: it has neither dates nor keys that are numbers
         sent = protocol.as_received(manifest)
+        if schema is None and (fault := _misspelt(sent, history)) is not None:
+            yield str(fault)
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
         for problem in _own_problems(sent):
@@ -66,6 +70,18 @@ def _validate(build: Build) -> Iterator[str]:
                 yield str(
                     InvalidInput(fault.message, location=history.source.where(()), object=subject, hint=fault.hint)
                 )
+
+
+def _misspelt(manifest: Manifest, history: History) -> InvalidInput | None:
+    """Return the error for a kind that a group of Kubernetes does not have, None for removed and moved ones."""
+    ref = ref_of(manifest)
+    # an object without an apiVersion has another problem
+    hint = misspelt_kind(ref.group, ref.kind) if manifest.get("apiVersion") else None
+    if hint is None or (ref.group, ref.kind) in MOVED_KINDS.keys() | REMOVED_KINDS.keys():
+        return None
+    version = manifest.get("apiVersion")
+    place = history.source.where(("kind",))
+    return InvalidInput(f"Kubernetes has no kind {ref.kind} in {version}", location=place, object=str(ref), hint=hint)
 
 
 def _own_problems(manifest: Manifest) -> Iterator[SchemaViolation]:

@@ -201,13 +201,12 @@ def one_object(dashboard: Dashboard, application: str, text: str) -> str:
     matching = items(dashboard, "objects", 2, q=f'app:{application} kind:{kind} name:"{name}"')
     if len(matching) == 1:
         return "/".join(matching[0][part] for part in ("group", "kind", "namespace", "name"))
-    # kinds that controllers create: they are in the tree, not among the declared objects
-    if kind.lower() in ("pod", "replicaset", "job") and not matching:
+    # what controllers create is in the tree, not among the declared objects: Pods, and the Deployment of an Agent
+    if not matching:
         return _part(dashboard, application, kind.lower(), name)
-    problem = "is not part of" if not matching else "is in several namespaces or groups of"
     raise InvalidInput(
-        f"{text} {problem} Application {application}",
-        hint="see `gitsync objects`" if not matching else "write it as group/kind/namespace/name",
+        f"{text} is in several namespaces or groups of Application {application}",
+        hint="write it as group/kind/namespace/name",
     )
 
 

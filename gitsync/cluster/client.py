@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -17,7 +18,7 @@ from prometheus_client import Counter, Histogram
 
 from gitsync import __version__
 from gitsync.cluster.errors import failure, unreachable
-from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
 from gitsync.runtime.work_costs import count_request
 
 _CONNECT = 5.0  # seconds; a load balancer without a server behind it does not refuse, it stays silent
@@ -100,6 +101,13 @@ class Client:
         """The URL of the API server."""
         return str(self._api.configuration.host)
 
+    @property
+    def place(self) -> str:
+        """Where the API server is, and which kubeconfig and context say so."""
+        named = [f"kubeconfig {kubeconfig}"] if (kubeconfig := _kubeconfig(self._connection)) else []
+        named += [f"context {self._connection.context}"] if self._connection.context else []
+        return f"{self.host} ({', '.join(named)})" if named else self.host
+
     def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json") -> Any:
         """Return the parsed answer of a GET."""
         return self._json(Request("GET", path, query, accept=accept))
@@ -112,7 +120,7 @@ class Client:
         try:
             content: bytes = response.data
         except (HTTPError, OSError) as error:
-            raise unreachable("GET", path, error) from error
+            raise unreachable("GET", path, error, self.place) from error
         return content.decode(errors="replace")
 
     def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str], *, user: str = "") -> Any:
@@ -152,7 +160,7 @@ class Client:
         try:
             return orjson.loads(response.data)
         except (HTTPError, OSError) as error:
-            raise unreachable(request.method, request.path, error) from error
+            raise unreachable(request.method, request.path, error, self.place) from error
         except orjson.JSONDecodeError as error:
             raise ClusterUnavailable(f"{request.method} {request.path} was not answered with JSON") from error
 
@@ -174,7 +182,7 @@ class Client:
                     return response
                 content = response.data  # read, so that the connection goes back to the pool
             except (HTTPError, OSError) as error:
-                raise unreachable(method, path, error) from error
+                raise unreachable(method, path, error, self.place) from error
             finally:
                 count(method, path, request.query, code, time.monotonic() - began)
             if code == 401 and not is_last:
@@ -257,17 +265,26 @@ def _connect(connection: Connection) -> Any:
     """Return a fresh ApiClient, its credentials read now."""
     from kubernetes import config
     from kubernetes.client import ApiClient, Configuration
+    from yaml import YAMLError
 
     configuration = Configuration()
     try:
         _load(config, connection)(configuration)
-    except config.ConfigException as error:
+    # the official client reads members as they come: a file of another form fails in as many ways as there are
+    except (config.ConfigException, YAMLError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise InvalidInput(
-            f"no usable cluster configuration: {error}", location="--kubeconfig", hint="name a kubeconfig file"
+            f"no usable cluster configuration: {one_line(str(error), 300)}",
+            location=_kubeconfig(connection) or "--kubeconfig",
+            hint="name a kubeconfig file",
         ) from error
     configuration.retries = False  # we decide what is tried again
     configuration.connection_pool_maxsize = connection.pool
     return ApiClient(configuration)
+
+
+def _kubeconfig(connection: Connection) -> str:
+    """Return the kubeconfig files that are named, empty for the usual place and in a cluster."""
+    return connection.kubeconfig or os.environ.get("KUBECONFIG", "")
 
 
 def _load(config: Any, connection: Connection) -> Callable[[Any], None]:

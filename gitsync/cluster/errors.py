@@ -72,10 +72,10 @@ def not_discovered(group: str, version: str) -> GroupUnavailable:
     return GroupUnavailable(f"the kinds of {group}/{version} are not known", hint=_SERVER_DOWN)
 
 
-def unreachable(method: str, path: str, error: Exception) -> ClusterUnavailable:
-    """Return the error for a request without an answer: whether it took effect is unknown."""
+def unreachable(method: str, path: str, error: Exception, place: str = "") -> ClusterUnavailable:
+    """Return the error for a request without an answer from a place: whether it took effect is unknown."""
     cause = getattr(error, "reason", None) or error
-    return ClusterUnavailable(f"{method} {path} was not answered: {one_line(str(cause), 200)}")
+    return ClusterUnavailable(f"{method} {path} was not answered: {one_line(str(cause), 200)}", location=place)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

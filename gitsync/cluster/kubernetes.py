@@ -10,6 +10,7 @@ from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import forbidden_hint
 from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating
 from gitsync.kube.json_pointer import parts
+from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
@@ -196,7 +197,7 @@ class KubernetesCluster:
             return f"the cluster serves {kind} as {served.api_version}; write apiVersion: {served.api_version}"
         if (group, kind) in REMOVED_KINDS:
             return f"Kubernetes {REMOVED_KINDS[group, kind]}"
-        return "install its CustomResourceDefinition first"
+        return misspelt_kind(group, kind) or "install its CustomResourceDefinition first"
 
 
 def version_of(manifest: Manifest) -> str:

@@ -7,6 +7,7 @@ import gzip
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 import orjson
@@ -70,6 +71,19 @@ def kubernetes_version() -> str:
 def resources() -> tuple[ResourceType, ...]:
     """Return the built-in resources in the order of discovery."""
     return tuple(_resource(entry) for entry in _data()["resources"])
+
+
+def misspelt_kind(group: str, kind: str) -> str | None:
+    """
+    Return how to correct a kind that Kubernetes does not have in a group of its own; None for any other kind.
+
+    Such a kind is a mistake, while one of another group may have a definition that is not known here.
+    """
+    kinds = {resource.kind for resource in resources() if resource.group == group}
+    if not kinds or kind in kinds:
+        return None
+    similar = get_close_matches(kind, sorted(kinds), 1)
+    return f"write kind: {similar[0]}" if similar else f"the kinds of this group are {', '.join(sorted(kinds))}"
 
 
 def openapi_schemas(group_version: str) -> dict[str, Any]:

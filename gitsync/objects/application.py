@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
@@ -51,6 +52,16 @@ class Decryption(Section):
 class GitSource(Section):
     """Where the manifests are."""
 
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "targetRevision": "write revision",
+        "url": "write repoURL",
+        "branch": "write revision",
+        "directory": "folders without a kustomization are read with renderer: Plain",
+        "kustomize": "write it into the kustomization in Git",
+        "chart": "render the chart into Git with `helm template`",
+        "helm": "render the chart into Git with `helm template`",
+    }
+
     repo_url: Annotated[Text, Field(max_length=2048)] = Field(
         alias="repoURL", description="`https` or `ssh` URL of the repository; `file` only where the operator allows it."
     )
@@ -87,6 +98,10 @@ class GitSource(Section):
 
 class Destination(Section):
     """Target namespace, impersonated service account, and whether cluster-scoped objects are allowed."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("server", "name"), "leave it out: a controller syncs the cluster that it runs in"
+    )
 
     namespace: str = Field(
         "", description="Namespace of objects that name none; absent: the namespace of the Application."
@@ -230,6 +245,12 @@ _SELF_HEAL_SCHEMA = {"x-kubernetes-preserve-unknown-fields": True}
 
 class SyncPolicy(Section):
     """How the Application is kept in sync."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "syncOptions": "options are annotations of objects, such as those of Argo CD: docs/annotations.md",
+        "retryInterval": "write retry",
+        "timeout": "write postSync.healthTimeout",
+    }
 
     automated: bool = Field(True, description="Whether new commits are applied without a request.")
     self_heal: Annotated[SelfHeal, BeforeValidator(_self_heal), WithJsonSchema(_SELF_HEAL_SCHEMA)] = Field(
@@ -392,6 +413,21 @@ class HistorySpec(Section):
 
 class ApplicationSpec(Section):
     """The spec of an Application."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "syncPolicy": "write sync, with automated, prune and selfHeal as true or false",
+        "project": "leave it out: what an Application may do is in the operator's policies",
+        "sources": "write one Application for each source",
+        "ignoreDifferences": "write sync.ignoreDifferences",
+        "sourceRef": "write source.repoURL and source.revision",
+        "path": "write source.path",
+        "targetNamespace": "write destination.namespace",
+        "serviceAccountName": "write destination.serviceAccountName",
+        "interval": "write sync.interval",
+        "prune": "write sync.prune",
+        "timeout": "write sync.postSync.healthTimeout",
+        "decryption": "write source.decryption",
+    }
 
     suspend: bool = Field(False, description="True stops syncing; the status is kept.")
     source: GitSource = Field(description="Where the manifests are.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 import orjson
 from pydantic import (
@@ -42,6 +42,9 @@ _SHOWN = 80
 
 class Spec(BaseModel):
     """Base class of specs: immutable, camelCase outside, types are not converted, unknown fields are rejected."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {}
+    """What to write instead of a field of Argo CD or Flux that this spec does not have."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -186,7 +189,10 @@ def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
     if kind == "missing":
         return "is required", "add it"
     if kind == "extra_forbidden":
-        return "is not a known field", f"write one of {', '.join(_fields_at(model, error['loc'][:-1]))}"
+        parent = _model_at(model, error["loc"][:-1])
+        known = ", ".join(str(field.alias) for field in parent.model_fields.values())
+        ours = parent.FOREIGN_NAMES.get(str(error["loc"][-1]))
+        return "is not a known field", ours or f"write one of {known}"
     if kind in ("literal_error", "enum"):
         # pydantic writes: 'a', 'b' or 'c'
         return f"{value} is not one of {context['expected'].replace(chr(39), '').replace(' or ', ', ')}", ""
@@ -198,13 +204,13 @@ def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
     return error["msg"][:1].lower() + error["msg"][1:], str(context.get("hint", ""))
 
 
-def _fields_at(model: type[Spec], path: tuple[int | str, ...]) -> list[str]:
-    """Return the names of the fields that a nested spec knows."""
+def _model_at(model: type[Spec], path: tuple[int | str, ...]) -> type[Spec]:
+    """Return the model of a nested spec."""
     # Positions in lists name no field: the annotation of the list leads to the model of its items.
     for name in (part for part in path if isinstance(part, str)):
         field = next(field for key, field in model.model_fields.items() if name in (key, field.alias))
         model = next(_specs(field.annotation))
-    return [str(field.alias) for field in model.model_fields.values()]
+    return model
 
 
 def _specs(annotation: Any) -> Iterator[type[Spec]]:

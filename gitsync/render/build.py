@@ -91,7 +91,7 @@ def build(
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
         kind, what = _NO_FOLDER.get(entry, (InvalidInput, "is not a folder"))
-        raise kind(f"the path {path or '.'} {what}", hint="correct the path of the application")
+        raise kind(f"the path {path or '.'} {what}", hint=_similar_paths(tree, path))
     is_observed = recorder is not None or faults is not None  # then each step has to run
     steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not is_observed else None)
     loader = Loader(files, folder, is_restricted=load_restrictions)
@@ -113,6 +113,22 @@ def build(
             file, document = resource.origin
             recorder.start(resource, "manifest", SourceFile(file, texts[file], document))
     return _result(_Run(files, steps, recorder), resources)
+
+
+def _similar_paths(tree: Tree, path: str) -> str:
+    """Return the hint for a folder that does not exist: those of similar names in the deepest folder that does."""
+    from difflib import get_close_matches  # late: a build that succeeds does not need it
+
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    above = ""
+    for name in names:
+        below = f"{above}/{name}".lstrip("/")
+        if tree.entry(below) is not Entry.FOLDER:
+            folders = [item for item in tree.names(above) if tree.entry(f"{above}/{item}".lstrip("/")) is Entry.FOLDER]
+            similar = [f"{above}/{item}".lstrip("/") for item in get_close_matches(name, folders, 3, 0.5)]
+            return f"similar paths: {', '.join(similar)}" if similar else "correct the path of the application"
+        above = below
+    return "correct the path of the application"
 
 
 def _recorder() -> Recorder:

@@ -255,3 +255,18 @@ def test_a_folder_of_another_repository_is_built_where_it_is_allowed(gitsync: Gi
         assert gitsync("build", tmp_path / "app", "--check", *allowed).code == 0
         explained = gitsync("explain", tmp_path / "app", "ConfigMap/my-a", "data.key", *allowed).out
         assert "/origin.git@" in explained
+
+
+def test_a_check_names_kinds_that_kubernetes_does_not_have(gitsync: Gitsync, tmp_path: Path) -> None:
+    removed = "apiVersion: policy/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: p}\n"
+    other = "apiVersion: example.com/v1\nkind: Deploymnet\nmetadata: {name: o}\n"
+    write(
+        tmp_path,
+        {"web.yaml": DEPLOYMENT.replace("kind: Deployment", "kind: Deploymnet"), "p.yaml": removed, "o.yaml": other},
+    )
+
+    done = gitsync("build", tmp_path, "--check")
+
+    assert done.code == 2
+    assert "Kubernetes has no kind Deploymnet in apps/v1; write kind: Deployment" in done.err
+    assert len(done.err.splitlines()) == 1

@@ -52,6 +52,8 @@ def test_a_tree_reaches_the_pods_and_their_events_and_logs(asked: Commands) -> N
     assert asked("events", "shop", f"Pod/{pod.rpartition('/')[2]}").out == events.out
     assert "ScalingReplicaSet" in asked("events", "shop", "Deployment/web").out
     until(lambda: asked("logs", "shop", "Deployment/web").code == 0)
+    missing = asked("logs", "shop", "StatefulSet/web")
+    assert (missing.code, "not part of" in missing.err, "gitsync tree" in missing.err) == (2, True, True)
     assert asked("logs", "shop", "Deployment/web", "--pod", "other").code == 2
 
 

@@ -60,6 +60,16 @@ def test_every_path_setting_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert Settings().data == tmp_path / ".gitsync"
 
 
+def test_a_second_demo_names_the_first(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Sandbox(workloads=False) as server:
+        config = server.kubeconfig(tmp_path / "config")
+        with running("run", "--kubeconfig", config, "--port", "0", "--data", data) as (_, log):
+            url = dashboard_url(log)
+            second = process("demo", "--port", "0", "--data", data)
+    assert (second.code, f"already runs at {url}" in second.err) == (2, True)
+
+
 def test_a_second_controller_on_the_data_folder_names_the_first(tmp_path: Path, application: Path) -> None:
     data = tmp_path / "data"
     with Sandbox() as server:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prometheus_client import REGISTRY
 
-from gitsync.cluster.client import Client, resource_of
+from gitsync.cluster.client import Client, Connection, resource_of
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import ClusterUnavailable, Rejected
+from gitsync.errors import ClusterUnavailable, InvalidInput, Rejected
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.factories import config_map
 
@@ -55,3 +57,24 @@ def test_requests_are_counted_with_their_codes(client: Client, cluster: Kubernet
     assert {pair: after[pair] - before[pair] for pair in wanted} == dict.fromkeys(wanted, 1.0)
     labels = {"verb": "apply", "resource": "configmaps"}
     assert (REGISTRY.get_sample_value("gitsync_api_request_duration_seconds_count", labels) or 0) >= 2
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n- b\n", "just text", "clusters: {a: [", "clusters: 1\ncontexts: []\n", "\ufeff: {"]
+)
+def test_a_broken_kubeconfig_is_an_error_of_the_user(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="no usable cluster configuration") as failed:
+        Client(Connection(str(config)))
+    assert failed.value.location == str(config)
+    assert "\n" not in str(failed.value)
+
+
+def test_a_server_that_does_not_answer_is_named_with_its_kubeconfig(tmp_path: Path, server: Sandbox) -> None:
+    config = server.kubeconfig(tmp_path / "config")
+    client = Client(Connection(str(config), "sandbox"))
+    server.stop()
+    with pytest.raises(ClusterUnavailable) as failed:
+        client.get("/version")
+    assert failed.value.location == f"{client.host} (kubeconfig {config}, context sandbox)"

@@ -110,3 +110,23 @@ def test_the_target_hash_is_that_of_earlier_versions() -> None:
     full = parse_application({"spec": {"source": source, "destination": destination}})
     bare = parse_application({"metadata": {"namespace": "n"}, "spec": {"source": {"repoURL": "https://x"}}})
     assert (full.target_hash, bare.target_hash) == ("ec757d3c908f", "3e4850456560")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {"source": {"repoURL": "https://x", "targetRevision": "main"}},
+            "spec.source.targetRevision: .*; write revision",
+        ),
+        ({"syncPolicy": {"automated": {}}}, "spec.syncPolicy: .*; write sync, with automated"),
+        ({"destination": {"server": "https://y"}}, "spec.destination.server: .*; leave it out"),
+        ({"sourceRef": {"kind": "GitRepository"}}, "spec.sourceRef: .*; write source.repoURL"),
+        ({"prune": True}, "spec.prune: .*; write sync.prune"),
+        ({"whatever": True}, "spec.whatever: .*; write one of suspend, source"),
+    ],
+)
+def test_fields_of_argo_cd_and_flux_are_named_as_ours(spec: dict[str, Any], message: str) -> None:
+    source = {"source": {"repoURL": "https://x"}}
+    with pytest.raises(InvalidInput, match=message):
+        parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": {**source, **spec}})

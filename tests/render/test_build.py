@@ -238,3 +238,17 @@ def test_an_order_that_is_not_known_is_refused(options):
     )
 
     assert line.startswith("kustomization.yaml:2")
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("overlay/prod", "similar paths: overlays"),
+        ("overlays/prd", "similar paths: overlays/prod"),
+        ("./overlays/prod/x", "correct the path of the application"),
+        ("unlike", "correct the path of the application"),
+    ],
+)
+def test_a_path_that_is_gone_has_those_of_similar_names(path, hint):
+    files = {"overlays/prod/a.yaml": config_map("a"), "overlays/dev/a.yaml": config_map("a")}
+    assert refusal(files, path).endswith(f"does not exist; {hint}")

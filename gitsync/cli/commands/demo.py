@@ -17,6 +17,7 @@ from typing import IO, Annotated
 import typer
 
 from gitsync.cli.commands.run import apply_applications
+from gitsync.cli.dashboard import DashboardOptions
 from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, command, load_settings
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import listen, serve
@@ -69,6 +70,13 @@ def demo(
 ) -> Exit:
     """Run everything on this machine: sandbox cluster, demo repository, controller and dashboard."""
     data = data.absolute()
+    running = DashboardOptions(data=data).find()
+    if running is not None:
+        raise InvalidInput(
+            f"the demo already runs at {running.url}",
+            location=str(data),
+            hint="open that, end it with Ctrl-C in its terminal, or name another folder with --data",
+        )
     config = _checked(kubeconfig.absolute()) if kubeconfig else data / "kubeconfig"
     # before anything is written: a port that is taken ends the demo at once
     listener = listen(host, DEFAULT_PORT if port is None else port, alternatives=_PORTS if port is None else 0)
@@ -89,8 +97,8 @@ def demo(
         )
         apply_applications(settings, [_application(name, f"file://{origin}") for name in (*ENVIRONMENTS, _AGENTS)])
         say(f"sandbox cluster at {url}")
-        running = Demo(clone, data, config, url, proxy)
-        serve(settings, listener, lambda address: _print_steps(address, running))
+        started = Demo(clone, data, config, url, proxy)
+        serve(settings, listener, lambda address: _print_steps(address, started))
     return Exit.OK
 
 
