@@ -25,6 +25,7 @@ from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.base import Workers
 from gitsync.controllers.crds import CrdInstaller
+from gitsync.controllers.pull_requests import PullRequestController, PullRequestPorts
 from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
@@ -75,11 +76,12 @@ from gitsync.server.auth.users import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import NoticeChannel, Notifier
 from gitsync.server.notify.rules import read_rules
-from gitsync.services.policies import PolicyReloader, read_policies
+from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.settings import Settings
+from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
@@ -144,6 +146,7 @@ class Engine:
     usage: TokenUsage
     clock: SystemClock
     parts: tuple[_RequiredPart, ...]
+    pull_requests: PullRequestController
 
     def problems(self) -> tuple[str, ...]:
         """Return what keeps the controller from syncing, empty where nothing does."""
@@ -257,6 +260,21 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     live.subscribe(
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )
+    read_credentials = partial(credentials_of, cluster=cluster, live=live)
+    pull_requests = PullRequestController(
+        PullRequestPorts(
+            source,
+            ApiHosts(settings.git_ca),
+            renderer,
+            view,
+            clock,
+            share,
+            read_credentials,
+            policies.application,
+            partial(read_files, settings.policies) if settings.policies else dict,
+            settings.web_url,
+        )
+    )
     details = ApiObjectDetails(client)
     audit = partial(ConfigurationAudit, records, clock)
     channels = _channels(settings, details)
@@ -280,6 +298,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         applications,
         agents,
         sets,
+        pull_requests,
         # after them: a mirror is unused only once all Applications have been listed
         MirrorCleanup(source, lambda: applications.repositories() | sets.repositories() | bases.repositories),
         *_policy_reloader(settings, policies, audit(POLICY), enqueue_all),
@@ -287,7 +306,6 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         *([Notifier(view, clock, channels, share.owns)] if channels else []),
     ]
     reverts = RevertService(source, cluster, live, policies.signers)
-    read_credentials = partial(credentials_of, cluster=cluster, live=live)
     return Engine(
         manager=Manager(parts),
         view=view,
@@ -304,6 +322,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         usage=TokenUsage(metrics),
         clock=clock,
         parts=(*(lease for lease in (exclusive, members) if lease is not None), *controllers),
+        pull_requests=pull_requests,
     )
 
 

@@ -411,6 +411,19 @@ class HistorySpec(Section):
     limit: Annotated[int, Field(ge=1, le=1000)] = Field(20, description="How many syncs are kept.")
 
 
+class PullRequestSettings(Section):
+    """How pull requests against the branch of the Application are previewed at the Git host."""
+
+    host: Literal["Gitea", "GitHub"] = Field(
+        description="The program of the Git host: `Gitea`, also for Forgejo, or `GitHub`. Its API is at the host of"
+        " `source.repoURL`, and gets the token of `source.credentials`."
+    )
+    comment: bool = Field(True, description="Whether the preview is a comment on the pull request, beside its status.")
+    fail_above: Annotated[Risk | None, Field(strict=False)] = Field(
+        None, description="The highest class with which the status `gitsync/preview` succeeds; absent: any."
+    )
+
+
 class ApplicationSpec(Section):
     """The spec of an Application."""
 
@@ -444,6 +457,12 @@ class ApplicationSpec(Section):
         default_factory=ReasonerSpec, description="Who comments on plans; absent: rules only."
     )
     history: HistorySpec = Field(default_factory=HistorySpec, description="How much is kept.")
+    pull_requests: PullRequestSettings | None = Field(
+        None, description="Preview of pull requests at the Git host, and statuses of deployed commits; absent: none."
+    )
+    proposals: Annotated[Strings, Field(max_length=20)] = Field(
+        (), description="Branches, as patterns such as `change/*`, that are previewed as pull requests are."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,6 +496,8 @@ class Application:
     field_manager: str = FIELD_MANAGER
     owns_by_reference: bool = False
     account_namespace: str = ""
+    pull_requests: PullRequestSettings | None = None
+    proposals: tuple[str, ...] = ()
 
     @property
     def is_managed(self) -> bool:
@@ -559,6 +580,8 @@ def parse_application(manifest: Manifest) -> Application:
         openai=spec.reasoner.openai,
         depends_on=tuple(f"{other.namespace or namespace}/{other.name}" for other in spec.depends_on),
         health_checks=spec.health_checks,
+        pull_requests=spec.pull_requests,
+        proposals=spec.proposals,
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
         set=labels_of(manifest).get(SET_LABEL, ""),
         owner=owner_of_marks(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),

@@ -123,6 +123,39 @@ class RevertResult:
     branch: str
 
 
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """The commits that are merged, the commit that has the result, and the paths that it changes in the base."""
+
+    base: str
+    head: str
+    commit: str
+    changed: frozenset[str]
+
+
+class ProposalSource(Protocol):
+    """Read branches that are proposed for another one. Called by the controller of pull requests."""
+
+    def branches(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> Mapping[str, str]:
+        """Return the commits of all branches by name; an answer at most ``max_age`` seconds old may be used."""
+        ...
+
+    def merge(
+        self, source: GitSource, credentials: Credentials, base: str, head: str, *, ref: str = ""
+    ) -> tuple[MergeResult, Snapshot]:
+        """
+        Return the merge of a head into a base, both commits, and its files; they are fetched if need be.
+
+        ``ref`` names the head at servers that give out no commit by its id. Nothing is pushed. Raise Refused where the
+        two conflict.
+        """
+        ...
+
+    def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
+        """Return the commit and its first parents, newest first, from the mirror."""
+        ...
+
+
 class Source(Protocol):
     """
     Read commits of Git repositories, one shared mirror per URL, and push reverts.

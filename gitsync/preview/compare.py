@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitsync.errors import EmptyRender, GitsyncError
-from gitsync.gate.cel_rules import ManifestRule, check_rules
+from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, RemoteNeeded
+from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
 from gitsync.gate.policy import Policy, violations
-from gitsync.gate.policy_files import policy_for
+from gitsync.gate.policy_files import parse_policy, policy_for
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
 from gitsync.objects.manifest import Manifest
@@ -22,6 +22,7 @@ from gitsync.preview.roots import BuildSources, Root, find_roots
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import Traces, trace
+from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 
 
@@ -80,6 +81,14 @@ class Rules:
     manifests: tuple[ManifestRule, ...] = ()
 
 
+def rules_of(files: Mapping[str, bytes]) -> Rules:
+    """Return the rules in Policy files, by their names; raise InvalidInput for one that is not valid."""
+    documents = [(document, name) for name, text in files.items() for document in read_all(text, name)]
+    policies = (parse_policy(document, name) for document, name in documents)
+    rules = (rule for document, name in documents for rule in parse_rules(document, name))
+    return Rules(tuple(policy for policy in policies if policy is not None), tuple(rules))
+
+
 @dataclass(frozen=True, slots=True)
 class Sides:
     """The files before and after a change, and the paths that differ."""
@@ -90,17 +99,23 @@ class Sides:
 
 
 def preview(
-    sides: Sides, is_own: Callable[[str], bool], rules: Rules | None = None, below: Collection[str] = ()
+    sides: Sides,
+    is_own: Callable[[str], bool],
+    rules: Rules | None = None,
+    below: Collection[str] = (),
+    known: Collection[Root] = (),
 ) -> Preview:
     """
     Return what a change does to each deployed folder, without a cluster.
 
     ``is_own`` tells whether a URL is that of this repository; with ``below``, only folders at or below these paths are
-    covered.
+    covered. ``known`` are Applications of a cluster, which need not be declared in the repository.
     """
     # Of both sides: the objects of a folder that the change removes are deleted.
-    roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own)))
-    covered = [root for root in _latest(roots) if _is_selected(root, below)]
+    roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own), *known))
+    deployed = {root.path for root in roots if root.application}
+    roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
+    covered = [root for root in roots_once if _is_selected(root, below)]
     sources = (BuildSources(sides.base), BuildSources(sides.result))
     # On either side: a file may be read only before or only after the change.
     touched = [root for root in covered if any(side.reads_any(root, sides.changed) for side in sources)]
@@ -175,10 +190,16 @@ class _RootComparer:
         app = root.application or _stand_in(root)
         try:
             old, base_problem = self._objects(self._sides.base, root, app), ""
+        except FileNotFetched:  # who called has it fetched, and begins again
+            raise
         except GitsyncError as error:
             old, base_problem = {}, str(error)
         try:
             new = self._objects(self._sides.result, root, app)
+        except FileNotFetched:
+            raise
+        except RemoteNeeded as error:  # no fault of the change: files of other repositories are not read here
+            return RootChange((root,), base_problem=str(error))
         except GitsyncError as error:
             return RootChange((root,), problem=str(error), base_problem=base_problem)
         # Compared with nothing, every object would look new.

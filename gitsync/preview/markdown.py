@@ -41,6 +41,11 @@ def to_markdown(report: PreviewReport, limit: int = COMMENT_LIMIT) -> str:
     return text + _unchanged(report)
 
 
+def problem_markdown(problem: str, base: str, head: str) -> str:
+    """Return the comment on a change without a report, such as one that conflicts."""
+    return f"{MARKER}\n### gitsync: no preview\n\n{_code(base[:12])} → {_code(head[:12])}: {_code(problem)}\n"
+
+
 def _headline(report: PreviewReport) -> str:
     between = f"{_code(report.base[:12])} → {_code(report.head[:12])}"
     if not report.changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests
+from gitsync.ports.previews import Proposals
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
@@ -66,6 +67,11 @@ class Backend(Protocol):
     @property
     def usage(self) -> TokenUsage:
         """The tokens that agents used."""
+        ...
+
+    @property
+    def pull_requests(self) -> Proposals:
+        """What waits to be merged."""
         ...
 
     @property

@@ -6,7 +6,7 @@ Every route gets its engine from here, by ``BackendOf`` and ``PagesOf``, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, Unpack
@@ -28,6 +28,7 @@ from gitsync.ports import (
     StateReader,
     SyncRequests,
 )
+from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.server.backend import Backend
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
@@ -59,6 +60,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.usage,
         engine.clock,
         engine.problems,
+        VisibleProposals(engine.pull_requests, shows),
     )
 
 
@@ -78,6 +80,25 @@ class VisibleBackend:
     usage: TokenUsage
     clock: Clock
     problems: Callable[[], tuple[str, ...]]
+    pull_requests: Proposals
+
+
+class VisibleProposals:
+    """The proposals of repositories of which all Applications are shown, as ``Proposals``."""
+
+    def __init__(self, proposals: Proposals, shows: Shows) -> None:
+        self._proposals = proposals
+        self._shows = shows
+        # a push comes from a Git server, not from a user: it polls all
+        self.repository_changed = proposals.repository_changed
+
+    def proposals(self) -> tuple[ProposalView, ...]:
+        """Return the proposals that are shown: a preview has the objects of all Applications of its repository."""
+        return tuple(view for view in self._proposals.proposals() if all(map(self._shows, view.applications)))
+
+    def failures(self) -> Mapping[str, str]:
+        """Return nothing: an error names a repository, and perhaps an Application that is not shown."""
+        return {}
 
 
 class VisibleSets:

@@ -179,6 +179,7 @@ def _poll(engine: Backend, urls: frozenset[str]) -> int:
     def is_it(url: str) -> bool:
         return normal(url) in urls
 
+    engine.pull_requests.repository_changed(is_it)
     return engine.requests.repository_changed(is_it) + engine.sets.repository_changed(is_it)
 
 

@@ -43,6 +43,19 @@ def fetch_changed(
     mirror.fetch_files(files, source.revision, head, credentials)
 
 
+def fetch_different(mirror: Mirror, source: GitSource, credentials: Credentials, base: str, head: str) -> None:
+    """Fetch the files that a merge reads: those that differ between two commits, on both sides."""
+    if not left_out(mirror.path):
+        return
+    trees = [GitTree(mirror.path, commit, reader=mirror.objects) for commit in (base, head)]
+    files: set[str] = set()
+    for path in mirror.changed_paths(base, head) or ():
+        for tree in trees:
+            with contextlib.suppress(KeyError):  # a side that does not have the file
+                files.add(tree.blob_id(path))
+    mirror.fetch_files(files, source.revision, base, credentials)
+
+
 def _changed(mirror: Mirror, head: str, commit: str) -> Iterator[str]:
     with contextlib.suppress(GitFailed):  # of the first commit, which cannot be reverted, or of an unknown one
         parent = mirror.git("rev-parse", "--verify", "--quiet", f"{commit}^1").decode().strip()

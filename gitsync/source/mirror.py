@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
@@ -38,6 +38,7 @@ _MISSING_AGE = 10.0
 _LOCK_POLL = 0.01
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
 _PRIVATE_REFS = "refs/gitsync"
+_PULLS = "refs/pull/"
 # digits of an object id in a repository with SHA-256
 _SHA256 = 64
 # commits that a fetch names to the server as being here
@@ -100,6 +101,11 @@ class Mirror:
                 if not self._has_name(revision):
                     self._note_missing(revision, credentials)
             return self._commit_of(revision)
+
+    def branches(self, revision: str, credentials: Credentials, max_age: float) -> dict[str, str]:
+        """Return the commits of the branches that the server lists, by name, for those who follow a revision."""
+        self.resolve(revision, credentials, max_age)
+        return {name.removeprefix(HEADS): id for name, id in self._refs.items() if name.startswith(HEADS)}
 
     def _is_answered(self, revision: str, credentials: Credentials, max_age: float) -> bool:
         """
@@ -309,7 +315,8 @@ class Mirror:
         self, git_dir: Path, revision: str, commit: str, credentials: Credentials, *, is_new: bool = False
     ) -> None:
         """Fetch the ref that a revision names, or else the commit itself; into a new mirror without large files."""
-        name = self._full_name(revision)
+        # pull requests are not among the refs that are listed, but most servers let them be fetched by name
+        name = revision if revision.startswith(_PULLS) else self._full_name(revision)
         if not is_new:
             self._remote.fetch_commit(git_dir, commit, _tips(git_dir), credentials)
         # the name first: a server may serve no commit by its id (uploadpack.allowReachableSHA1InWant in git-config(1))
@@ -418,7 +425,7 @@ class Mirror:
         return tuple(self.commit(id) for id in listed.decode().split())
 
     def git(
-        self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None, timeout: float = 60.0
+        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, timeout: float = 60.0
     ) -> bytes:
         """Run a local git command in the mirror; see ``gitsync.source.git.run``."""
         return run(self.path, *arguments, env={**self._env, **(env or {})}, stdin=stdin, timeout=timeout)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.record import Commit
+from gitsync.ports import MergeResult
 from gitsync.source.file_rules import file_limit
 from gitsync.source.git import GitFailed, environment, require_git, run
 from gitsync.source.history import blame
@@ -25,21 +26,52 @@ _IDENTITY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """The commits that are merged, the commit that has the result, and the paths that it changes in the base."""
+class MergeableRepository(Protocol):
+    """A repository whose objects git reads and adds to, without a work tree."""
 
-    base: str
-    head: str
-    commit: str
-    changed: frozenset[str]
+    def git(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] = ..., timeout: float = ...) -> bytes:
+        """Run git with fixed arguments and return its output; raise GitFailed."""
+        ...
+
+
+def merge(repository: MergeableRepository, base: str, head: str) -> MergeResult:
+    """
+    Return the merge of a head into a base, both commit ids, without a work tree.
+
+    Nothing of the change is executed: hooks, filters and merge drivers of the machine are off. Raise Refused, with the
+    files, when they conflict, and InvalidInput where the history that they share is absent.
+    """
+    try:
+        repository.git("merge-base", base, head)
+    except GitFailed as error:
+        raise InvalidInput(
+            f"commits {base[:12]} and {head[:12]} share no history here",
+            hint="in a shallow clone fetch all of it: git fetch --unshallow (actions/checkout: fetch-depth: 0)",
+        ) from error
+    try:
+        printed = repository.git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head)
+    except GitFailed as error:
+        files = error.printed.split("\0")[1:]
+        names = ", ".join(sorted({file for file in files if file})[:_CONFLICTS_SHOWN])
+        raise Refused(
+            f"commits {base[:12]} and {head[:12]} conflict in {names or 'their files'}",
+            hint="merge or rebase, and resolve the conflicts",
+        ) from error
+    return _result(repository, base, head, printed.split(b"\0", 1)[0].decode().strip())
+
+
+def _result(repository: MergeableRepository, base: str, head: str, tree: str) -> MergeResult:
+    # a commit, though no branch names it: git blames commits, and prunes this one in two weeks (gc.pruneExpire)
+    parents = [option for parent in dict.fromkeys((base, head)) for option in ("-p", parent)]
+    commit = repository.git("commit-tree", tree, *parents, "-m", "Preview", env=_IDENTITY).decode().strip()
+    paths = repository.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, commit).split(b"\0")
+    changed = frozenset(path.decode("utf-8", "surrogateescape") for path in paths if path)
+    return MergeResult(base, head, commit, changed)
 
 
 class LocalRepository:
     """
     The repository around a folder, read through its object database; no file of the work tree is read or written.
-
-    Nothing of a proposed change is executed: hooks, filters, merge drivers of the machine and submodules are off.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,42 +116,10 @@ class LocalRepository:
         """Return the files of a commit."""
         return GitTree(self._git_dir, commit, SourceLimits(file_bytes=file_limit()))
 
-    def merge(self, base: str, head: str) -> MergeResult:
-        """
-        Return the merge of a head into a base, both commit ids, without a work tree.
-
-        Raise Refused, with the files, when they conflict, and InvalidInput where the history that they share is absent.
-        """
-        try:
-            self.git("merge-base", base, head)
-        except GitFailed as error:
-            raise InvalidInput(
-                f"commits {base[:12]} and {head[:12]} share no history here",
-                hint="in a shallow clone fetch all of it: git fetch --unshallow (actions/checkout: fetch-depth: 0)",
-            ) from error
-        try:
-            printed = self.git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base, head)
-        except GitFailed as error:
-            files = error.printed.split("\0")[1:]
-            names = ", ".join(sorted({file for file in files if file})[:_CONFLICTS_SHOWN])
-            raise Refused(
-                f"commits {base[:12]} and {head[:12]} conflict in {names or 'their files'}",
-                hint="merge or rebase, and resolve the conflicts",
-            ) from error
-        return self._result(base, head, printed.split(b"\0", 1)[0].decode().strip())
-
     def staged(self) -> MergeResult:
         """Return what ``git commit`` would add to the current commit."""
         head = self.commit("HEAD")
-        return self._result(head, head, self.git("write-tree").decode().strip())
-
-    def _result(self, base: str, head: str, tree: str) -> MergeResult:
-        # a commit, though no branch names it: git blames commits, and prunes this one in two weeks (gc.pruneExpire)
-        parents = [option for parent in dict.fromkeys((base, head)) for option in ("-p", parent)]
-        commit = self.git("commit-tree", tree, *parents, "-m", "Preview", env=_IDENTITY).decode().strip()
-        paths = self.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, commit).split(b"\0")
-        changed = frozenset(path.decode("utf-8", "surrogateescape") for path in paths if path)
-        return MergeResult(base, head, commit, changed)
+        return _result(self, head, head, self.git("write-tree").decode().strip())
 
     def authors(self, commit: str, places: Collection[str]) -> dict[str, Commit]:
         """Return the commits that wrote lines, by ``file:line``, as far as git answers within a second."""

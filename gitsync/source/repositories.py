@@ -17,12 +17,13 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Entry
 from gitsync.objects.urls import repository_key
-from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, RevertResult, Snapshot, Tag
+from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, MergeResult, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
-from gitsync.source.large_files import fetch_changed, fetch_manifests, fetch_requested
+from gitsync.source.large_files import fetch_changed, fetch_different, fetch_manifests, fetch_requested
 from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.object_reader import ObjectReader
+from gitsync.source.proposals import merge
 from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
 from gitsync.source.remote import Transport
@@ -98,6 +99,23 @@ class Repositories:
             warnings.append(warning)
         metered = MeteredTree(tree, self._transport.limits.read_bytes)
         return Snapshot(mirror.commit(commit), metered, str(mirror.path), tuple(warnings), fetch_file=fetch_file)
+
+    def branches(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> Mapping[str, str]:
+        """Return the commits of all branches by name; see the port ``ProposalSource``."""
+        return self._mirror(source).branches(source.revision, credentials, max_age)
+
+    def merge(
+        self, source: GitSource, credentials: Credentials, base: str, head: str, *, ref: str = ""
+    ) -> tuple[MergeResult, Snapshot]:
+        """Return the merge of a head into a base, and its files; see the port ``ProposalSource``."""
+        mirror = self._mirror(source)
+        mirror.fetch(source.revision, base, credentials)
+        mirror.fetch(ref or source.revision, head, credentials)
+        fetch_different(mirror, source, credentials, base, head)
+        merged = merge(mirror, base, head)
+        tree = GitTree(mirror.path, merged.commit, self._transport.limits, mirror.objects)
+        fetch_file = partial(fetch_requested, mirror, source, credentials, head)
+        return merged, Snapshot(Commit(merged.commit), tree, str(mirror.path), fetch_file=fetch_file)
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
         """Fetch a commit into the mirror unless it is there; see the port."""

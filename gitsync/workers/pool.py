@@ -11,10 +11,13 @@ from typing import Any, Final
 
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, detached
 from gitsync.ports import Snapshot
+from gitsync.ports.previews import PreviewRequest
+from gitsync.preview.report import PreviewReport
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.source.file_rules import FILE_MIB
 from gitsync.workers import protocol
+from gitsync.workers.previews import of_preview
 from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
 
 _log = logging.getLogger(__name__)
@@ -113,6 +116,11 @@ class RenderPool:
     def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
         """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
         return protocol.to_traces(self._answer(snapshot, path, renderer, wanted=protocol.of_wanted(wanted))["traces"])
+
+    def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
+        """Return what a merge does; raise InvalidInput as ``render`` does."""
+        answer = self._answer(snapshot, "", "Preview", merge=of_preview(request))
+        return PreviewReport.model_validate(answer["report"])
 
     def _answer(self, snapshot: Snapshot, path: str, renderer: str, **more: Any) -> dict[str, Any]:
         request = {

@@ -80,9 +80,9 @@ def of_build(build: Build, previous: Build | None = None) -> dict[str, Any]:
     return {
         "kept": kept,
         "manifests": [build.manifests[number] for number in sent],
-        "sources": [[_bytes_as_text(build.sources[number].file), build.sources[number].document] for number in sent],
-        "files_read": None if is_same else [_bytes_as_text(path) for path in sorted(build.files_read)],
-        "warnings": [_bytes_as_text(warning) for warning in build.warnings],
+        "sources": [[bytes_as_text(build.sources[number].file), build.sources[number].document] for number in sent],
+        "files_read": None if is_same else [bytes_as_text(path) for path in sorted(build.files_read)],
+        "warnings": [bytes_as_text(warning) for warning in build.warnings],
     }
 
 
@@ -101,14 +101,14 @@ def to_build(message: dict[str, Any], previous: Build | None = None) -> Build:
         manifests=tuple(manifest for manifest, _ in parts),
         files_read=previous.files_read
         if files_read is None and previous
-        else frozenset(map(_text_as_bytes, files_read)),
-        warnings=tuple(map(_text_as_bytes, message["warnings"])),
+        else frozenset(map(text_as_bytes, files_read)),
+        warnings=tuple(map(text_as_bytes, message["warnings"])),
         sources=tuple(origin for _, origin in parts),
     )
 
 
 def _origin(file: str, document: int) -> Origin:
-    return Origin(_text_as_bytes(file), document)
+    return Origin(text_as_bytes(file), document)
 
 
 def of_wanted(wanted: FieldSelection) -> dict[str, list[str]]:
@@ -125,7 +125,7 @@ def of_traces(traces: Traces) -> dict[str, Any]:
     """Return traces as JSON can hold them."""
     return {
         ref.path: {
-            field: [[setter.step, _bytes_as_text(setter.where)] for setter in setters]
+            field: [[setter.step, bytes_as_text(setter.where)] for setter in setters]
             for field, setters in fields.items()
         }
         for ref, fields in traces.items()
@@ -136,7 +136,7 @@ def to_traces(message: dict[str, Any]) -> Traces:
     """Return the traces that ``of_traces`` wrote."""
     return {
         ObjectRef.from_path(path): {
-            field: tuple(FieldSetter(step, _text_as_bytes(where)) for step, where in setters)
+            field: tuple(FieldSetter(step, text_as_bytes(where)) for step, where in setters)
             for field, setters in fields.items()
         }
         for path, fields in message.items()
@@ -170,12 +170,14 @@ def to_error(message: dict[str, str]) -> GitsyncError:
     return error
 
 
-def _bytes_as_text(text: str) -> str:
+def bytes_as_text(text: str) -> str:
+    """Return a text that JSON holds for a path whose bytes need not be UTF-8."""
     # JSON holds no lone surrogates, so each byte travels as a character of its own.
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
-def _text_as_bytes(text: str) -> str:
+def text_as_bytes(text: str) -> str:
+    """Return the path that ``bytes_as_text`` wrote."""
     return text.encode("latin-1").decode("utf-8", "surrogateescape")
 
 

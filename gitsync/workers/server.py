@@ -127,6 +127,11 @@ class RenderServer:
             return _refusal(InvalidInput(what, hint="please report it"), is_last=True, trace=traceback.format_exc())
 
     def _built(self, request: dict[str, Any]) -> bytes:
+        if "merge" in request:
+            # late: previews need the policies and pydantic, and most processes never make one
+            from gitsync.workers.previews import previewed
+
+            return protocol.frame({"report": previewed(request), "is_last": self.is_done})
         tree = self._trees.open_all(request)
         if "wanted" in request:
             made = build(tree, request["path"], renderer=request["renderer"], provenance=True)

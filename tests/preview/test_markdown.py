@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gitsync.preview.markdown import MARKER, to_markdown
+from gitsync.preview.markdown import MARKER, problem_markdown, to_markdown
 from gitsync.preview.report import PreviewReport, ReportedChange, ReportedEffect, ReportedField, ReportedStep, TextLine
 from tests.preview.factories import deployment, report
 
@@ -50,11 +50,11 @@ def outside_code(markdown: str) -> str:
     return re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", without_fences)
 
 
-def check(markdown: str) -> None:
+def check(markdown: str, folded: int = 1) -> None:
     plain = outside_code(markdown).removeprefix(MARKER)
     for sign in ("@", "<script", "![", "](", "`", "javascript", "evil"):
         assert sign not in plain
-    assert plain.count("<details>") == plain.count("</details>") == 1
+    assert plain.count("<details>") == plain.count("</details>") == folded
     assert all(char.isprintable() or char == "\n" for char in markdown)
 
 
@@ -63,10 +63,30 @@ def test_text_of_the_change_is_only_in_code() -> None:
 
 
 def test_random_text_of_the_change_is_only_in_code() -> None:
-    pieces = [*HOSTILE.split(" "), "`", "``", "\n", " ", "  `", "` ", "@a", "<b>", "\r", "\t", "``` ", "\x00", "é"]
+    pieces = [
+        *HOSTILE.split(" "),
+        "`",
+        "``",
+        "\n",
+        " ",
+        "  `",
+        "` ",
+        "@a",
+        "<b>",
+        "\r",
+        "\t",
+        "``` ",
+        "\x00",
+        "é",
+        "\u202e",
+        "\u200b",
+    ]
     chosen = random.Random(7)
     for _ in range(2000):
-        check(text_of("".join(chosen.choice(pieces) for _ in range(chosen.randint(0, 12))) + chosen.choice(("", "x"))))
+        text = "".join(chosen.choice(pieces) for _ in range(chosen.randint(0, 12))) + chosen.choice(("", "x"))
+        check(text_of(text))
+        # names of files in conflict
+        check(problem_markdown(text, "a" * 40, "b" * 40), folded=0)
 
 
 def test_it_is_cut_at_the_limit_with_the_number_of_the_rest() -> None:

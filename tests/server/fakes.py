@@ -43,6 +43,7 @@ from gitsync.ports import (
     Sizes,
     StateEvent,
 )
+from gitsync.ports.previews import ProposalView
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
@@ -259,6 +260,26 @@ class StillUsage:
 
 
 @dataclass(slots=True)
+class StillProposals:
+    """Proposals as given, and how often they were polled."""
+
+    views: list[ProposalView] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    polls: int = 0
+
+    def proposals(self) -> tuple[ProposalView, ...]:
+        return tuple(self.views)
+
+    def failures(self) -> Mapping[str, str]:
+        return self.problems
+
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        matching = [view for view in self.views if is_it(view.proposal.repository)]
+        self.polls += bool(matching)
+        return len(matching)
+
+
+@dataclass(slots=True)
 class StillEngine:
     view: StillView
     requests: RecordedRequests
@@ -272,6 +293,7 @@ class StillEngine:
     usage: StillUsage = field(default_factory=lambda: StillUsage())
     sets: StillSets = field(default_factory=lambda: StillSets())
     found_problems: tuple[str, ...] = ()
+    pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
 
     def problems(self) -> tuple[str, ...]:
         return self.found_problems

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import InvalidInput, Refused
-from gitsync.source.proposals import LocalRepository
+from gitsync.source.proposals import LocalRepository, merge
 from tests.git_repository import GitRepo, git
 
 
@@ -24,7 +24,7 @@ def repo(tmp_path: Path) -> GitRepo:
 def test_a_merge_has_what_both_sides_changed(repo: GitRepo) -> None:
     repo.commit({"b.txt": "B\n"}, "Change another file")
     local = LocalRepository(repo.work)
-    merged = local.merge(local.commit("main"), local.commit("change"))
+    merged = merge(local, local.commit("main"), local.commit("change"))
     tree = local.tree(merged.commit)
 
     assert (tree.read("a.txt"), tree.read("b.txt")) == (b"1\n2\nthree\n", b"B\n")
@@ -39,12 +39,12 @@ def test_a_conflict_names_the_files(repo: GitRepo) -> None:
     local = LocalRepository(repo.work)
 
     with pytest.raises(Refused, match=r"conflict in a\.txt"):
-        local.merge(local.commit("main"), local.commit("change"))
+        merge(local, local.commit("main"), local.commit("change"))
 
 
 def test_lines_have_the_commit_that_wrote_them(repo: GitRepo) -> None:
     local = LocalRepository(repo.work)
-    merged = local.merge(local.commit("main"), local.commit("change"))
+    merged = merge(local, local.commit("main"), local.commit("change"))
     authors = local.authors(merged.commit, {"a.txt:1", "a.txt:3"})
 
     assert {place: commit.subject for place, commit in authors.items()} == {
@@ -72,7 +72,7 @@ def test_histories_that_share_nothing_are_refused_with_a_hint(repo: GitRepo) -> 
     local = LocalRepository(repo.work)
 
     with pytest.raises(InvalidInput, match="share no history") as caught:
-        local.merge(local.commit("main"), local.commit("alone"))
+        merge(local, local.commit("main"), local.commit("alone"))
     assert "fetch-depth: 0" in caught.value.hint
 
 
@@ -91,7 +91,7 @@ def test_a_merge_driver_of_the_change_does_not_run(repo: GitRepo, tmp_path: Path
     git(repo.work, "config", "merge.own.driver", f"touch {tmp_path / 'ran'}; false")
     repo.commit({".gitattributes": "*.txt merge=own\n", "a.txt": "one\n2\n3\n"}, "Change the first line")
     local = LocalRepository(repo.work)
-    merged = local.merge(local.commit("main"), local.commit("change"))
+    merged = merge(local, local.commit("main"), local.commit("change"))
     tree = local.tree(merged.commit)
 
     assert not (tmp_path / "ran").exists()

@@ -17,6 +17,7 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.change import Risk
 from gitsync.objects.urls import matches_url
+from gitsync.ports import MergeResult
 from gitsync.preview.annotations import annotate
 from gitsync.preview.compare import Rules, Sides
 from gitsync.preview.compare import preview as preview_of
@@ -24,7 +25,7 @@ from gitsync.preview.markdown import to_markdown
 from gitsync.preview.report import PreviewReport, report_of
 from gitsync.preview.text import to_lines
 from gitsync.services.policies import read_policies
-from gitsync.source.proposals import LocalRepository, MergeResult
+from gitsync.source.proposals import LocalRepository, merge
 
 _DEFAULT_BASES = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 """What a change is compared with where nothing is named: the branch that a clone checks out, then common names."""
@@ -101,7 +102,7 @@ def _merged(repository: LocalRepository, span: str, job: CiJob | None) -> MergeR
     base, _, head = span.replace("...", "..").partition("..")
     head = head or (job.head if job else "HEAD")
     if base:
-        return repository.merge(repository.commit(base), repository.commit(head))
+        return merge(repository, repository.commit(base), repository.commit(head))
     candidates = (*(job.bases if job else ()), *_DEFAULT_BASES)
     found = next((commit for name in candidates if (commit := repository.find_commit(name))), "")
     if not found:
@@ -109,7 +110,7 @@ def _merged(repository: LocalRepository, span: str, job: CiJob | None) -> MergeR
             "no base to compare with: the repository has no remote branch",
             hint="name it: gitsync preview main..HEAD",
         )
-    return repository.merge(found, repository.commit(head))
+    return merge(repository, found, repository.commit(head))
 
 
 def _report(repository: LocalRepository, merged: MergeResult, policies: Path | None, paths: list[str]) -> PreviewReport:

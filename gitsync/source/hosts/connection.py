@@ -37,6 +37,10 @@ class HostResponse:
     etag: str = ""
 
 
+class NotFoundAtHost(InvalidInput):
+    """The host has nothing at a path, or does not show it for the token."""
+
+
 class ApiConnection:
     """
     Requests to one API by its URL, with the proxies of the environment.
@@ -115,6 +119,8 @@ class ApiConnection:
         if 300 <= status < 400:
             hint = "set spec.source.repoURL to where it has moved; the token is sent to no other place"
             return InvalidInput(what, location=self._host, hint=hint)
+        if status == 404:
+            return NotFoundAtHost(what, location=self._host)
         if status < 500:
             return InvalidInput(what, location=self._host)
         return SourceUnavailable(what, location=self._host)

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from gitsync.errors import InvalidInput, SourceUnavailable, one_line
+from gitsync.errors import SourceUnavailable, one_line
 from gitsync.ports.hosts import CommitStatus, NewPullRequest, Permission, PullRequest, PullRequestState
-from gitsync.source.hosts.connection import ApiConnection, HostResponse
+from gitsync.source.hosts.connection import ApiConnection, HostResponse, NotFoundAtHost
 
 _DESCRIPTION = 140
 """Characters of a status: GitHub rejects more."""
@@ -79,7 +79,7 @@ class RestHost(ABC):
         if id:
             try:
                 self._connection.send("PATCH", f"{self._repository}/issues/comments/{id}", {"body": text})
-            except InvalidInput:  # 404: a user has deleted it
+            except NotFoundAtHost:  # a user has deleted it
                 self._comments.pop(number, None)
             else:
                 self._comments[number] = id
@@ -113,7 +113,7 @@ class RestHost(ABC):
         path = f"{self._repository}/collaborators/{quote(user, safe='')}/permission"
         try:
             text = str(self._connection.get(path).body["permission"])
-        except InvalidInput:  # 404: the host knows no such user
+        except NotFoundAtHost:  # no such user
             return Permission.NONE
         # GitHub maps maintain to write and triage to read; Gitea has owner.
         return Permission.ADMIN if text == "owner" else Permission(text)

@@ -121,6 +121,19 @@ def test_a_pull_request_is_opened(host: CodeHost, server: HostServer) -> None:
     assert server.pulls[made.number]["body"] == "by kubectl"
 
 
+def test_gitea_lists_a_new_branch_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays: list[float] = []
+    with code_host(HostServer()) as server:
+        known = server.answer
+        server.answer = lambda method, target, body: (  # type: ignore[method-assign]
+            (404, {"message": "not found"}) if len(delays) < 2 else known(method, target, body)
+        )
+        monkeypatch.setattr("gitsync.source.hosts.gitea.time.sleep", delays.append)
+        made = opened("Gitea", server).open_pull_request(NewPullRequest("keep/shop", "main", "Keep", ""))
+    assert made.title == "Keep"
+    assert len(delays) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "permission"),
     [("owner", Permission.ADMIN), ("admin", Permission.ADMIN), ("write", Permission.WRITE), ("read", Permission.READ)],

@@ -1,0 +1,93 @@
+"""Previews of proposed changes: how they are made, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from gitsync.objects.manifest import Manifest, content_hash
+from gitsync.ports.source import MergeResult, Snapshot
+from gitsync.preview.report import PreviewReport
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRequest:
+    """
+    A merge to preview.
+
+    ``urls`` are those of the repository, ``applications`` the manifests of the Applications that deploy it, and
+    ``policies`` the operator's Policy files by name.
+    """
+
+    merge: MergeResult
+    urls: tuple[str, ...]
+    applications: tuple[Manifest, ...] = ()
+    policies: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Previewer(Protocol):
+    """Preview a merge. Called by the controller of pull requests."""
+
+    def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
+        """Return what a merge does; raise InvalidInput where that takes more than the limits allow."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """
+    A change that waits to be merged: a pull request, named ``#12``, or a branch, by its name.
+
+    ``repository`` is the URL without a user; ``url`` is the page at the host, empty for a branch.
+    """
+
+    repository: str
+    name: str
+    title: str
+    author: str
+    base_branch: str
+    head_branch: str
+    head: str
+    url: str = ""
+    updated: datetime | None = None
+    is_fork: bool = False
+    is_draft: bool = False
+
+    @property
+    def key(self) -> str:
+        """A name that is short and unique, for addresses of pages."""
+        return content_hash([self.repository, self.name])[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalView:
+    """
+    A proposal and its preview against the commit ``base``; ``problem`` is why the report is absent.
+
+    ``applications`` are the keys of those that deploy the repository.
+    """
+
+    proposal: Proposal
+    applications: tuple[str, ...]
+    base: str
+    report: PreviewReport | None
+    problem: str
+    previewed: datetime
+
+
+class Proposals(Protocol):
+    """What waits to be merged, from memory. Called by the dashboard for every view, and by webhooks."""
+
+    def proposals(self) -> tuple[ProposalView, ...]:
+        """Return the proposals that were previewed, those updated last first."""
+        ...
+
+    def failures(self) -> Mapping[str, str]:
+        """Return why proposals of repositories cannot be read, by URL."""
+        ...
+
+    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+        """Poll the proposals of the repositories with these URLs now; return how many there are."""
+        ...

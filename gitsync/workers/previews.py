@@ -1,0 +1,103 @@
+"""Preview a merge in a render process: without credentials, and within its limits of time and memory."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
+from gitsync.objects.urls import matches_url
+from gitsync.ports import MergeResult
+from gitsync.ports.previews import PreviewRequest
+from gitsync.preview.compare import Sides, preview, rules_of
+from gitsync.preview.report import report_of
+from gitsync.preview.roots import Root
+from gitsync.source.git import environment, run
+from gitsync.source.history import blame
+from gitsync.source.object_reader import ObjectReader
+from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
+from gitsync.workers import protocol
+
+
+def of_preview(request: PreviewRequest) -> dict[str, Any]:
+    """Return a merge to preview as JSON can hold it."""
+    merge = request.merge
+    return {
+        "commits": [merge.base, merge.head, merge.commit],
+        "changed": [protocol.bytes_as_text(path) for path in sorted(merge.changed)],
+        "urls": list(request.urls),
+        "applications": list(request.applications),
+        "policies": {name: content.decode("latin-1") for name, content in request.policies.items()},
+    }
+
+
+def to_preview(message: dict[str, Any]) -> PreviewRequest:
+    """Return the merge to preview that ``of_preview`` wrote."""
+    base, head, commit = message["commits"]
+    return PreviewRequest(
+        MergeResult(base, head, commit, frozenset(map(protocol.text_as_bytes, message["changed"]))),
+        tuple(message["urls"]),
+        tuple(message["applications"]),
+        {name: text.encode("latin-1") for name, text in message["policies"].items()},
+    )
+
+
+def _printable(value: Any) -> Any:
+    """Return a value of JSON in which bytes of paths that are not UTF-8 are escaped, since JSON holds none."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_printable(key): _printable(member) for key, member in value.items()}
+    return [_printable(member) for member in value] if isinstance(value, list) else value
+
+
+class _MirrorGit:
+    """The mirror as ``blame`` reads it."""
+
+    def __init__(self, git_dir: str) -> None:
+        self._git_dir = Path(git_dir)
+
+    def git(self, *arguments: str, timeout: float) -> bytes:
+        return run(self._git_dir, *arguments, env=environment(()), timeout=timeout)
+
+
+def previewed(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the report about a merge, without the line authors that git cannot tell within a second."""
+    asked = to_preview(request["merge"])
+    merged = asked.merge
+    git_dir = request["git_dir"]
+    limits = SourceLimits(file_bytes=request["file_bytes"])
+    reader = ObjectReader(git_dir)
+
+    def authors(places: Collection[str]) -> dict[str, Commit]:
+        writers = blame(_MirrorGit(git_dir), merged.commit, places)
+        # a line of the merge itself is one that no commit has yet
+        return {place: reader.commit(id).commit for place, id in writers.items() if id != merged.commit}
+
+    try:
+        base, result = (
+            MeteredTree(GitTree(git_dir, commit, limits, reader), limits.read_bytes)
+            for commit in (merged.base, merged.commit)
+        )
+        comparison = preview(
+            Sides(base, result, merged.changed),
+            lambda url: any(matches_url(own, url) for own in asked.urls),
+            rules_of(asked.policies),
+            known=[Root(app.source.path, app) for app in map(_known_application, asked.applications)],
+        )
+        report = report_of(comparison, merged.base, merged.head, authors)
+    finally:
+        reader.close()
+    printed: dict[str, Any] = _printable(report.model_dump(mode="json"))
+    return printed
+
+
+def _known_application(manifest: Manifest) -> Application:
+    app = parse_application(manifest)
+    path = posixpath.normpath(app.source.path)
+    return replace(app, source=app.source.model_copy(update={"path": "" if path == "." else path}))

@@ -1,0 +1,374 @@
+"""Pull requests at a host are previewed, reported once, and followed into the cluster; over real Git and HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitsync.controllers.pull_requests import POLL_PERIOD, PullRequestController, PullRequestPorts
+from gitsync.errors import SourceThrottled, SourceUnavailable
+from gitsync.objects.application import Application, GitSource, parse_application
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
+from gitsync.objects.urls import repository_key
+from gitsync.ports import ApplicationView, Credentials, MergeResult, Snapshot
+from gitsync.ports.previews import PreviewRequest
+from gitsync.preview.report import PreviewReport
+from gitsync.runtime.membership import SingleReplica
+from gitsync.source.hosts.opening import ApiHosts
+from gitsync.source.repositories import Repositories
+from gitsync.workers.previews import of_preview, previewed
+from tests.fakes.code_host import REPOSITORY, HostServer, code_host
+from tests.fakes.ports import FakeClock
+from tests.git_repository import GitRepo, git
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: REPLICAS
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "web:1"}]}
+"""
+
+
+@dataclass
+class Mapped:
+    """The repository of a host, which is a folder."""
+
+    repositories: Repositories
+    url: str
+    merged: dict[tuple[str, str], tuple[MergeResult, Snapshot]] = field(default_factory=dict)
+
+    def _of(self, source: GitSource) -> GitSource:
+        return source.model_copy(update={"repo_url": self.url})
+
+    def branches(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> Mapping[str, str]:
+        return self.repositories.branches(self._of(source), Credentials(), max_age=0.0)
+
+    def merge(
+        self, source: GitSource, credentials: Credentials, base: str, head: str, *, ref: str = ""
+    ) -> tuple[MergeResult, Snapshot]:
+        if (base, head) not in self.merged:
+            self.merged[base, head] = self.repositories.merge(self._of(source), Credentials(), base, head, ref=ref)
+        return self.merged[base, head]
+
+    def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
+        return self.repositories.commits(self._of(source), commit, limit=limit)
+
+
+@dataclass
+class InProcess:
+    """Preview in this process; ``during`` is called before each one."""
+
+    heads: list[str] = field(default_factory=list)
+    during: Any = lambda: None
+    reports: dict[str, PreviewReport] = field(default_factory=dict)
+    """By merge, which the previews of tests share: only what the controller does with them is counted."""
+
+    def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
+        self.heads.append(request.merge.head)
+        self.during()
+        message = {"git_dir": snapshot.git_dir, "file_bytes": 1 << 20, "merge": of_preview(request)}
+        if request.merge.commit not in self.reports:
+            self.reports[request.merge.commit] = PreviewReport.model_validate(previewed(message))
+        return self.reports[request.merge.commit]
+
+
+@dataclass
+class Views:
+    known: dict[str, ApplicationView]
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        return tuple(self.known.values())
+
+
+@dataclass
+class Shop:
+    """One repository with one Application, at a host."""
+
+    controller: PullRequestController
+    server: HostServer
+    repo: GitRepo
+    previewer: InProcess
+    clock: FakeClock
+    views: Views
+    key: str
+
+    def push(self, branch: str, replicas: object, start: str = "main") -> str:
+        git(self.repo.work, "checkout", "-q", "-B", branch, start)
+        commit = self.repo.commit(
+            {"web.yaml": DEPLOYMENT.replace("REPLICAS", str(replicas))}, f"Scale to {replicas}", push=False
+        )
+        git(self.repo.work, "push", "-q", "-f", "origin", branch)
+        git(self.repo.work, "checkout", "-q", "main")
+        return commit
+
+    def open(self, number: int, head: str, **members: Any) -> None:
+        """Open a pull request or push to it: hosts have the head of each below ``refs/pull``."""
+        git(self.repo.work, "push", "-q", "-f", "origin", f"{head}:refs/pull/{number}/head")
+        self.server.add(number, head, **members)
+
+    def wake(self) -> float | None:
+        """Let a webhook arrive, and reconcile."""
+        assert self.controller.repository_changed(lambda url: True) == 1
+        return self.controller.reconcile(self.key)
+
+    def statuses(self, commit: str, context: str = "gitsync/preview") -> list[tuple[str, str]]:
+        listed = self.server.statuses.get(commit, [])
+        return [(item["state"], item["description"]) for item in listed if item["context"] == context]
+
+
+def manifest(url: str, **spec: Any) -> Manifest:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Application",
+        "metadata": {"name": "shop", "namespace": "gitsync", "uid": "u"},
+        "spec": {"source": {"repoURL": url}, **spec},
+    }
+
+
+def view_of(app: Application, **status: Any) -> ApplicationView:
+    return ApplicationView(app.key, app, status, (), None, None, FakeClock().now())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
+    settings: dict[str, Any] = getattr(request, "param", {"pullRequests": {"host": "Gitea"}})
+    repo = GitRepo(tmp_path)
+    repo.commit({"web.yaml": DEPLOYMENT.replace("REPLICAS", "1")}, "Base")
+    with code_host(HostServer()) as server:
+        url = f"{server.base}/{REPOSITORY}"
+        declared = manifest(url, **settings)
+        app = parse_application(declared)
+        views = Views({app.key: view_of(app)})
+        clock = FakeClock()
+        previewer = InProcess()
+        state: Any = views
+        ports = PullRequestPorts(
+            Mapped(Repositories(tmp_path / "mirrors", schemes=("file",)), repo.url),
+            ApiHosts(),
+            previewer,
+            state,
+            clock,
+            SingleReplica(),
+            lambda _: Credentials(password="TOKEN"),
+            lambda key: declared,
+            dict,
+            "https://gitsync.example.com/",
+        )
+        controller = PullRequestController(ports)
+        yield Shop(controller, server, repo, previewer, clock, views, repository_key(url))
+
+
+def test_a_pull_request_gets_a_status_and_a_comment(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    assert shop.wake() == POLL_PERIOD
+
+    assert shop.statuses(head) == [("success", "Moderate: 1 object in 1 deployed folder")]
+    [comment] = shop.server.comments[1]
+    assert "+ .spec.replicas: 3   # web.yaml:5" in comment["body"]
+    [view] = shop.controller.proposals()
+    assert f"(https://gitsync.example.com/pulls/{view.proposal.key})" in comment["body"]
+
+
+def test_a_push_updates_the_one_comment(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    second = shop.push("change/1", 4)
+    shop.open(1, second)
+    shop.wake()
+    [comment] = shop.server.comments[1]
+    assert "+ .spec.replicas: 4" in comment["body"]
+    assert shop.statuses(second) == [("success", "Moderate: 1 object in 1 deployed folder")]
+
+
+def test_nothing_is_previewed_or_sent_twice(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    shop.server.requests.clear()
+    shop.wake()
+    assert [method for method, _, _ in shop.server.requests] == ["GET"]
+    assert len(shop.previewer.heads) == 1
+
+
+def test_200_quiet_pull_requests_cost_one_request_a_minute(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    for number in range(1, 201):
+        shop.server.add(number, head)
+    git(shop.repo.work, "push", "-q", "origin", *(f"{head}:refs/pull/{number}/head" for number in range(1, 201)))
+    shop.wake()
+    # all is reported by now
+    shop.server.requests.clear()
+    for _ in range(10):
+        shop.clock.seconds += POLL_PERIOD
+        shop.controller.reconcile(shop.key)
+    assert len(shop.server.requests) == 10
+
+
+def test_a_merge_into_the_base_previews_again(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    first = shop.server.comments[1][0]["body"]
+    shop.repo.commit({"other.txt": "x"}, "Change the base")
+    shop.wake()
+    assert len(shop.previewer.heads) == 2
+    # it does the same, so nothing is written
+    assert [item["body"] for item in shop.server.comments[1]] == [first]
+
+
+def test_a_conflict_fails_the_status(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.repo.commit({"web.yaml": DEPLOYMENT.replace("REPLICAS", "2")}, "Scale the base")
+    shop.open(1, head)
+    shop.wake()
+    [(state, description)] = shop.statuses(head)
+    assert state == "failure"
+    assert "conflict in web.yaml" in description
+    assert "conflict in web.yaml" in shop.server.comments[1][0]["body"]
+
+
+def test_a_manifest_that_cannot_be_built_fails_the_status(shop: Shop) -> None:
+    head = shop.push("change/1", "[")
+    shop.open(1, head)
+    shop.wake()
+    [(state, description)] = shop.statuses(head)
+    assert state == "failure"
+    assert description.startswith("cannot be applied: web.yaml:")
+
+
+@pytest.mark.parametrize(
+    "shop", [{"pullRequests": {"host": "Gitea", "failAbove": "Safe", "comment": False}}], indirect=True
+)
+def test_a_class_above_the_highest_fails_the_status(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.wake()
+    assert shop.statuses(head) == [("failure", "Moderate: 1 object in 1 deployed folder; at most Safe passes")]
+    assert shop.server.comments == {}
+
+
+def test_a_change_of_nothing_deployed_gets_no_comment(shop: Shop) -> None:
+    git(shop.repo.work, "checkout", "-q", "-b", "docs")
+    head = shop.repo.commit({"README.md": "x"}, "Write", push=False)
+    git(shop.repo.work, "push", "-q", "origin", "docs")
+    shop.open(1, head)
+    shop.wake()
+    assert shop.statuses(head) == [("success", "nothing that is deployed changes")]
+    assert shop.server.comments == {}
+
+
+def test_a_closed_or_foreign_pull_request_is_not_listed(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.open(2, head, base={"ref": "release", "repo": {"full_name": REPOSITORY}})
+    shop.wake()
+    assert [view.proposal.name for view in shop.controller.proposals()] == ["#1"]
+    shop.server.add(1, state="closed")
+    shop.wake()
+    assert shop.controller.proposals() == ()
+
+
+def test_a_newer_push_cancels_the_previews_that_follow(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.open(2, shop.push("change/2", 4))
+    shop.previewer.during = lambda: shop.controller.repository_changed(lambda url: True)
+    assert shop.wake() == 0.0
+    assert len(shop.previewer.heads) == 1
+    shop.previewer.during = lambda: None
+    shop.wake()
+    assert len(shop.previewer.heads) == 2
+
+
+def test_one_preview_that_fails_for_now_hides_no_other(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.server.add(2, "f" * 40)  # the mirror cannot fetch it
+    with pytest.raises(SourceUnavailable):
+        shop.wake()
+    assert len(shop.statuses(head)) == 1
+    assert "refs/pull/2/head" in next(iter(shop.controller.failures().values()))
+
+
+def test_a_throttled_host_is_asked_later(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.server.failure = 429
+    shop.server.limits = {"Retry-After": "30"}
+    with pytest.raises(SourceThrottled) as raised:
+        shop.wake()
+    assert raised.value.retry_after == 30
+    assert "answers 429" in next(iter(shop.controller.failures().values()))
+    shop.server.failure = 0
+    shop.server.limits = {}
+    shop.wake()
+    assert len(shop.statuses(head)) == 1
+    assert shop.controller.failures() == {}
+
+
+def test_a_status_for_a_commit_that_is_gone_is_given_up(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    answered = shop.server.answer
+    shop.server.answer = lambda method, target, body: (  # type: ignore[method-assign]
+        (422, {"message": "No commit found"}) if "/statuses/" in target else answered(method, target, body)
+    )
+    shop.wake()
+    assert len(shop.server.comments[1]) == 1
+
+
+@pytest.mark.parametrize("shop", [{"proposals": ["change/*"]}], indirect=True)
+def test_a_branch_by_pattern_is_what_a_pull_request_is(shop: Shop) -> None:
+    shop.push("change/1", 3)
+    shop.push("other/1", 4)
+    git(shop.repo.work, "push", "-q", "origin", "main:change/merged")
+    shop.controller.reconcile(shop.key)
+    [view] = shop.controller.proposals()
+    proposal = view.proposal
+    assert (proposal.name, proposal.title, proposal.author) == ("change/1", "Scale to 3", "Ada Writer")
+    assert view.report is not None
+    assert view.report.risk == "Moderate"
+    assert shop.server.requests == []
+
+
+def test_the_deployed_commit_gets_a_status(shop: Shop) -> None:
+    [view] = shop.views.applications()
+    applied = {"phase": "Synced", "health": "Healthy", "revision": {"fetched": "c" * 40, "applied": "c" * 40}}
+    shop.views.known[view.key] = replace(
+        view, status={**applied, "phase": "Executing", "revision": {"fetched": "c" * 40}}
+    )
+    shop.wake()
+    shop.views.known[view.key] = replace(view, status=applied)
+    shop.wake()
+    assert shop.statuses("c" * 40, "gitsync/shop") == [("pending", "Executing"), ("success", "Synced and Healthy")]
+
+
+def test_an_application_that_is_gone_is_forgotten(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    shop.views.known.clear()
+    assert shop.controller.reconcile(shop.key) is None
+    assert shop.controller.proposals() == ()
+
+
+def test_the_scan_enqueues_what_has_another_state(shop: Shop) -> None:
+    queued: list[str] = []
+    shop.controller._queue.add = lambda key, *, urgent=False: queued.append(key)  # type: ignore[method-assign]
+    shop.controller.reconcile("")
+    assert queued == [shop.key]
+    shop.controller.reconcile(shop.key)
+    queued.clear()
+    shop.controller.reconcile("")
+    assert queued == []
+    [view] = shop.views.applications()
+    shop.views.known[view.key] = replace(view, status={"revision": {"fetched": "c" * 40}})
+    shop.controller.reconcile("")
+    assert queued == [shop.key]
