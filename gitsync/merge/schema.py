@@ -73,6 +73,7 @@ class Schema:
         "required",
         "scalar",
         "scalar_types",
+        "union",
     )
 
     def __init__(self, name: str = "") -> None:
@@ -96,6 +97,8 @@ class Schema:
         self.items: Schema | None = None
         self.patch_strategy: tuple[str, ...] = ()
         self.merge_key = ""
+        self.union: Mapping[str, Any] = {}
+        """The first of ``x-kubernetes-unions``; no published type has several."""
 
     @property
     def empty(self) -> dict[str, Any]:
@@ -306,6 +309,7 @@ class Schemas:
     def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool, building: _Built) -> None:
         schema.is_map = True
         schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic"
+        schema.union = next(iter(raw.get("x-kubernetes-unions") or ()), {})
         properties = raw.get("properties") or {}
         additional = raw.get("additionalProperties")
         if isinstance(additional, Mapping) and additional:

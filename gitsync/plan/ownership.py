@@ -10,14 +10,14 @@ does the same when it migrates objects from client-side to server-side apply (cl
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitsync.merge.fieldset import SELF, FieldSet, Node, Path, human, intersection, recursive_difference, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.plan.drift import last_applied_fields
+from gitsync.plan.drift import declared_fields, last_applied_fields
 from gitsync.plan.field_owners import node_at
 
 APPLIERS: Final = frozenset(
@@ -51,18 +51,21 @@ _LAST_APPLIED_FIELD: Final = FieldSet.of([("f:metadata", "f:annotations", f"f:{L
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The ``managedFields`` to write, the managers whose fields become ours, and the fields that we release."""
+    """The ``managedFields`` to write, the managers whose fields become ours, and what we release or claim."""
 
     managed_fields: tuple[Mapping[str, Any], ...]
     taken_from: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+    """Fields without an owner that become ours, so that the apply removes them."""
 
     @property
     def reason(self) -> str:
         """What the transfer does, for the plan."""
         taken = f"takes over the fields applied by {', '.join(self.taken_from)}" if self.taken_from else ""
         released = f"leaves {', '.join(self.released)} to other managers" if self.released else ""
-        return "; ".join(filter(None, (taken, released)))
+        claimed = f"removes {', '.join(self.claimed)}, which what Git declares excludes" if self.claimed else ""
+        return "; ".join(filter(None, (taken, released, claimed)))
 
     def of(self, live: Manifest) -> Manifest:
         """Return the live object as it is after the transfer."""
@@ -113,6 +116,28 @@ def transfer(
         (*([mine] if kept else []), *(entry for entry in rest if entry["fieldsV1"])),
         tuple(sorted({str(entry["manager"]) for entry in (*taken, *(shared[index] for index in parts))})),
         released,
+    )
+
+
+def with_claimed(
+    moved: Transfer | None, live: Manifest, version: str, schema: Schema | None, paths: Iterable[Path]
+) -> Transfer | None:
+    """
+    Return a transfer after which the fields at some paths are ours too where they have no owner.
+
+    The apply that follows removes them, as it does with everything that we own and Git does not declare.
+    """
+    entries = list(moved.managed_fields if moved else metadata_of(live).get("managedFields") or ())
+    unowned = [path for path in paths if all(node_at(entry.get("fieldsV1") or {}, path) is None for entry in entries)]
+    present = declared_fields(live, schema or DEDUCED)
+    ours = next((entry for entry in entries if _is_ours(entry)), _entry(version, ()))
+    if not unowned or present is None or not _is_of(ours, version):
+        return moved
+    fields = union(ours.get("fieldsV1") or {}, _at_paths(present, unowned))
+    rest = [entry for entry in entries if not _is_ours(entry)]
+    base = moved or Transfer(())
+    return replace(
+        base, managed_fields=({**ours, "fieldsV1": fields}, *rest), claimed=tuple(human(path) for path in unowned)
     )
 
 
@@ -197,9 +222,14 @@ def _applied(entry: Mapping[str, Any], live: Manifest, schema: Schema) -> Node:
 
 def _part(entry: Mapping[str, Any], paths: Collection[Path]) -> Node:
     """Return what the manager of an entry owns at some paths and below them."""
+    return _at_paths(entry.get("fieldsV1") or {}, paths)
+
+
+def _at_paths(fields: Node, paths: Collection[Path]) -> Node:
+    """Return the part of a field set that is at some paths and below them."""
     part: Node = {}
     for path in paths:
-        node = node_at(entry.get("fieldsV1") or {}, path)
+        node = node_at(fields, path)
         if node is None:
             continue
         for element in reversed(path):

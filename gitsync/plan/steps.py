@@ -22,10 +22,11 @@ from gitsync.plan.field_owners import owners_of
 from gitsync.plan.ignored_fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage, stage_of
-from gitsync.plan.ownership import APPLIERS, Transfer, transfer
+from gitsync.plan.ownership import APPLIERS, Transfer, transfer, with_claimed
 from gitsync.plan.risk.table import NOTHING
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.plan.undeclared import Undeclared, UndeclaredState, removal_reason
+from gitsync.plan.unions import excluded_members
 
 UNOBSERVED: Final = "its live state is unknown"
 
@@ -237,6 +238,7 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     taken_over = inputs.undeclared.taken_over(state, exceptions, is_refused=is_refused)
     version = str(desired.get("apiVersion"))
     moved = transfer(live, version, schema, inputs.cluster.appliers, ignored_paths, taken_over)
+    moved = with_claimed(moved, live, version, schema, excluded_members(schema, sent, live))
     answer = inputs.cluster.dry_runs.get(step.ref)
     if moved is not None:
         drift = _drift_after(moved, sent, live, schema, manager)

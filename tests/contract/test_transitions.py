@@ -1,0 +1,79 @@
+"""Changes of a field that decides which others are valid: what the API server had set for the former value goes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from gitsync.objects.manifest import Manifest, at
+from tests.contract.manifests import deployment, manifest
+from tests.contract.stage import Stage
+
+POD = {"containers": [{"name": "web", "image": "web:1"}]}
+WORKLOAD: dict[str, Any] = {
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": {"metadata": {"labels": {"app": "web"}}, "spec": POD},
+}
+
+
+def workload(kind: str, **spec: Any) -> Manifest:
+    return manifest("apps/v1", kind, "web", spec={**WORKLOAD, **spec})
+
+
+def with_pod(made: Manifest, **members: Any) -> Manifest:
+    """Return a workload with more members of its Pods."""
+    changed = deepcopy(made)
+    changed["spec"]["template"]["spec"] |= members
+    return changed
+
+
+def service(**spec: Any) -> Manifest:
+    return manifest("v1", "Service", "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80}], **spec})
+
+
+VOLUME = ("spec", "template", "spec", "volumes", 0)
+
+
+@pytest.mark.parametrize(
+    ("former", "latter", "path", "expected"),
+    [
+        pytest.param(
+            deployment(),
+            {**deployment(), "spec": {**deployment()["spec"], "strategy": {"type": "Recreate"}}},
+            ("spec", "strategy"),
+            {"type": "Recreate"},
+            id="strategy of a Deployment",
+        ),
+        pytest.param(
+            workload("StatefulSet", serviceName="web"),
+            workload("StatefulSet", serviceName="web", updateStrategy={"type": "OnDelete"}),
+            ("spec", "updateStrategy"),
+            {"type": "OnDelete"},
+            id="strategy of a StatefulSet",
+        ),
+        pytest.param(
+            with_pod(deployment(), volumes=[{"name": "v"}]),
+            with_pod(deployment(), volumes=[{"name": "v", "configMap": {"name": "c", "optional": True}}]),
+            VOLUME,
+            {"name": "v", "configMap": {"name": "c", "optional": True, "defaultMode": 420}},
+            id="source of a volume",
+        ),
+        pytest.param(
+            service(sessionAffinity="ClientIP"),
+            service(sessionAffinity="None"),
+            ("spec", "sessionAffinityConfig"),
+            None,
+            id="affinity of a Service",
+        ),
+    ],
+)
+def test_a_default_of_the_former_choice_is_removed(
+    stage: Stage, former: Manifest, latter: Manifest, path: tuple[str | int, ...], expected: Any
+) -> None:
+    stage.sync({"a.yaml": former})
+    uid = stage.live(former["kind"], "web", api=former["apiVersion"])["metadata"]["uid"]
+    stage.synced(stage.commit({"a.yaml": latter}))
+    live = stage.live(former["kind"], "web", api=former["apiVersion"])
+    assert (at(live, *path), live["metadata"]["uid"]) == (expected, uid)
