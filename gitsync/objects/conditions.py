@@ -12,6 +12,7 @@ READY = "Ready"
 SOURCE_READY = "SourceReady"
 RENDERED = "Rendered"
 GROUP_UNAVAILABLE = "GroupUnavailable"
+CLUSTER_UNAVAILABLE = "ClusterUnavailable"
 """The reason of Ready where all is as declared, but for objects whose API group is unavailable."""
 
 

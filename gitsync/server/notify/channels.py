@@ -25,6 +25,8 @@ class AppriseChannel:
         self._rule = rule
         self._dashboard = dashboard.rstrip("/")
         self.interval = rule.interval
+        self.settle = rule.settle
+        self.groups = True
 
     def wants(self, notice: Notice) -> bool:
         """Tell whether the rule is about a notice."""
@@ -36,13 +38,15 @@ class AppriseChannel:
         sender = self._apprise.Apprise()
         # no URL is in a message: it may have a password
         refused = [number for number, url in enumerate(self._rule.targets(), 1) if not sender.add(url)]
-        link = f"\n{self._dashboard}/apps/{notice.application}" if self._dashboard else ""
+        page = "" if notice.members else f"/{notice.application}"
+        link = f"\n{self._dashboard}/apps{page}" if self._dashboard else ""
         bad = notice.kind in ("failed", "degraded")
+        good = notice.kind in ("synced", "recovered")
         kind = self._apprise.NotifyType
         if not sender.notify(
             title=notice.title,
             body=(notice.text or notice.title) + link,
-            notify_type=kind.FAILURE if bad else kind.SUCCESS if notice.kind == "synced" else kind.WARNING,
+            notify_type=kind.FAILURE if bad else kind.SUCCESS if good else kind.WARNING,
         ):
             raise TransientError("at least one URL of notifications did not take the message")
         if refused:
@@ -60,6 +64,9 @@ class EventChannel:
     """Write every notice as a Kubernetes Event on its Application, and on the object that it is about."""
 
     interval = 1.0
+    settle = 0.0
+    groups = False
+    """Each Event belongs to one Application."""
 
     def __init__(self, events: EventWriter) -> None:
         self._events = events

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +22,16 @@ KINDS: Final = {
     "Drifted": "drifted",
     "AwaitingApproval": "approval",
     "Synced": "synced",
+    "Unknown": "failed",
 }
 """The kind of notification by the state of a verdict; other states are transitions and cause none."""
+
+
+RECOVERED: Final = "Recovered"
+"""The state of a notice that what was reported has ended; its kind is ``recovered``."""
+_NAMED = 20
+"""Applications that a message about a common cause names."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 _DRIFT_STATES: Final = {"drift": "DriftDetected", "healed": "DriftHealed", "heal-failed": "HealFailed"}
@@ -40,6 +49,16 @@ class Notice:
     commit: str = ""
     ref: str = ""
     """The path of the object that it is about, empty for the Application itself."""
+    members: tuple[str, ...] = ()
+    """The Applications of a message about a common cause, empty for one Application."""
+
+    @property
+    def cause(self) -> tuple[str, str] | None:
+        """What several Applications may have in common, None where each message stays its own."""
+        if self.kind not in ("failed", "recovered"):
+            return None
+        # numbers differ between attempts, such as the seconds until the next one
+        return self.state, _NUMBER.sub("", self.text.replace(self.application, ""))
 
     @property
     def title(self) -> str:
@@ -63,6 +82,20 @@ def notices_of(view: ApplicationView) -> tuple[Notice, ...]:
         for verdict in (worst, *worst.also)
         if verdict.state in KINDS
     )
+
+
+def recovered(application: str, states: Sequence[str]) -> Notice:
+    """Return the notice that the reported states of an Application have ended."""
+    return Notice(application, "recovered", RECOVERED, f"no longer: {', '.join(map(words, states))}")
+
+
+def together(notices: Sequence[Notice]) -> Notice:
+    """Return one notice for several Applications with one cause: their number, the cause, and their names."""
+    first = notices[0]
+    names = tuple(sorted(notice.application for notice in notices))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    text = f"{first.text}\n{', '.join(names[:_NAMED])}{more}"
+    return Notice(f"{len(names)} Applications", first.kind, first.state, text, members=names)
 
 
 def happened(event: StateEvent) -> Notice | None:

@@ -6,14 +6,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitsync.errors import GitsyncError
 from gitsync.ports import Clock, StateEvent, StateReader
-from gitsync.server.notify.notices import KINDS, Notice, happened, news, notices_of
+from gitsync.server.notify.notices import KINDS, RECOVERED, Notice, happened, news, notices_of, recovered, together
 
 _log = logging.getLogger(__name__)
 
+_GROUPED = 3
+"""Applications with one cause from which on there is one message for all of them."""
+_LASTING = ("failed", "degraded", "drifted")
+"""Kinds whose end is a message too."""
 _POLL = 0.5
 """Seconds that the notifier waits for an event before it checks delayed messages."""
 
@@ -23,6 +27,10 @@ class NoticeChannel(Protocol):
 
     interval: float
     """Seconds between two messages about one Application."""
+    settle: float
+    """Seconds that a state has to last before it is a message; those of one cause become one message."""
+    groups: bool
+    """Whether messages of one cause become one."""
 
     def wants(self, notice: Notice) -> bool:
         """Tell whether a notice is for this channel."""
@@ -37,20 +45,89 @@ _Topic = tuple[str, str, str]
 """An Application; of what happens to single objects, also the kind and the object: no other message replaces it."""
 
 
+class _Pending(NamedTuple):
+    """A notice that waits, and since when."""
+
+    notice: Notice
+    since: float
+
+
 @dataclass(slots=True)
 class _Outbox:
     """The messages of a channel: when one was sent last about a topic, and what waits for its turn."""
 
     channel: NoticeChannel
     sent: dict[_Topic, float] = field(default_factory=dict)
-    waiting: dict[_Topic, Notice] = field(default_factory=dict)
+    waiting: dict[_Topic, _Pending] = field(default_factory=dict)
+    reported: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The states of each Application that were reported, and whose end was not."""
 
-    def replace(self, key: str, notices: Iterable[Notice], fresh: Iterable[Notice]) -> None:
+    def knows(self, key: str) -> bool:
+        """Return whether a state of an Application waits, or was reported and may have ended."""
+        return key in self.reported or any(topic[0] == key for topic in self.waiting)
+
+    def replace(self, key: str, notices: Iterable[Notice], fresh: Iterable[Notice], now: float) -> None:
         """Drop the states of an Application that are not true any more, and add those that are new and wanted."""
         true = {(key, notice.state, "") for notice in notices}
         for stale in [topic for topic in self.waiting if topic[0] == key and topic[1] in KINDS and topic not in true]:
             del self.waiting[stale]
-        self.waiting |= {(key, notice.state, ""): notice for notice in fresh if self.channel.wants(notice)}
+        reported = self.reported.get(key, ())
+        returned: tuple[str, ...] = ()
+        if any(notice.kind in _LASTING for notice in notices):
+            # what comes back before its end was reported is not news
+            returned = reported if self.waiting.pop((key, RECOVERED, ""), None) is not None else ()
+        elif reported:
+            self.add((key, RECOVERED, ""), recovered(key, reported), now)
+        for notice in fresh:
+            if notice.state not in returned:
+                self.add((key, notice.state, ""), notice, now)
+
+    def add(self, topic: _Topic, notice: Notice, now: float) -> None:
+        """Let a notice wait; one that waits already keeps its time."""
+        if self.channel.wants(notice):
+            earlier = self.waiting.get(topic)
+            self.waiting[topic] = _Pending(notice, earlier.since if earlier is not None else now)
+
+    def due(self, now: float) -> list[list[_Topic]]:
+        """Return the topics to send now, those of one message together."""
+        ready = [topic for topic, pending in self.waiting.items() if self._is_due(topic, pending, now)]
+        causes = {self.waiting[topic].notice.cause for topic in ready} - {None}
+        messages: dict[object, list[_Topic]] = {}
+        for topic, pending in self.waiting.items():
+            cause = pending.notice.cause
+            # the others with the cause come along before their time, or each would be a message of its own
+            if self.channel.groups and cause in causes and not self._is_limited(topic, now):
+                messages.setdefault(cause, []).append(topic)
+            elif topic in ready:
+                messages[topic] = [topic]
+        few = [cause for cause, topics in messages.items() if len(topics) < _GROUPED and cause in causes]
+        single = [[topic] for cause in few for topic in messages.pop(cause) if topic in ready]
+        return [*single, *messages.values()]
+
+    def _is_due(self, topic: _Topic, pending: _Pending, now: float) -> bool:
+        lasts = now - pending.since >= self.channel.settle or topic[1] not in (*KINDS, RECOVERED)
+        return lasts and not self._is_limited(topic, now)
+
+    def _is_limited(self, topic: _Topic, now: float) -> bool:
+        sender = _sender(topic)
+        return sender in self.sent and now - self.sent[sender] < self.channel.interval
+
+    def take(self, topic: _Topic, now: float) -> Notice:
+        """Return a notice that is sent now."""
+        key, state, _ = topic
+        # before the attempt: a channel that fails is not tried again before its interval
+        self.sent[_sender(topic)] = now
+        notice = self.waiting.pop(topic).notice
+        if state == RECOVERED:
+            self.reported.pop(key, None)
+        elif notice.kind in _LASTING and topic[1] in KINDS:
+            self.reported[key] = tuple(dict.fromkeys((*self.reported.get(key, ()), state)))
+        return notice
+
+
+def _sender(topic: _Topic) -> _Topic:
+    # the states of an Application share one interval, as one may only replace another
+    return (topic[0], "", "") if topic[1] in (*KINDS, RECOVERED) else topic
 
 
 class Notifier:
@@ -109,9 +186,10 @@ class Notifier:
             fresh = list(news(self._known.get(view.key), notices))
             # also for an Application of another replica: when this one takes it over, its state is not news
             self._known[view.key] = notices
-            if fresh and self._owns(view.key):
-                for box in self._outboxes:
-                    box.replace(view.key, notices, fresh)
+            boxes = [box for box in self._outboxes if fresh or box.knows(view.key)]
+            if boxes and self._owns(view.key):
+                for box in boxes:
+                    box.replace(view.key, notices, fresh, self._clock.monotonic())
         for box in self._outboxes:
             self._send_due(box)
 
@@ -129,19 +207,13 @@ class Notifier:
         elif event.kind == "healed":
             self._drifted.pop(topic, None)
         for box in self._outboxes:
-            if box.channel.wants(notice):
-                box.waiting[event.application, notice.kind, event.ref] = notice
+            box.add((event.application, notice.kind, event.ref), notice, self._clock.monotonic())
 
     def _send_due(self, box: _Outbox) -> None:
         now = self._clock.monotonic()
-        for topic in list(box.waiting):
-            # the states of an Application share one interval, as one may only replace another
-            sender = (topic[0], "", "") if topic[1] in KINDS else topic
-            if sender in box.sent and now - box.sent[sender] < box.channel.interval:
-                continue
-            notice = box.waiting.pop(topic)
-            # before the attempt: a channel that fails is not tried again before its interval
-            box.sent[sender] = now
+        for topics in box.due(now):
+            notices = [box.take(topic, now) for topic in topics]
+            notice = notices[0] if len(notices) == 1 else together(notices)
             try:
                 box.channel.send(notice)
             except GitsyncError as error:

@@ -14,6 +14,7 @@ from gitsync.server.notify.notices import Notice
 
 Kind = Literal[
     "synced",
+    "recovered",
     "failed",
     "drifted",
     "degraded",
@@ -31,17 +32,19 @@ class NotificationRule(BaseModel):
     """
     One rule; ``urls`` are those of Apprise, ``urlFile`` names a file with one a line, for URLs that hold credentials.
 
-    At most one message per Application is sent in ``interval`` seconds; the last state is sent at its end.
+    At most one message per Application is sent in ``interval`` seconds; the last state is sent at its end. A state has
+    to last ``settle`` seconds.
     """
 
     # a mistyped member would silently be a rule for other notices
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     applications: tuple[str, ...] = ("*",)
-    kinds: tuple[Kind, ...] = ("failed", "drifted", "degraded", "approval")
+    kinds: tuple[Kind, ...] = ("failed", "drifted", "degraded", "approval", "recovered")
     urls: tuple[str, ...] = ()
     url_file: Path | None = Field(None, alias="urlFile")
     interval: float = Field(60.0, ge=0)
+    settle: float = Field(10.0, ge=0)
 
     def wants(self, notice: Notice) -> bool:
         """Tell whether the rule is about this notice."""

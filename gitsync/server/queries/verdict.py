@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.change import Action, HoldReason
-from gitsync.objects.conditions import GROUP_UNAVAILABLE, READY, find_condition
+from gitsync.objects.conditions import CLUSTER_UNAVAILABLE, GROUP_UNAVAILABLE, READY, find_condition
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView, ResourceView
@@ -80,7 +80,7 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
     ready_reason = find_condition(status, READY).get("reason")
     if ready_reason == HoldReason.WINDOW.value:
         yield AppVerdict("OutsideWindow", visible(message), phase_since)
-    if ready_reason == GROUP_UNAVAILABLE:
+    if ready_reason in (GROUP_UNAVAILABLE, CLUSTER_UNAVAILABLE):
         yield AppVerdict("Unknown", visible(message), phase_since)
     if phase is Phase.SUSPENDED:
         # after the first part, that it is suspended, the message has how the cluster differs from Git

@@ -26,6 +26,7 @@ WORDS = {
     "Drifted": "Drifted",
     "SettingsAdded": "Settings added",
     "Failed": "Failed",
+    "Recovered": "Recovered",
     "Intended": "Started",
     "Succeeded": "Succeeded",
     "Partial": "Partly failed",

@@ -7,7 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from gitsync.errors import Refused, TerminalError, TransientError, UnexpectedError, one_line
+from gitsync.errors import (
+    ClusterUnavailable,
+    RecordUnavailable,
+    Refused,
+    TerminalError,
+    TransientError,
+    UnexpectedError,
+    one_line,
+)
 from gitsync.objects.change import Action, Change, HoldReason, Risk
 from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, not_ready_message, set_conditions
 from gitsync.objects.health import Health
@@ -221,6 +229,8 @@ def _conditions(report: Report) -> list[Condition]:
 
 def _source_condition(report: Report) -> list[Condition]:
     error = report.source_error or (report.error if report.stage is FailureReason.SOURCE else None)
+    if isinstance(error, ClusterUnavailable | RecordUnavailable):
+        return []  # another system failed: what is known of Git stays
     if error is not None:
         # a server that fails may recover by itself; what was refused needs a person
         reason = "RevisionRefused" if isinstance(error, Refused) else "FetchFailed"

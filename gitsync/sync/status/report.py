@@ -10,10 +10,18 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from gitsync.errors import GitsyncError, SourceUnavailable, TransientError, UnexpectedError, detached
+from gitsync.errors import (
+    ClusterUnavailable,
+    GitsyncError,
+    RecordUnavailable,
+    SourceUnavailable,
+    TransientError,
+    UnexpectedError,
+    detached,
+)
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Verdict
-from gitsync.objects.conditions import SOURCE_READY, Condition, find_condition
+from gitsync.objects.conditions import CLUSTER_UNAVAILABLE, SOURCE_READY, Condition, find_condition
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase
@@ -37,7 +45,7 @@ class FailureReason(Enum):
     READ = "InvalidSpec"
     SOURCE = "SourceFailed"
     RENDER = "RenderFailed"
-    OBSERVE = "ClusterUnavailable"
+    OBSERVE = CLUSTER_UNAVAILABLE
     PLAN = "PlanRefused"
     APPLY = "ApplyFailed"
 
@@ -135,7 +143,8 @@ class Report:
     @property
     def render_error(self) -> GitsyncError | None:
         """The error that ended this reconcile, where it is one of rendering."""
-        return self.error if self.stage is FailureReason.RENDER else None
+        is_other = isinstance(self.error, ClusterUnavailable)  # such as the Secret with the keys that decrypt
+        return self.error if self.stage is FailureReason.RENDER and not is_other else None
 
     @property
     def is_source_outdated(self) -> bool:
@@ -170,11 +179,10 @@ class Report:
         # without its traceback, which refers to all that the reconcile had in memory
         self.error = detached(error)
         is_unexpected = isinstance(error, UnexpectedError)
+        is_observing = isinstance(error, TransientError) and not is_unexpected and self.stage is FailureReason.OBSERVE
         # the cluster does not answer: nothing is known, which is not a failure of the Application
-        is_transient = isinstance(error, TransientError) and not is_unexpected and self.stage is FailureReason.OBSERVE
-        phase = Phase.OBSERVING if is_transient else Phase.FAILED
-        reason = "UnexpectedError" if is_unexpected else self.stage.value
-        self.outcome = replace(self.outcome, phase=phase, reason=reason, message=str(error))
+        phase = Phase.OBSERVING if is_observing or isinstance(error, ClusterUnavailable) else Phase.FAILED
+        self.outcome = replace(self.outcome, phase=phase, reason=_reason(error, self.stage), message=str(error))
 
     @property
     def sync(self) -> SyncStatus:
@@ -202,6 +210,16 @@ class Report:
             return self.observation.overall_health
         is_kept = self.outcome.phase is Phase.SUSPENDED or self.render_error is not None
         return Health(self.previous_status.get("health", "Unknown")) if is_kept else Health.UNKNOWN
+
+
+def _reason(error: GitsyncError, stage: FailureReason) -> str:
+    """Return the reason of a condition: the system that failed, whichever stage needed it, and else the stage."""
+    if isinstance(error, UnexpectedError):
+        return "UnexpectedError"
+    if isinstance(error, RecordUnavailable):
+        return "DatabaseUnavailable"
+    # such as the Secret with the credentials for Git, which is read from the cluster
+    return FailureReason.OBSERVE.value if isinstance(error, ClusterUnavailable) else stage.value
 
 
 _log = logging.getLogger(__name__)

@@ -31,6 +31,8 @@ class Inbox:
     """A channel that keeps what it gets."""
 
     interval: float = 60.0
+    settle: float = 0.0
+    groups: bool = True
     got: list[Notice] = field(default_factory=list)
     fails: bool = False
 
@@ -92,7 +94,82 @@ def test_messages_about_one_application_are_limited_and_the_last_state_counts() 
     notifier.check()
     clock.seconds = 200
     notifier.check()
-    assert len(inbox.got) == 2
+    assert [notice.state for notice in inbox.got] == ["Degraded", "Drifted", "Recovered"]
+    assert inbox.got[-1].text == "no longer: Degraded, Drifted"
+
+
+def unreadable(key: str, text: str = "git.example.com did not answer within 10 s") -> ApplicationView:
+    view = application(key.rpartition("/")[2], phase="Failed", ready=text)
+    source = {"type": "SourceReady", "status": "False", "reason": "FetchFailed", "message": text}
+    return replace(view, status={**view.status, "conditions": [*view.status["conditions"], source]})
+
+
+def many(count: int, **settings: Any) -> tuple[Inbox, StillView, HandClock, Notifier]:
+    """Return the Applications ``gitsync/app-N``, all in sync, and what follows them."""
+    names = [f"app-{number}" for number in range(count)]
+    inbox, clock = Inbox(**settings), HandClock()
+    view = StillView({f"gitsync/{name}": application(name) for name in names})
+    notifier = Notifier(view, clock, [inbox], lambda key: True)
+    notifier.check()
+    return inbox, view, clock, notifier
+
+
+def test_one_cause_is_one_message_with_one_recovery() -> None:
+    inbox, view, clock, notifier = many(50, settle=10.0)
+    for number, key in enumerate(list(view.views)):
+        view.views[key] = unreadable(key, f"git.example.com did not answer within {number} s")
+        clock.seconds += 0.3
+        notifier.check()
+    clock.seconds += 10
+    notifier.check()
+    titles = [notice.title for notice in inbox.got]
+    assert titles == ["35 Applications: Git cannot be read", "15 Applications: Git cannot be read"]
+    assert {name for notice in inbox.got for name in notice.members} == set(view.views)
+    assert inbox.got[0].text.endswith("and 15 more")
+    inbox.got.clear()
+    view.views = {key: application(key.rpartition("/")[2]) for key in view.views}
+    notifier.check()
+    clock.seconds += 60  # a message about each of them was sent just now
+    notifier.check()
+    (end,) = inbox.got
+    assert (end.title, end.kind) == ("50 Applications: Recovered", "recovered")
+    assert end.text.startswith("no longer: Git cannot be read")
+
+
+def test_two_causes_are_two_messages_and_few_applications_stay_their_own() -> None:
+    inbox, view, _, notifier = many(5)
+    for key in list(view.views)[:3]:
+        view.views[key] = unreadable(key)
+    for key in list(view.views)[3:]:
+        view.views[key] = unreadable(key, "the certificate of git.example.com is not trusted")
+    notifier.check()
+    titles = sorted(notice.title for notice in inbox.got)
+    assert titles[0] == "3 Applications: Git cannot be read"
+    assert titles[1:] == ["gitsync/app-3: Git cannot be read", "gitsync/app-4: Git cannot be read"]
+
+
+def test_a_state_that_does_not_last_is_no_message() -> None:
+    inbox, view, clock, notifier = many(1, settle=10.0, interval=0.0)
+    for state in (unreadable("gitsync/app-0"), application("app-0")) * 5:
+        view.views["gitsync/app-0"] = state
+        notifier.check()
+        clock.seconds += 9
+    notifier.check()
+    assert inbox.got == []
+
+
+def test_a_failure_that_comes_back_before_its_end_was_reported_is_no_news() -> None:
+    inbox, view, clock, notifier = many(1, settle=10.0, interval=0.0)
+    view.views["gitsync/app-0"] = unreadable("gitsync/app-0")
+    notifier.check()
+    clock.seconds += 10
+    notifier.check()
+    for state in (application("app-0"), unreadable("gitsync/app-0")) * 3:
+        view.views["gitsync/app-0"] = state
+        notifier.check()
+        clock.seconds += 5
+    notifier.check()
+    assert [notice.state for notice in inbox.got] == ["FetchFailed"]
 
 
 def test_states_at_the_start_and_applications_of_other_replicas_are_not_told() -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from gitsync.errors import ClusterUnavailable, InvalidInput, SourceDenied
+import pytest
+
+from gitsync.errors import ClusterUnavailable, InvalidInput, RecordUnavailable, SourceDenied
 from gitsync.objects.change import Action
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
@@ -65,6 +67,28 @@ def test_what_cannot_be_observed_says_since_when() -> None:
     blind.last_observed = NOW
     assert build_status(blind)["lastObserved"] == "2026-11-20T09:55:00Z"
     assert "lastObserved" not in build_status(run(status))
+
+
+@pytest.mark.parametrize("stage", [FailureReason.SOURCE, FailureReason.RENDER, FailureReason.APPLY])
+def test_an_outage_of_the_cluster_is_named_in_every_stage(stage: FailureReason) -> None:
+    first = build_status(run())
+    blind = run(first)
+    blind.planned = blind.observation = blind.commit = blind.rendered = None
+    blind.stage = stage
+    blind.fail(ClusterUnavailable("GET /api/v1/secrets was not answered"))
+    status = build_status(blind)
+    assert condition(status, "SourceReady") == condition(first, "SourceReady")
+    assert condition(status, "Rendered") == condition(first, "Rendered")
+    ready = condition(status, "Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "ClusterUnavailable")
+    assert (status["phase"], status["sync"]) == ("Observing", "Unknown")
+
+
+def test_an_outage_of_the_database_is_named() -> None:
+    failed = run()
+    failed.stage = FailureReason.APPLY
+    failed.fail(RecordUnavailable("the history cannot be written"))
+    assert condition(build_status(failed), "Ready")["reason"] == "DatabaseUnavailable"
 
 
 def test_an_input_that_is_refused_is_a_conclusive_reconcile() -> None:
