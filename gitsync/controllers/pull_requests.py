@@ -118,7 +118,12 @@ class PullRequestController:
 
     def proposals(self) -> tuple[ProposalView, ...]:
         """Return the proposals that were previewed, those updated last first."""
-        views = [view for repository in list(self._repositories.values()) for view in list(repository.views.values())]
+        views = [
+            view
+            for repository in list(self._repositories.values())
+            for view in list(repository.views.values())
+            if not view.is_merged
+        ]
         return tuple(sorted(views, key=lambda view: view.proposal.updated or view.previewed, reverse=True))
 
     def failures(self) -> Mapping[str, str]:
@@ -258,6 +263,7 @@ class PullRequestController:
         ref = f"refs/pull/{number}/head" if number != proposal.name else ""
         report = None
         problem = ""
+        is_merged = False
         try:
             if not base:
                 raise InvalidInput(f"branch {proposal.base_branch} does not exist")
@@ -270,6 +276,8 @@ class PullRequestController:
                 tuple(self._manifests(followers, proposal.base_branch)),
                 ports.policies(),
             )
+            # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same
+            is_merged = not merged.changed and not proposal.url
             report = ports.previewer.preview(snapshot, request)
             if not proposal.title:
                 proposal = _described(proposal, ports.source.commits(source, proposal.head, limit=1))
@@ -278,7 +286,7 @@ class PullRequestController:
         except GitsyncError as error:  # a conflict, or a change that no preview can read
             problem = str(error)
         keys = tuple(view.key for view in followers.views)
-        return ProposalView(proposal, keys, base, report, problem, ports.clock.now())
+        return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged)
 
     def _manifests(self, followers: _Deployers, branch: str) -> Iterable[Manifest]:
         """Yield the Applications that follow a branch, as their specs are now."""

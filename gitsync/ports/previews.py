@@ -66,7 +66,7 @@ class ProposalView:
     """
     A proposal and its preview against the commit ``base``; ``problem`` is why the report is absent.
 
-    ``applications`` are the keys of those that deploy the repository.
+    ``applications`` are the keys of those that deploy the repository. ``is_merged``: the base has all of it already.
     """
 
     proposal: Proposal
@@ -75,6 +75,7 @@ class ProposalView:
     report: PreviewReport | None
     problem: str
     previewed: datetime
+    is_merged: bool = False
 
 
 class Proposals(Protocol):

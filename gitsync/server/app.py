@@ -33,6 +33,7 @@ from gitsync.server.pages import (
     lists,
     object,
     plan,
+    pulls,
     reverts,
     signin,
 )
@@ -85,6 +86,7 @@ def create_app(
         audit,
         application,
         plan,
+        pulls,
         differences,
         object,
         history,

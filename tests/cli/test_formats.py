@@ -35,6 +35,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "agents": (),
     "changes": (),
     "objects": (),
+    "prs": (),
     "tree": SHOP,
     "events": ("shop", "Deployment/triage"),
     "doctor": (),
@@ -83,6 +84,20 @@ def differing(shop: Shop) -> Shop:
     left["metadata"] |= dict(zip(("labels", "annotations"), marks, strict=True))
     world.apply(left)
     world.apply(yaml.safe_load(set_of(shop).read_text(encoding="utf-8")))
+    world.repo.git("switch", "--quiet", "--create", "change/one")
+    (world.repo.clone / "shop/note.yaml").write_text(config_map("note", text="newer"), encoding="utf-8")
+    world.repo.git("commit", "--quiet", "--all", "--message", "Another note")
+    world.repo.git("push", "--quiet", "origin", "change/one")
+    world.apply(
+        {
+            "apiVersion": "gitsync.dev/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": "shop", "namespace": "gitsync"},
+            "spec": {"proposals": ["change/*"]},
+        },
+        "proposer",
+    )
+    until(lambda: world.controller.pull_requests.proposals())
     until(lambda: shop("appset", "list", "-o", "json").json[0]["reason"] == "Current")
     return shop
 

@@ -330,6 +330,8 @@ def test_a_branch_by_pattern_is_what_a_pull_request_is(shop: Shop) -> None:
     shop.push("change/1", 3)
     shop.push("other/1", 4)
     git(shop.repo.work, "push", "-q", "origin", "main:change/merged")
+    shop.repo.commit({"other.txt": "x"}, "Go on")
+    git(shop.repo.work, "push", "-q", "origin", "main:change/new")
     shop.controller.reconcile(shop.key)
     [view] = shop.controller.proposals()
     proposal = view.proposal

@@ -8,6 +8,7 @@ GROUPS: Final = {
     "Every day": {
         "status": "Show sync state, health and reasons.",
         "changes": "List commits with their syncs, drift, decisions and requests, newest first.",
+        "prs": "List the pull requests that wait, with what they will do, or show one of them.",
         "tree": "Show the objects of an Application by kind, and under each what it owns, down to the Pods.",
         "logs": "Print the log of a container of a Pod that an object owns, or is.",
         "diff": "Show each field in which the cluster differs from Git.",

@@ -26,7 +26,7 @@ from gitsync.files import PUBLIC, create_file
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.shipped import shipped_folder
-from gitsync.source.seed import seed
+from gitsync.source.seed import ProposedEdit, seed
 
 ENVIRONMENTS = ("dev", "staging", "prod")
 _INTERVAL = "1s"
@@ -35,6 +35,14 @@ _PORTS = 20
 _AGENTS = "agents"
 """The overlay whose agents run, see gitsync/demo_agents."""
 _SANDBOX_CONTEXT = "current-context: sandbox"
+_PROPOSAL = ProposedEdit(
+    branch="change/more-triage",
+    file="overlays/prod/kustomization.yaml",
+    old="- name: triage\n    count: 3",
+    new="- name: triage\n    count: 4",
+    message="Run a fourth triage agent in prod",
+)
+"""What waits on the page *Pull requests*."""
 _POLICY = """\
 # Without a policy, each cluster-scoped object waits for an approval; this lists those of the demo.
 # A change of this file takes effect within seconds: gitsync policy explain support-dev
@@ -83,7 +91,8 @@ def demo(
     data.mkdir(parents=True, exist_ok=True)
     origin = data / "demo.git"
     clone = data / "demo"
-    seed(origin, clone, {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")})
+    folders = {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")}
+    seed(origin, clone, folders, _PROPOSAL)
     with listener, _sandbox(data / "sandbox", config) as (url, proxy):
         settings = load_settings(
             kubeconfig=str(config),
@@ -133,6 +142,7 @@ def _application(environment: str, url: str) -> Manifest:
             "source": {"repoURL": url, "path": f"overlays/{environment}"},
             "destination": {"namespace": namespace, "allowClusterScoped": True},
             "sync": {"interval": _INTERVAL, "prune": True, "selfHeal": True},
+            "proposals": ["change/*"],
         },
     }
 

@@ -450,3 +450,33 @@ class ActionResult(ApiModel):
     application: str
     action: str
     by: str
+
+
+class ProposalModel(ApiModel):
+    """A pull request, or a branch that is previewed as one, and what it will do."""
+
+    key: str
+    name: str = Field(description="`#12` for a pull request, else the name of the branch.")
+    title: str
+    author: str
+    repository: str
+    base_branch: str
+    head_branch: str
+    head: str
+    url: str = Field(description="Its page at the Git host; empty for a branch.")
+    is_fork: bool
+    is_draft: bool
+    state: str = Field(description="Valid, or Invalid where it cannot be merged, built or applied.")
+    risk: str = Field(description="Highest class of its steps; empty where that is not known.")
+    problem: str
+    objects: int = Field(description="Objects that change.")
+    folders: list[str] = Field(description="Deployed folders that change.")
+    applications: list[str] = Field(description="Applications whose objects change.")
+    updated: datetime
+
+
+class ProposalDetail(ProposalModel):
+    """A pull request with its preview, in the schema of `gitsync preview -o schema`."""
+
+    base: str = Field(description="Commit that it was merged into for the preview.")
+    report: dict[str, Any] | None
