@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CASES  ?= $(or $(GITSYNC_CONFORMANCE),../shared/conformance)
 WORKERS ?= 2
 
@@ -21,32 +20,25 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom image image-content requirements clean
 
-# --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
-# --no-deps: a requirements file lists all packages. With hashes, older pips refuse a package with extras once a newer version of it is published.
-# setuptools: the venv of Python 3.11 brings these 10 MB; nothing here uses them.
-$(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
+# Hashed requirements name all packages, so that nothing is resolved (--no-deps): older pips refuse a package with extras once a newer version of
+# it is published. Nothing is compiled: of most of the kubernetes package, Python imports no module.
+INSTALL = $(PYTHON) tools/install.py $(VENV)
+
+$(RUNTIME): requirements.txt requirements-build.txt requirements-uv.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gitsync needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Creating the virtual environment $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip uninstall --quiet --quiet --yes setuptools
-	@echo "Installing the requirements into $(VENV): the first time this downloads about 100 MB and takes a minute or two"
-	@$(PIP) --no-compile --no-deps --require-hashes -r requirements.txt -r requirements-build.txt
-	@$(PIP) --no-compile --no-deps --no-build-isolation -e .
+	@$(INSTALL) requirements.txt requirements-build.txt --project
 	@touch $@
 
 $(LINT): requirements-lint.txt $(RUNTIME)
-	@echo "Installing what the checks need"
-	@$(PIP) --no-deps --require-hashes -r requirements-lint.txt
+	@$(INSTALL) requirements-lint.txt
 	@touch $@
 
 $(TEST): requirements-test.txt $(AGENTS)
-	@echo "Installing what the tests need"
-	@$(PIP) --no-deps --require-hashes -r requirements-test.txt
+	@$(INSTALL) requirements-test.txt
 	@touch $@
 
 $(AGENTS): requirements-agents.txt $(RUNTIME)
-	@echo "Installing what the agents of the demo need"
-	@$(PIP) --no-compile --no-deps --require-hashes -r requirements-agents.txt
+	@$(INSTALL) requirements-agents.txt
 	@touch $@
 
 run: $(if $(APP),$(RUNTIME),$(AGENTS)) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
@@ -109,6 +101,7 @@ image-content: $(TEST) ## what the image contains, without a container engine: b
 requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
 	uv pip compile pyproject.toml $(PINS) -o requirements.txt
 	uv pip compile pyproject.toml --extra postgresql -c requirements.txt $(PINS) -o requirements-image.txt
+	uv pip compile --group installer $(PINS) -o requirements-uv.txt
 	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
 	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt
 	uv pip compile pyproject.toml --extra agents -c requirements.txt $(PINS) -o requirements-agents.txt
