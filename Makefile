@@ -79,7 +79,7 @@ conformance: $(TEST) ## CASES=DIR: one suite's folder, or a folder of such folde
 	@$(BIN)/python -m tests.run_conformance $(CASES)
 
 faults: $(TEST) ## more crash schedules than the suite runs
-	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py tests/operator/test_crashes.py tests/operator/test_mutations.py tests/operator/test_traffic.py $(addprefix tests/flow/,test_deletion_crash.py test_disk.py test_moves.py test_fleet_faults.py test_replicas.py)
+	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py tests/operator/test_crashes.py tests/operator/test_mutations.py tests/operator/test_traffic.py $(addprefix tests/flow/,test_applicationsets.py test_deletion_crash.py test_disk.py test_moves.py test_fleet_faults.py test_replicas.py)
 
 soak: $(TEST) ## 100,000 reconciles with commits and faults; memory, descriptors, threads, database and files stay flat
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -s tests/flow/test_soak.py
