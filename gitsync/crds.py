@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from gitsync.errors import InvalidInput
@@ -114,7 +115,9 @@ def _unknown(value: Any, schema: Any, path: str) -> Iterator[str]:
             yield from _unknown(member, schema["properties"][name], f"{path}.{name}")
 
 
+@cache
 def _read(name: str) -> Manifest:
+    """Return a definition of the installation, read once: that takes 20 ms, and a start needs each of them twice."""
     # the files of the installation: kustomize and kubectl read them there too, so one copy is enough
     file = shipped_folder("manifests") / "gitsync" / "crds" / f"{name}.yaml"
     try:
