@@ -26,9 +26,10 @@ class Policy:
     ``applications`` are those that it applies to (``namespace/name``). ``namespaces`` may hold ``{app}``, the
     namespace of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped
     kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None. Fields that
-    ``expected_managers`` add to objects are neither reported nor removed. ``servers`` are the URLs of Prometheus and
-    reasoners, None for all that the operator configured. ``require`` are the requirements of this policy, and of
-    those of the Applications that manage the Application. ``controller_rights``: an Application that names no
+    ``expected_managers`` add to objects are neither reported nor removed; ``users`` are managers of users besides those
+    of ``plan.managers``. ``servers`` are the URLs of Prometheus and reasoners, None for all that the operator
+    configured. ``require`` are the requirements of this policy, and of those of the Applications that manage the
+    Application. ``controller_rights``: an Application that names no
     ServiceAccount may write with the controller's own rights, which in a cluster are those on every tenant's objects.
     """
 
@@ -41,6 +42,7 @@ class Policy:
     denied_kinds: tuple[str, ...] = ()
     cluster_kinds: tuple[str, ...] | None = None
     expected_managers: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
     servers: tuple[str, ...] | None = None
     max_prune_share: float = 0.5
     max_objects: int = 10_000

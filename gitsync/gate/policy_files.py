@@ -57,6 +57,12 @@ class Expect(Spec):
         description="Field managers, such as those of admission webhooks and sidecar injectors, whose additions to"
         " objects are expected: counted as ignored, neither reported nor removed.",
     )
+    users: Strings = Field(
+        (),
+        description="Field managers by which users write, besides `kubectl`, `oc`, `k9s`, browsers and the others of"
+        " [Drift](../drift.md#who-is-a-user): what they add to a Pod or an Agent is removed or reported, and what"
+        " conflicts with Git is taken over.",
+    )
 
 
 class PlanLimits(Spec):
@@ -109,6 +115,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         denied_kinds=spec.allow.denied_kinds,
         cluster_kinds=spec.allow.cluster_kinds,
         expected_managers=spec.expect.field_managers,
+        users=spec.expect.users,
         servers=spec.allow.servers,
         max_prune_share=spec.limits.prune_share,
         max_objects=spec.limits.max_objects,

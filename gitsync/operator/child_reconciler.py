@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -141,6 +141,8 @@ class GateInput:
     spec_change: Change | None = None
 
 
+Permit = Callable[[Collection[ObjectRef]], None]
+"""Store that children may have the specs which they are about to get."""
 _CONTINUED = GateInput()
 """Of a generation whose plan passed the gate before."""
 
@@ -262,10 +264,12 @@ class ChildrenReconciler:
         desired: Desired,
         cache: ChildrenCache,
         gate_input: GateInput = _CONTINUED,
+        permit: Permit = lambda refs: None,
     ) -> ReconciledChildren:
         """
         Apply what differs and delete what is not desired any more.
 
+        ``permit`` is called with the children of each batch once the gate allowed them, before they are written.
         A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
         """
         app = self.writer_of(owner)
@@ -297,7 +301,7 @@ class ChildrenReconciler:
         may_run = bool(planned.plan.writes) and not conflicts and is_allowed
         is_guarded = may_run and gate_input.is_new and not gate_input.is_safe and judged.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
-            results += self._apply(planned, verdict)
+            results += self._apply(planned, verdict, permit)
             # An approval is for one plan; what is left has another digest.
             if verdict.approver:
                 self._records.end_approval(app.key, planned.plan.digest)
@@ -335,7 +339,7 @@ class ChildrenReconciler:
         newest = self._records.history(owner.manager, limit=1) if owner.manager else ()
         return frozenset(name for record in newest for name in (record.commit.author, record.commit.email) if name)
 
-    def _apply(self, planned: Planned, verdict: Verdict) -> tuple[StepResult, ...]:
+    def _apply(self, planned: Planned, verdict: Verdict, permit: Permit) -> tuple[StepResult, ...]:
         app = planned.app
         observation = planned.observation
         request = ApplyRequest(
@@ -345,7 +349,7 @@ class ChildrenReconciler:
             uuid.uuid4().hex[:16],
             observation.versions,
             # Owner references are the inventory: nothing has to be widened before a write.
-            lambda entries: None,
+            lambda entries: permit(entries.keys()),
             lambda ref, manifest: health_of(ref, manifest, self._live),
             approver=verdict.approver,
         )

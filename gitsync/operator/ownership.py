@@ -5,10 +5,10 @@ from __future__ import annotations
 from gitsync.agents.permits import spec_digest
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import APPLICATION
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import ref_of
-from gitsync.operator.kinds import own_resource
-from gitsync.plan.tracking import owner_of
+from gitsync.operator.kinds import SYSTEM, own_resource
+from gitsync.plan.tracking import controller_of, owner_of
 from gitsync.ports import Cluster, LiveCache
 from gitsync.state.declarations import Declarations
 
@@ -39,8 +39,10 @@ class Ownership:
         """
         Return why the spec of an object must not be carried out, empty where it may be.
 
-        Its Application applied another one, so that this one was never permitted.
+        Its Application, or the system that it is a member of, applied another one: this one was never permitted.
         """
+        if at(manifest, "metadata", "ownerReferences"):
+            return self._refusal_of_member(manifest)
         key = self._named(manifest)
         entry = self._entry(key, manifest)
         # Without a digest, as in the status of an older version, no spec is known to be refused.
@@ -49,6 +51,24 @@ class Ownership:
         return (
             f"its spec is not what Application {key} applied, so that nothing of it is carried out; change it in Git,"
             " or let self-heal restore it"
+        )
+
+    def _refusal_of_member(self, manifest: Manifest) -> str:
+        """Return why the spec of an Agent that a system controls must not be carried out, empty where it may be."""
+        owners = self._live.owners(manifest)[1:2]
+        system = next((owner for owner in owners if ref_of(owner).of == SYSTEM), None)
+        # A user may remove the reference; the Agent is one without a manager then, which has its own gate.
+        if system is None or uid_of(system) != controller_of(manifest):
+            return ""
+        name = metadata_of(manifest).get("name")
+        rows = at(system, "status", "members", default=[])
+        permitted = next((str(row.get("permitted", "")) for row in rows if row.get("agent") == name), "")
+        # Without a digest, as in the status of an older version, no spec is known to be refused.
+        if not permitted or spec_digest(manifest) in permitted.split():
+            return ""
+        return (
+            f"its spec is not what {ref_of(system)} applied, so that nothing of it is carried out; change the system,"
+            " which restores it"
         )
 
     def _named(self, manifest: Manifest) -> str:

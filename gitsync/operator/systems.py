@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from gitsync.agents.keys import ORDERED_DELETION
 from gitsync.agents.model.system import Member, System, parse_system
+from gitsync.agents.permits import spec_digest
 from gitsync.agents.status import changed_status, rejected_status
 from gitsync.agents.systems.expansion import entry_service, kept_revision, member_agent, port_of, system_url, topology
 from gitsync.agents.systems.members import agent_name, check_members, member_spec, waves
@@ -17,9 +19,9 @@ from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.owner_key import OwnerKey
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.child_reconciler import (
     ChildrenCache,
     ChildrenReconciler,
@@ -93,12 +95,17 @@ class SystemReconciler:
         members = self._members(system)
         wave = _wave(system, order, members)
         is_new = previous.get("observedGeneration") != system.generation
+        desired = self._desired(rollout, order[:wave], members)
+        permits = _Permits(self._statuses, manifest, desired)
         done = self._child_reconciler.reconcile(
             Owner(system.ref, system.uid, system.generation, self._ownership.manager(manifest)),
-            self._desired(rollout, order[:wave], members),
+            desired,
             cache,
             GateInput(is_new),
+            permits.widen,
         )
+        manifest = permits.manifest
+        previous = manifest.get("status") or {}
         is_same = previous.get("currentWave") == wave and not is_new
         stamp = timestamp(now.timestamp())
         since = str(previous.get("waveSince", stamp)) if is_same else stamp
@@ -108,7 +115,7 @@ class SystemReconciler:
             system,
             order,
             # Read again: the writes of this pass are in the local copies.
-            self._members(system),
+            permits.narrowed(self._members(system), is_allowed=not (done.held_plan or done.failure)),
             wave,
             since,
             is_late=seconds_left <= 0 and not all(member.is_settled for member in members.values()),
@@ -240,6 +247,54 @@ class SystemReconciler:
         if status != (manifest.get("status") or {}):
             self._events.record(manifest, status, now)
             self._statuses.write(manifest, status)
+
+
+class _Permits:
+    """
+    The specs that the Agents of a system may have, in its status: stored before they are written.
+
+    The operator carries out no other spec of a member, whoever wrote it; see ``Ownership.refusal``.
+    """
+
+    def __init__(self, statuses: StatusWriter, manifest: Manifest, desired: Desired) -> None:
+        self.manifest = manifest
+        self._statuses = statuses
+        agents = (ref for ref in desired.objects if ref.of == AGENT and ref not in desired.frozen)
+        self._declared = {ref.name: spec_digest(desired.objects[ref]) for ref in agents}
+        self._stored = {
+            str(row.get("agent")): str(row.get("permitted", ""))
+            for row in at(manifest, "status", "members", default=[])
+        }
+
+    def widen(self, refs: Collection[ObjectRef]) -> None:
+        """Store that some Agents may have the specs that they are about to get, beside those that they have."""
+        for ref in refs:
+            if ref.of == AGENT and ref.name in self._declared:
+                self._stored[ref.name] = _with(self._stored.get(ref.name, ""), self._declared[ref.name])
+        status = self.manifest.get("status") or {}
+        known = {str(row.get("agent")): row for row in status.get("members") or ()}
+        rows = [{**known.get(name, {"agent": name}), "permitted": digests} for name, digests in self._stored.items()]
+        self.manifest = self._statuses.write(self.manifest, {**status, "members": rows})
+
+    def narrowed(self, members: Mapping[str, MemberState], *, is_allowed: bool) -> dict[str, MemberState]:
+        """Return the members with what they may have now: the old spec as long as the Agent has it."""
+        return {
+            name: replace(member, permitted=self._digests(member, is_allowed=is_allowed))
+            for name, member in members.items()
+        }
+
+    def _digests(self, member: MemberState, *, is_allowed: bool) -> str:
+        stored = self._stored.get(member.agent, "")
+        declared = self._declared.get(member.agent, "")
+        # A plan that is held permits nothing, also where a user edited the Agent to what it would write.
+        if not declared or not is_allowed:
+            return stored
+        live = spec_digest(member.live) if member.live is not None else ""
+        return _with(live if live in stored.split() else "", declared)
+
+
+def _with(digests: str, digest: str) -> str:
+    return " ".join(dict.fromkeys(filter(None, (*digests.split(), digest))))
 
 
 def _wave(system: System, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]) -> int:

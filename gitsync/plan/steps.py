@@ -62,8 +62,8 @@ class PlanInput:
     """
     What a plan is computed from; ``desired`` comes from ``desired_objects``, ``options`` are those of each of it.
 
-    ``expected`` are patterns of field managers that may add fields, by the operator's policy. ``replaces`` is that of
-    the plan.
+    ``expected`` are patterns of field managers that may add fields, by the operator's policy, and ``users`` those of
+    users. ``replaces`` is that of the plan.
     """
 
     app: Application
@@ -78,11 +78,12 @@ class PlanInput:
     """The states that were applied last, where they are known; see ``plan.applied``."""
     repairs_below: Risk | None = None
     """The class from which the policy of the operator requires an approval of repairs too."""
+    users: tuple[str, ...] = ()
 
     @property
     def undeclared(self) -> Undeclared:
         """What happens to fields that others added."""
-        return Undeclared(self.app.sync.undeclared_fields or "", self.expected)
+        return Undeclared(self.app.sync.undeclared_fields or "", self.expected, self.users)
 
 
 def steps_of(inputs: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> Iterable[Change]:

@@ -149,8 +149,17 @@ class Planner:
         if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
             return None
         cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
-        expected = planned.undeclared.expected
-        plan_input = PlanInput(app, seen.desired, options, cluster, seen.inventory, seen.schema_of, expected)
+        undeclared = planned.undeclared
+        plan_input = PlanInput(
+            app,
+            seen.desired,
+            options,
+            cluster,
+            seen.inventory,
+            seen.schema_of,
+            undeclared.expected,
+            users=undeclared.interactive,
+        )
         steps = {ref: step_alone(plan_input, ref) for ref in live}
         done = {ref: step for ref, step in steps.items() if step is not None}
         if len(done) < len(steps):
@@ -160,7 +169,8 @@ class Planner:
         return done if all(added[ref] == planned.additions.get(ref, ()) for ref in done) else None
 
     def _undeclared(self, app: Application) -> Undeclared:
-        return Undeclared(app.sync.undeclared_fields or "", self._policy_of(app).expected_managers)
+        policy = self._policy_of(app)
+        return Undeclared(app.sync.undeclared_fields or "", policy.expected_managers, policy.users)
 
     def _inputs(
         self,
@@ -193,6 +203,7 @@ class Planner:
             target.replaces,
             applied,
             required_class(self._policy_of(inputs.app)),
+            cache.undeclared.interactive,
         )
 
     def _dry_run(self, desired: Manifest, app: Application) -> Answer:

@@ -224,7 +224,8 @@ class FakeLive:
         return tuple(item for item in self._cluster.objects.values() if uid in _owner_uids(item))
 
     def owners(self, manifest: Manifest) -> tuple[Manifest, ...]:
-        return (manifest,)
+        uids = _owner_uids(manifest)
+        return (manifest, *(item for item in self._cluster.objects.values() if uid_of(item) in uids))
 
     def last_finished(self, ref: ObjectRef) -> Manifest | None:
         return self.finished.get(ref)

@@ -58,6 +58,24 @@ def test_an_update_follows_the_waves_too(world: World) -> None:
     assert (world.get("Agent", "desk-a", api=API) or {})["spec"]["version"] == "2"
 
 
+def test_an_edited_member_runs_nothing_and_is_restored(world: World) -> None:
+    world.start()
+    world.apply(system(member("a"), defaults={"version": "1"}))
+    (row,) = ready(world)["members"]
+    assert len(row["permitted"]) == 40
+    before = (world.get("Deployment", "desk-a", api="apps/v1") or {})["metadata"]["generation"]
+    edit = {"spec": {"version": "2", "runtime": {"image": "registry.internal/agents/evil:1"}}}
+    metadata = {"name": "desk-a", "namespace": "shop"}
+    world.apply({"apiVersion": API, "kind": "Agent", "metadata": metadata, **edit}, "kubectl-edit")
+    until(lambda: _version(world, "a") == "1", 15)
+    until(lambda: status_of(world, "desk-a").get("phase") == "Running", 15, lambda: status_of(world, "desk-a"))
+    assert (world.get("Deployment", "desk-a", api="apps/v1") or {})["metadata"]["generation"] == before
+    # what the system declares is another spec that is permitted then
+    world.apply(system(member("a"), defaults={"version": "2"}))
+    (row,) = ready(world, generation=2)["members"]
+    assert (_version(world, "a"), len(row["permitted"])) == ("2", 40)
+
+
 def test_members_return_together_when_one_fails(world: World) -> None:
     rollout = {"onFailure": "Rollback"}
     world.start()

@@ -108,6 +108,7 @@ def plan_of(
     before: list[Manifest] | None = None,
     repairs_below: Risk | None = None,
     refused: dict[ObjectRef, str] | None = None,
+    users: tuple[str, ...] = (),
 ) -> Plan:
     """
     Return the plan for manifests over a cluster; without an inventory, everything that lives is held.
@@ -119,7 +120,17 @@ def plan_of(
     desired = desired_of(app, *manifests)
     options = {ref: options_of(manifest) for ref, manifest in desired.items()}
     applied_last = desired_of(app, *before) if before is not None else {}
-    inputs = PlanInput(app, desired, options, seen, held, schema_of, applied=applied_last, repairs_below=repairs_below)
+    inputs = PlanInput(
+        app,
+        desired,
+        options,
+        seen,
+        held,
+        schema_of,
+        applied=applied_last,
+        repairs_below=repairs_below,
+        users=users,
+    )
     return build_plan(inputs, "commit", previous)
 
 

@@ -107,6 +107,12 @@ def test_one_apply_restores_the_declared_object(manifest, edit):
     assert same(restored(manifest, written(manifest, edit)), declared)
 
 
+def test_the_operator_names_further_managers_of_users():
+    live = written(WEB, add_variable, manager="ops-portal")
+    assert plan_of(APP, [WEB], live, before=[WEB]).repairs == ()
+    assert same(restored(WEB, live, users=("ops-*",)), live_of(APP, WEB)[ref(WEB)])
+
+
 def label(deployment):
     deployment["metadata"]["labels"] = {**(deployment["metadata"].get("labels") or {}), "owner": "bob"}
 

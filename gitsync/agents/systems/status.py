@@ -21,6 +21,8 @@ class MemberState:
     is_optional: bool
     live: Manifest | None
     is_current: bool = True
+    permitted: str = ""
+    """The digests of the specs that the Agent may have, see ``agents.permits``; empty where none is known."""
 
     @property
     def is_ready(self) -> bool:
@@ -68,6 +70,7 @@ class MemberState:
             "replicas": status.get("replicas", 0),
             "observedGeneration": status.get("observedGeneration", 0),
             "message": self.failure,
+            "permitted": self.permitted,
         }
         return {key: value for key, value in row.items() if value != ""}
 
