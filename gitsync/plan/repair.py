@@ -8,8 +8,11 @@ of a change never name what another user edited in the cluster, and such an edit
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.apply import Conflicts
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import DEDUCED, Schema
@@ -17,6 +20,7 @@ from gitsync.merge.typed import TypedError
 from gitsync.objects.change import DRIFT, REPAIR_RULE, Action, Change
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift import undeclared_fields
 from gitsync.plan.options import options_of
 from gitsync.plan.risk.objects import loses_data
 from gitsync.plan.risk.table import NOTHING, Scope, classify
@@ -67,16 +71,45 @@ def _with_change(inputs: PlanInput, step: Change, applied: Manifest) -> ObjectSt
     restoring = tuple(steps_of(before, ref))
     repair = _repair(before, restoring[0]) if len(restoring) == 1 else None
     live = inputs.cluster.live.get(ref)
-    if repair is None:
-        return ObjectSteps((step,), live=live)
-    repaired = _repaired(inputs, applied, live)
+    repaired = _repaired(inputs, applied, live) if repair is not None else live
     if repaired is None or step.action is Action.REPLACE:
         return ObjectSteps((step,), repair, repaired)  # what a replace deletes is the live object
-    cluster = replace(inputs.cluster, live={ref: repaired}, dry_runs={})
+    permitted = _without_foreign(inputs, applied, repaired)
+    if repair is None and permitted is repaired:
+        return ObjectSteps((step,), live=live)
+    cluster = replace(inputs.cluster, live={ref: permitted}, dry_runs={})
     change = next(iter(steps_of(replace(inputs, cluster=cluster), ref)))
     if not change.is_write:
         return ObjectSteps((_at_rest(step),), repair, repaired)
-    return ObjectSteps((_executable(change, step, repaired),), repair, repaired)
+    return ObjectSteps((_executable(change, step, permitted),), repair, repaired)
+
+
+def _without_foreign(inputs: PlanInput, applied: Manifest, live: Manifest) -> Manifest:
+    """
+    Return an object without what clients added to it that Git did not declare, the identical one where there is none.
+
+    Otherwise a commit that declares the same would do nothing to it, and need no approval: who may edit the object
+    would have permitted it. What controllers and injectors add counts as it is.
+    """
+    schema: Schema = inputs.schema_of(applied) or DEDUCED
+    fields = undeclared_fields(applied, live, schema, inputs.app.field_manager)
+    pointers = [item.pointer for item, _ in fields if inputs.undeclared.is_of_clients(item)]
+    if not pointers:
+        return live
+    result = copy.deepcopy(live)
+    # the last items of lists first: their indices are those of the live object
+    for pointer in sorted(pointers, key=_position, reverse=True):
+        *above, last = parts(pointer)
+        holder: Any = result
+        for key in above:
+            holder = holder[int(key) if isinstance(holder, list) else key]
+        del holder[int(last) if isinstance(holder, list) else last]
+    return result
+
+
+def _position(pointer: str) -> tuple[tuple[int, str], ...]:
+    """Return the sort key of a pointer, indices as numbers."""
+    return tuple((int(key), "") if key.isdigit() else (-1, key) for key in parts(pointer))
 
 
 def _executable(change: Change, step: Change, repaired: Manifest) -> Change:

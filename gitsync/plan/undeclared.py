@@ -67,7 +67,7 @@ class Undeclared:
         """
         if self.setting != "Remove":
             return ()
-        removable = [item for item in undeclared_fields(desired, live, schema) if self._is_removable(item[0])]
+        removable = [item for item in undeclared_fields(desired, live, schema) if self.is_of_clients(item[0])]
         return tuple(
             replace(item, kind=Difference.EXTRA, desired=ABSENT)
             for item, path in removable
@@ -136,7 +136,8 @@ class Undeclared:
             for owner in others
         )
 
-    def _is_removable(self, difference: FieldDifference) -> bool:
+    def is_of_clients(self, difference: FieldDifference) -> bool:
+        """Whether a foreign field has no owner among the controllers: of Kubernetes, known, or expected by a policy."""
         if difference.kind is not Difference.FOREIGN or difference.pointer.startswith(_KEPT):
             return False
         return not any(

@@ -15,6 +15,7 @@ from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.applied import Declared
 from gitsync.plan.options import options_of
 from gitsync.ports import Ports
 from gitsync.state.state import EngineState
@@ -43,11 +44,11 @@ URL = "https://git.example.com/shop.git"
 class Engine:
     """One Application and everything that reconciles it, but for Git."""
 
-    def __init__(self, policy: Policy | None = None, **spec: Any) -> None:
+    def __init__(self, policy: Policy | None = None, history: FakeRecords | None = None, **spec: Any) -> None:
         self.clock = FakeClock()
         self.cluster = FakeCluster()
         self.live = FakeLive(self.cluster)
-        self.records = FakeRecords()
+        self.records = history or FakeRecords()
         self.pool = FakePool()
         self.enqueued: list[str] = []
         self.cache = ReconcileCache()
@@ -77,7 +78,7 @@ class Engine:
         self.reconciler = Reconciler(
             self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, self.statuses, drift, self.clock
         )
-        self._manifests: tuple[Manifest, ...] = ()
+        self._commits: dict[str, tuple[Manifest, ...]] = {"": ()}
 
     @property
     def application(self) -> Manifest:
@@ -91,12 +92,14 @@ class Engine:
     def declare(self, commit: str, *manifests: Manifest) -> None:
         """Commit exactly these manifests."""
         self.commit = commit
-        self._manifests = manifests
+        self._commits[commit] = manifests
 
     def reconcile(self) -> Report:
         """Reconcile once, and write the status."""
         report = Report(self.application, self.inputs())
-        self.reconciler.reconcile(report, self.cache, self.target())
+        # as the pipeline does: what is suspended is only observed
+        act = self.reconciler.observe if report.app.suspend else self.reconciler.reconcile
+        act(report, self.cache, self.target())
         status = build_status(report)
         if status != self.status:
             self.cluster.put({**report.manifest, "status": status})
@@ -116,11 +119,22 @@ class Engine:
         return ReconcileInput.parse(self.application, self.clock.now(), self.cache.requested_by)
 
     def target(self) -> Target:
+        desired = self._rendered(self.commit)
+        options = {ref: options_of(manifest) for ref, manifest in desired.items()}
+        applied = str((self.status.get("revision") or {}).get("applied", ""))
+        return Target(
+            Commit(self.commit, "Ada"),
+            desired,
+            options,
+            self.commit,
+            self.commit,
+            load_applied=lambda: Declared(self._rendered(applied), ""),
+        )
+
+    def _rendered(self, commit: str) -> dict[ObjectRef, Manifest]:
         cluster: Any = self.cluster
         app = parse_application(self.application)
-        desired, _ = build_desired(app, self._manifests, cluster, self.cache.render.prepared)
-        options = {ref: options_of(manifest) for ref, manifest in desired.items()}
-        return Target(Commit(self.commit, "Ada"), desired, options, self.commit, self.commit)
+        return build_desired(app, self._commits[commit], cluster, self.cache.render.prepared)[0]
 
     def restart(self) -> None:
         """Lose what only this process knows."""

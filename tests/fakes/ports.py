@@ -16,6 +16,7 @@ from typing import Any
 from gitsync.errors import AlreadyExists, Conflict, GitsyncError
 from gitsync.kube.kinds import CRD, defined_kind, is_established
 from gitsync.merge.schema import Schemas
+from gitsync.objects.change import Change
 from gitsync.objects.keys import APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
@@ -63,7 +64,8 @@ class FakePool(Executor):
             except Exception as error:
                 future.set_exception(error)
 
-        if args and getattr(getattr(args[0], "ref", None), "name", "") in self.slow:
+        # dry runs use the pool too, and a reconcile waits for those
+        if args and isinstance(args[0], Change) and args[0].ref.name in self.slow:
             self._held.append(run)
         else:
             run()
@@ -87,6 +89,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.objects: dict[ObjectRef, Manifest] = {}
         self.writes: list[tuple[str, str]] = []
+        self.applied: list[Manifest] = []
         self.failures: defaultdict[str, list[GitsyncError]] = defaultdict(list)
         self.finalized: set[str] = set()
         self.dry_runs = 0
@@ -128,6 +131,7 @@ class FakeCluster:
             self._fail(f"dry-run {metadata_of(manifest)['name']}")
             return _merged(self.objects.get(ref_of(manifest), {}), manifest)
         self._begin("apply", manifest)
+        self.applied.append(manifest)
         return self.put(_merged(self.objects.get(ref_of(manifest), {}), manifest))
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:

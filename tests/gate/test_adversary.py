@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gitsync.gate.decide import decide
 from gitsync.gate.policy_files import PolicySet, parse_policy, policy_for
+from gitsync.merge.field_manager import Write, update_object
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Decision
 from gitsync.objects.manifest import at
@@ -20,7 +21,16 @@ from gitsync.plan.risk.applications import WIDER
 from gitsync.plan.tracking import owner_of
 from gitsync.sync.validation import policy_violations
 from tests.gate.test_requirements import NOW
-from tests.plan.factories import config, deployment, desired_of, inventory_of, plan_of
+from tests.plan.factories import (
+    applied,
+    config,
+    deployment,
+    desired_of,
+    inventory_of,
+    live_of,
+    plan_of,
+    schema_of,
+)
 
 SPEC = {"source": {"repoURL": "https://git.example/team"}, "destination": {"namespace": "shop"}}
 POLICY = parse_policy(
@@ -180,6 +190,50 @@ def test_no_four_commits_reach_a_right_without_an_approval(commits):
         app = parse_application(child) if by_child else root()
         commit(app, [] if by_child and not chosen else manifests_of(chosen), live)
         assert reached(live, before) == set()
+
+
+EDITED = [index for index, (_, base, *_) in enumerate(ATTACKS) if base["kind"] != "Application"]
+EDITORS = ("kubectl-edit", "kubectl-patch", "oc", "an-unknown-tool")
+
+
+def edited(live, index, editor):
+    """Edit a live object as a user who may write all objects of the namespace."""
+    _, base, path, value = ATTACKS[index]
+    ref = next(ref for ref in live if ref.kind == base["kind"])
+    write = Write(editor, "2026-01-02T00:00:00Z")
+    after = with_attack(live[ref], path, copy.deepcopy(value))
+    return {**live, ref: update_object(live[ref], after, schema_of(base), write)}
+
+
+def repair(app, manifests, before, live):
+    """Reconcile as the controller does: repairs first, whatever the gate decides; nothing else is written here."""
+    plan = plan_of(app, manifests, live, before=before)
+    for step in plan.repairs:
+        target = live[step.ref]
+        if step.managed_fields is not None:
+            target = {**target, "metadata": {**target["metadata"], "managedFields": list(step.managed_fields)}}
+        live = {**live, step.ref: applied(step.desired, target)}
+    return plan, live
+
+
+EDITS = st.lists(st.tuples(st.sampled_from(EDITED), st.sampled_from(EDITORS)), min_size=1, max_size=4)
+
+
+@settings(max_examples=int(os.environ.get("GITSYNC_ADVERSARY", "150")), deadline=None)
+@given(EDITS, st.lists(st.sampled_from(EDITED), max_size=2, unique=True))
+def test_no_edits_of_an_editor_become_what_a_sync_writes(edits, committed):
+    app = root()
+    applied_last = [base for base in BASES if base["kind"] != "Application"]
+    live = live_of(app, *applied_last)
+    manifests = [item for item in manifests_of(committed) if item["kind"] != "Application"]
+    for index, editor in edits:
+        live = edited(live, index, editor)
+    plan, live = repair(app, manifests, applied_last, live)
+    # what was declared or what a known tool of users set is as it was applied, although a commit waits
+    assert reached(live, {}) <= {ATTACKS[index][0] for index, editor in edits if editor == "an-unknown-tool"}
+    # the commit is judged from what was applied: an edit to its values permits nothing
+    verdict = decide(plan, app, policy_for([POLICY], app), None, NOW)
+    assert (verdict.decision is Decision.ALLOWED) is not bool(committed)
 
 
 SINGLE = [(rule, index) for index, (rule, *_) in enumerate((*ATTACKS, *NEW))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitsync.merge.field_manager import Write, update_object
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.plan.applied import AppliedStates, Declared, applied_digest
@@ -19,6 +20,7 @@ from tests.plan.factories import (
     live_of,
     plan_of,
     ref,
+    schema_of,
 )
 
 APP = application()
@@ -194,3 +196,15 @@ def test_applying_again_what_was_applied_is_in_sync():
     live = {ref(AGENT): applied(desired_of(APP, AGENT)[ref(AGENT)])}
     plan = plan_of(APP, [AGENT], live, before=[AGENT])
     assert plan.outstanding == ()
+
+
+@pytest.mark.parametrize("manager", ["kubectl-edit", "an-unknown-tool"])
+def test_an_added_field_that_git_declares_later_permits_nothing(manager):
+    hijack = [{"name": "OPENAI_BASE_URL", "value": "http://evil.example/v1"}]
+    committed = edited(WEB, (*CONTAINER, "env"), hijack)
+    live = live_of(APP, WEB)
+    target = live[ref(WEB)]
+    write = Write(manager, "2026-01-02T00:00:00Z")
+    live[ref(WEB)] = update_object(target, edited(target, (*CONTAINER, "env"), hijack), schema_of(WEB), write)
+    (change,) = plan_of(APP, [committed], live, before=[WEB]).writes
+    assert (change.risk, change.rule) == (Risk.DANGEROUS, "endpoint-set")
