@@ -253,7 +253,7 @@ class _Permits:
     """
     The specs that the Agents of a system may have, in its status: stored before they are written.
 
-    The operator carries out no other spec of a member, whoever wrote it; see ``Ownership.refusal``.
+    The operator carries out no other spec of a member; see ``Ownership.refusal``.
     """
 
     def __init__(self, statuses: StatusWriter, manifest: Manifest, desired: Desired) -> None:

@@ -67,7 +67,7 @@ class Run:
     # --- what happens ---
 
     def edit(self) -> None:
-        """Set a field by hand: to a value of nobody, or to one of the newest commit, which may be held."""
+        """Set a field by hand: to a value that no commit has, or to one of the newest commit, which may be held."""
         name = self.random.choice(NAMES)
         live = self.live(name)
         if live is None:
