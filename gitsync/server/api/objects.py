@@ -29,7 +29,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, FoundOf, SyncId, ViewOf
 from gitsync.server.paging import page_of
 from gitsync.server.queries.differences import object_differences, unpaired
-from gitsync.server.queries.object_details import pods_of, related
+from gitsync.server.queries.object_details import pods_of, related, telling_log
 from gitsync.server.queries.objects import by_severity, foreign_fields
 from gitsync.server.queries.tree import TreeNode, tree
 
@@ -100,11 +100,8 @@ def logs(
     if chosen is None:
         raise HTTPException(404, f"{subject.ref} has no such Pod.")
     ref = ref_of(chosen)
-    # the default of kubectl as well
-    first = str(at(chosen, "spec", "containers", 0, "name", default=""))
-    return PlainTextResponse(
-        backend.details.logs(ref.namespace, ref.name, container or first, previous=previous, lines=lines)
-    )
+    name = container or telling_log(chosen).container
+    return PlainTextResponse(backend.details.logs(ref.namespace, ref.name, name, previous=previous, lines=lines))
 
 
 @router.get("/history")

@@ -14,6 +14,7 @@ from gitsync.objects.record import AuditRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.queries.applications import app_row
+from gitsync.server.queries.object_details import LOGGED
 from gitsync.server.queries.phases import phases
 from gitsync.server.queries.waiting import stuck_deletions
 from gitsync.server.templates import Pages
@@ -33,6 +34,7 @@ def show_application(
         row=app_row(view),
         condition=find_condition,
         phases=phases(view),
+        logged=LOGGED,
         deletions=stuck_deletions(view, pages.engine.view.owned_by),
         suspension=_suspension(pages.engine, view),
         **context,

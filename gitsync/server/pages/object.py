@@ -17,7 +17,7 @@ from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.contents import manifest_text
 from gitsync.server.queries.differences import object_differences
-from gitsync.server.queries.object_details import LOGGED, FoundObject, pods_of, related
+from gitsync.server.queries.object_details import LOGGED, ContainerLog, FoundObject, pods_of, related, telling_log
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 
@@ -71,7 +71,7 @@ def logs(
     subject: FoundOf,
     pod: Annotated[str, Query(max_length=253)] = "",
     container: Annotated[str, Query(max_length=63)] = "",
-    previous: bool = False,
+    previous: bool | None = None,
     follow: bool = False,
     lines: Annotated[int, Query(ge=1, le=_MOST_LINES)] = _LINES,
 ) -> HTMLResponse:
@@ -79,8 +79,11 @@ def logs(
     pods = pods_of(pages.engine, subject)
     chosen = next((item for item in pods if ref_of(item).name == pod), pods[0] if pods else None)
     names = _containers(chosen) if chosen is not None else []
+    telling = telling_log(chosen) if chosen is not None else ContainerLog("", is_previous=False)
     # the container of the Pod that was shown before need not exist in this one
-    name = container if container in names else names[0] if names else ""
+    name = container if container in names else telling.container
+    # absent: the page was opened by a link, and not by its form
+    previous = telling.is_previous and name == telling.container if previous is None else previous
     text = ""
     problem = ""
     try:

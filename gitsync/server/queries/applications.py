@@ -80,13 +80,23 @@ class AppRow:
     rank: int
     sequence: int
     set: str = ""
+    object: str = ""
+    """The path of the object that the reason is about."""
     also: tuple[AppVerdict, ...] = ()
 
     @property
     def by_verdict(self) -> tuple[AppRow, ...]:
         """A row for each verdict, the worst first."""
         others = (
-            replace(self, state=other.state, reason=other.reason, since_time=other.since, rank=other.rank, also=())
+            replace(
+                self,
+                state=other.state,
+                reason=other.reason,
+                since_time=other.since,
+                rank=other.rank,
+                object=other.object,
+                also=(),
+            )
             for other in self.also
         )
         return (self, *others)
@@ -129,6 +139,7 @@ def app_row(view: ApplicationView) -> AppRow:
         rank=verdict.rank,
         sequence=view.sequence,
         set=view.application.set if view.application is not None else "",
+        object=verdict.object,
         also=verdict.also,
     )
 

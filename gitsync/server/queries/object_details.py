@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.health.assess import assess
+from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
@@ -48,11 +49,57 @@ def related(subject: FoundObject) -> dict[str, Any]:
 
 
 def pods_of(backend: Backend, subject: FoundObject) -> list[Manifest]:
-    """Return the Pod itself, or the Pods that an object owns, by name."""
+    """Return the Pod itself, or the Pods that an object owns: failing ones first, then by health and name."""
     if subject.live is None:
         return []
     found_pods = [item for item in _below(backend, subject.live, _DEPTH) if item.get("kind") == "Pod"]
-    return sorted(found_pods, key=lambda item: ref_of(item).name)
+    return sorted(found_pods, key=_by_trouble)
+
+
+def _by_trouble(pod: Manifest) -> tuple[bool, int, str]:
+    # a failing container outranks a health that is not known, which is the worst one
+    return (_failing_container(pod) is None, -assess(pod).health.badness, ref_of(pod).name)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLog:
+    """The log of a Pod that explains its state: of which container, and whether it is that before its last restart."""
+
+    container: str
+    is_previous: bool
+
+
+def telling_log(pod: Manifest) -> ContainerLog:
+    """Return the log that explains the state of a Pod: that of the container that fails, else of the first one."""
+    failing = _failing_container(pod)
+    if failing is None:
+        # the default of kubectl as well
+        return ContainerLog(str(at(pod, "spec", "containers", 0, "name", default="")), is_previous=False)
+    # while it waits for its next start, the log of the crash is that of the instance before
+    is_previous = "waiting" in (failing.get("state") or {}) and bool(at(failing, "lastState", "terminated"))
+    return ContainerLog(str(failing.get("name", "")), is_previous)
+
+
+def _failing_container(pod: Manifest) -> Manifest | None:
+    """Return the status of the first container that fails, None where none does."""
+    statuses = (
+        status
+        # init containers first: the others do not start before them
+        for member in ("initContainerStatuses", "containerStatuses")
+        for status in at(pod, "status", member, default=[]) or []
+        if isinstance(status, dict)
+    )
+    return next(filter(_is_failing, statuses), None)
+
+
+def _is_failing(status: Manifest) -> bool:
+    """Return whether a container crashed, cannot start, or is not ready after a crash."""
+    if at(status, "state", "terminated", "exitCode", default=0):
+        return True
+    waiting = str(at(status, "state", "waiting", "reason", default=""))
+    if waiting and waiting not in ("ContainerCreating", "PodInitializing"):
+        return True
+    return not status.get("ready") and bool(at(status, "lastState", "terminated", "exitCode", default=0))
 
 
 def _below(backend: Backend, manifest: Manifest, depth: int) -> list[Manifest]:

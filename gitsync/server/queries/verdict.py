@@ -23,13 +23,15 @@ class AppVerdict:
     """
     A state of an application by its name in the API, its reason, and since when (RFC 3339) it holds.
 
-    ``also`` are the further states of the worst one: a plan that waits does not hide a crash, nor the other way round.
+    ``object`` is the path of the object that the reason is about, empty where there is none. ``also`` are the further
+    states of the worst one: a plan that waits does not hide a crash, nor the other way round.
     """
 
     state: str
     reason: str = ""
     since: str = ""
     is_suspended: bool = False
+    object: str = ""
     also: tuple[AppVerdict, ...] = ()
 
     @property
@@ -72,7 +74,8 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
     # an object that was never created is Missing too: then the plan is the verdict
     if health == "Degraded" or (health == "Missing" and (sick is not None or not view.resources)):
         reason = _health_reason(sick) if sick is not None else _problem(status) or message
-        yield AppVerdict(health, visible(reason), str(status.get("healthSince", "")))
+        path = sick.ref.path if sick is not None else ""
+        yield AppVerdict(health, visible(reason), str(status.get("healthSince", "")), object=path)
     if phase is Phase.DRIFTED:
         added = _added_settings(view)
         drifted = AppVerdict(phase.value, visible(message), phase_since)
@@ -120,7 +123,9 @@ def _idle_verdict(view: ApplicationView, status: dict[str, Any], message: str) -
         return AppVerdict("Unknown", visible(message), phase_since)
     if health in ("Progressing", "Unknown"):
         sick = _least_healthy(view)
-        return AppVerdict(health, visible(_health_reason(sick) if sick is not None else message), health_since)
+        if sick is None:
+            return AppVerdict(health, visible(message), health_since)
+        return AppVerdict(health, visible(_health_reason(sick)), health_since, object=sick.ref.path)
     if sync != "Synced":
         return AppVerdict(sync, visible(_problem(status) or message), phase_since)
     return _added_settings(view) or AppVerdict("Synced", visible(_problem(status)), phase_since)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
+
+import pytest
 
 from gitsync.errors import Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, ResourceView
+from gitsync.server.queries.object_details import ContainerLog, telling_log
 from gitsync.server.queries.references import references
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
@@ -129,3 +133,57 @@ def test_relations_of_bindings_autoscalers_and_ingresses() -> None:
     assert found("HorizontalPodAutoscaler", spec={"scaleTargetRef": target}) == ["scales Deployment shop/web"]
     path = {"backend": {"service": {"name": "front"}}}
     assert found("Ingress", spec={"rules": [{"http": {"paths": [path]}}]}) == ["routes to Service shop/front"]
+
+
+CRASHED = {"terminated": {"exitCode": 1}}
+WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
+RUNS = {"running": {}}
+
+
+def container(name: str, state: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {"name": name, "state": state, "ready": state == RUNS, **members}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, ContainerLog("app", is_previous=False)),
+        ({"containerStatuses": [container("app", RUNS), container("proxy", WAITS, lastState=CRASHED)]},
+         ContainerLog("proxy", is_previous=True)),
+        ({"containerStatuses": [container("app", RUNS), container("proxy", CRASHED)]},
+         ContainerLog("proxy", is_previous=False)),
+        ({"containerStatuses": [container("app", {"waiting": {"reason": "PodInitializing"}})],
+          "initContainerStatuses": [container("fetch", WAITS, lastState=CRASHED)]},
+         ContainerLog("fetch", is_previous=True)),
+        ({"containerStatuses": [container("app", RUNS, lastState=CRASHED)]}, ContainerLog("app", is_previous=False)),
+        ({"containerStatuses": [container("proxy", {"waiting": {"reason": "ErrImagePull"}})]},
+         ContainerLog("proxy", is_previous=False)),
+        ({"containerStatuses": None}, ContainerLog("app", is_previous=False)),
+    ],
+)  # fmt: skip
+def test_the_log_that_explains_a_pod_is_that_of_its_failing_container(
+    status: dict[str, Any], expected: ContainerLog
+) -> None:
+    pod = {"spec": {"containers": [{"name": "app"}, {"name": "proxy"}]}, "status": status}
+    assert telling_log(pod) == expected
+
+
+def test_logs_open_at_the_pod_that_fails(site: Open) -> None:
+    opened = shop(site)
+    pods = [part for parts in opened.engine.view.children.values() for part in parts if part["kind"] == "Pod"]
+    last = max(pods, key=lambda pod: pod["metadata"]["name"])
+    failing = {"containerStatuses": [container("proxy", WAITS, lastState=CRASHED, restartCount=5)], "phase": "Running"}
+    for uid, parts in opened.engine.view.children.items():
+        opened.engine.view.children[uid] = tuple(
+            {**part, "status": failing} if part is last else part for part in parts
+        )
+    name = last["metadata"]["name"]
+    page = opened.get(f"{OBJECT}/logs?ref={WEB}").text
+    assert re.search(r'name="previous" value="true" checked', page)
+    opened.get(f"{OBJECT}/logs?ref={WEB}&pod={name}&container=proxy&previous=false&lines=5")
+    opened.get(f"/api/v1/applications/gitsync/shop/logs?ref={WEB}")
+    assert opened.engine.details.asked == [
+        ("shop", name, "proxy", True, 200),
+        ("shop", name, "proxy", False, 5),
+        ("shop", name, "proxy", False, 200),
+    ]

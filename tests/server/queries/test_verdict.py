@@ -11,7 +11,7 @@ import pytest
 
 from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, HoldReason, Risk
 from gitsync.objects.conditions import GROUP_UNAVAILABLE
-from gitsync.objects.health import Health
+from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
@@ -65,6 +65,24 @@ def test_a_plan_that_waits_does_not_hide_a_crash(site: Open) -> None:
     answer = orjson.loads(opened.get("/api/v1/applications/gitsync/shop").text)
     assert (answer["state"], answer["also"][0]["state"]) == ("Degraded", "AwaitingApproval")
     assert [notice.kind for notice in notices_of(both)] == ["degraded", "approval"]
+
+
+def test_a_failure_leads_to_its_log_events_commit_and_revert(site: Open) -> None:
+    crash = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
+    broken = view(resources=[crash], health="Degraded")
+    ref = "?ref=apps/Deployment/shop/web"
+    opened = site([broken])
+    banner = opened.get(SHOP).text.partition('class="causes"')[2].partition("</span>")[0]
+    assert re.findall(r'href="([^"]*)"', banner) == [
+        f"{SHOP}/object/logs{ref}",
+        f"{SHOP}/object/events{ref}",
+        f"{SHOP}/object{ref}",
+        f"/changes?q=app:gitsync/shop+commit:{broken.status['revision']['applied'][:7]}",
+        f"{SHOP}/revert",
+    ]
+    claim = replace(resource("data"), health=HealthStatus(Health.DEGRADED, "lost"))
+    other = site([view(resources=[claim], health="Degraded")]).get(SHOP).text.partition('class="causes"')[2]
+    assert "/object/logs" not in other.partition("</span>")[0], "a ConfigMap has no log"
 
 
 @pytest.mark.parametrize(
