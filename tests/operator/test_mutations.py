@@ -2,7 +2,7 @@
 Every property of an Agent unset, set, at its extremes and invalid, and each change taken back.
 
 After the method of Acto (Gu et al., SOSP 2023): the operator never stops, the children are those of a fresh expansion,
-and what the schema forbids is rejected with the path of the field. A ninetieth of the mutations runs by default;
+and what the schema forbids is rejected with the path of the field. A 45th of the mutations runs by default;
 ``GITSYNC_FAULTS=all`` runs every one.
 """
 
@@ -34,7 +34,7 @@ from tests.operator.surroundings import surround
 from tests.waiting import until
 
 ANALYSIS = {"name": "errors", "prometheusQuery": "errors", "max": "0.05"}
-EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 90
+EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 45
 SPEED = 40.0
 """How much faster than real the sandbox is: Pods that start one after the other are what a change waits for."""
 
