@@ -1,0 +1,163 @@
+"""
+The same facts everywhere: pages, API, metrics, command line and `kubectl get` of Applications in many states.
+
+A state that is shown from another source than the one that decides is false sooner or later: each of these is read
+from what is sent to a user, and compared with the API.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gitsync.cli.applications import is_good
+from gitsync.cli.commands.status import _row as status_row
+from gitsync.objects.health import Health
+from gitsync.objects.manifest import at
+from gitsync.objects.phase import Phase
+from gitsync.ports import ApplicationView
+from gitsync.server.queries.words import words
+from tests.server.conftest import Open, Site
+from tests.server.fakes import application, resource
+
+CRD = Path(__file__).parents[2] / "manifests" / "gitsync" / "crds" / "application.yaml"
+COMPARISONS = (("Synced", "Healthy"), ("OutOfSync", "Healthy"), ("OutOfSync", "Degraded"), ("Unknown", "Unknown"))
+STATES = list(product(Phase, COMPARISONS))
+URGENT = ("Failed", "Degraded", "InvalidManifests", "FetchFailed")
+"""States that the wall counts as failed."""
+STATE = re.compile(r'class="state s-[a-z]+"[^>]*>(?:<i[^>]*></i>)?([^<]*)<')
+
+
+def name_of(phase: Phase, sync: str, health: str) -> str:
+    return f"{phase.value}-{sync}-{health}".lower()
+
+
+def view_of(phase: Phase, sync: str, health: str) -> ApplicationView:
+    """Return an Application in a state, with an object that explains its health."""
+    name = name_of(phase, sync, health)
+    sick = resource("web", "Deployment", health=Health(health), message=f"{name} crashes")
+    message = {Phase.SUSPENDED: f"spec.suspend is true; 1 object of {name} differs"}.get(phase, f"{name} waits")
+    held = ("it waits",) if phase is Phase.AWAITING_APPROVAL else ()
+    made = application(
+        name, [sick, resource("a")], phase=phase.value, sync=sync, health=health, ready=message, held=held
+    )
+    since = "2026-03-01T11:50:00Z"
+    return replace(made, status={**made.status, "phaseSince": since, "healthSince": since})
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """The Applications in all states: as the API has them, and the site that shows them."""
+
+    site: Site
+    views: dict[str, ApplicationView]
+    known: dict[str, dict[str, Any]]
+
+    def states(self, name: str) -> list[str]:
+        """Return the states of an Application by the API, the worst first."""
+        known = self.known[name]
+        return [known["state"], *(other["state"] for other in known["also"])]
+
+
+@pytest.fixture
+def everywhere(site: Open) -> Everywhere:
+    views = [view_of(phase, *comparison) for phase, comparison in STATES]
+    opened = site(views)
+    items = json.loads(opened.get("/api/v1/applications?limit=100").text)["items"]
+    known = {item["name"]: item for item in items}
+    assert len(known) == len(STATES)
+    return Everywhere(opened, {view.key.partition("/")[2]: view for view in views}, known)
+
+
+def rows(site: Site, path: str, tag: str) -> dict[str, list[str]]:
+    """Return the states that a page shows for each Application that it lists."""
+    shown: dict[str, list[str]] = {}
+    for name, row in re.findall(
+        rf'<{tag}[^>]* data-row="gitsync/([^"]*)">(.*?)</{tag}>', site.get(path).text, re.DOTALL
+    ):
+        shown.setdefault(name, []).extend(state.strip() for state in STATE.findall(row))
+    return shown
+
+
+def metrics(site: Site) -> Iterator[tuple[str, str, float]]:
+    """Yield name, label and value of the metrics over Applications."""
+    for name, label, value in re.findall(
+        r'^gitsync_applications_(\w+)(?:\{\w+="(\w+)"\})? (\S+)$', site.get("/metrics").text, re.MULTILINE
+    ):
+        yield name, label, float(value)
+
+
+def test_the_list_shows_the_states_of_the_api(everywhere: Everywhere) -> None:
+    listed: dict[str, list[str]] = {}
+    for start in range(0, len(STATES), 50):
+        listed |= rows(everywhere.site, f"/apps?start={start}", "tr")
+    for name, known in everywhere.known.items():
+        expected = [*everywhere.states(name), known["sync"], known["health"]]
+        assert listed[name] == [words(state) for state in expected], name
+
+
+def test_the_page_of_an_application_shows_the_states_and_reasons_of_the_api(everywhere: Everywhere) -> None:
+    for name, known in everywhere.known.items():
+        page = everywhere.site.get(f"/apps/gitsync/{name}").text
+        title = page.partition("<h1>")[2].partition("<form")[0]
+        assert [state.strip() for state in STATE.findall(title)] == [words(s) for s in everywhere.states(name)], name
+        shown = known["state"] != "Synced" and known["state"] not in ("OutOfSync", "Progressing")
+        banners = page.partition('class="title head"')[2].partition('class="about"')[0]
+        for verdict in (known, *known["also"]) if shown else ():
+            if verdict["state"] in (*URGENT, "AwaitingApproval", "Suspended", "Rejected", "Drifted"):
+                assert verdict["reason"] in banners, (name, verdict["state"])
+
+
+def test_home_and_wall_show_what_needs_a_user(everywhere: Everywhere) -> None:
+    wall = everywhere.site.get("/wall").text
+    big = {word: int(count) for count, word in re.findall(r"<b>(\d+)</b> ([a-zA-Z ]+)</li>", wall)}
+    states = {name: everywhere.states(name) for name in everywhere.known}
+    urgent = [name for name, of in states.items() if set(of) & set(URGENT)]
+    assert big["failed"] == len(urgent)
+    assert big["applications"] == len(STATES)
+    assert big["need attention"] >= len(urgent)
+    tiles = everywhere.site.get("/").text.partition('aria-labelledby="needs"')[0]
+    for member, values in (("sync", ("Synced", "OutOfSync", "Unknown")), ("health", ("Healthy", "Degraded"))):
+        for value in values:
+            count = sum(known[member] == value for known in everywhere.known.values())
+            assert f'href="/apps?q={member}:{value}"><b>{count}</b>' in tiles, value
+    suspended = [name for name, of in states.items() if "Suspended" in of]
+    assert f'href="/apps?q=is:suspended"><b>{len(suspended)}</b>' in tiles
+    assert sorted(rows(everywhere.site, "/apps?q=is:suspended", "tr")) == sorted(suspended)
+
+
+def test_metrics_count_the_states_of_the_api(everywhere: Everywhere) -> None:
+    counted = {(name, label): value for name, label, value in metrics(everywhere.site)}
+    for member in ("sync", "health", "phase"):
+        for value, count in Counter(known[member] for known in everywhere.known.values()).items():
+            assert counted[member, value] == count, (member, value)
+    waiting = [name for name in everywhere.known if "AwaitingApproval" in everywhere.states(name)]
+    assert counted["awaiting_approval", ""] == len(waiting)
+
+
+def test_the_command_line_and_kubectl_show_the_states_of_the_api(everywhere: Everywhere) -> None:
+    version = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"][0]
+    paths = {column["name"]: column["jsonPath"] for column in version["additionalPrinterColumns"]}
+    for name, view in everywhere.views.items():
+        manifest = {"metadata": {"namespace": "gitsync", "name": name}, "status": view.status}
+        known = everywhere.known[name]
+        row = status_row(manifest)
+        for member, column in (("sync", "Sync"), ("health", "Health"), ("phase", "Phase")):
+            assert row[member] == known[member] == at(manifest, *paths[column].strip(".").split(".")), (name, member)
+        assert is_good(manifest) == ((known["sync"], known["health"]) == ("Synced", "Healthy")), name
+
+
+def test_filters_find_every_state_that_is_shown(everywhere: Everywhere) -> None:
+    for state in {state for name in everywhere.known for state in everywhere.states(name)}:
+        having = sorted(name for name in everywhere.known if state in everywhere.states(name))
+        answer = json.loads(everywhere.site.get(f"/api/v1/applications?limit=100&q=state:{state}").text)
+        assert sorted(item["name"] for item in answer["items"]) == having, state
