@@ -29,7 +29,7 @@ from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
 from gitsync.source.local import open_path
 from gitsync.source.signatures import verify_revision
-from gitsync.state.declarations import Declarations
+from gitsync.state.declarations import Declarations, Reach
 from gitsync.state.tracked import TrackedObjects
 from gitsync.sync.additions import Additions
 from gitsync.sync.cache import ReconcileCache
@@ -217,6 +217,8 @@ class Evaluator:
             key = f"{metadata_of(manifest)['namespace']}/{metadata_of(manifest)['name']}"
             if key != own and (leaves or key in owners):
                 declarations.set_declared(key, self._declared(manifest))
+            # the oldest one has an object that does not exist yet
+            declarations.register(key, Reach.of(manifest))
         return ()
 
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:

@@ -22,7 +22,7 @@ from gitsync.plan.order import in_order, prune_stage, sort_key
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.repair import object_steps
 from gitsync.plan.risk.table import Scope, classify, plan_risk
-from gitsync.plan.steps import UNOBSERVED, PlanInput, SchemaOf, steps_of
+from gitsync.plan.steps import UNOBSERVED, ClusterState, PlanInput, SchemaOf, steps_of
 from gitsync.plan.tracking import owner_of
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
@@ -94,7 +94,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
         digest(app.key, f"{revision} replaces {inputs.replaces}" if inputs.replaces else revision, writes),
         plan_risk(writes, app.risk.max_deletes),
         explain(ordered, repairs),
-        _ownership_conflicts(app, (*ordered, *repairs), cluster.claims),
+        _ownership_conflicts(app, (*ordered, *repairs), cluster),
         replaces=inputs.replaces,
         repairs=in_order(repairs),
     )
@@ -222,16 +222,24 @@ def paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> C
     return replace(step, follows=follows, differences=tuple(item for item in found if item.pointer != mark))
 
 
-def _ownership_conflicts(
-    app: Application, changes: Iterable[Change], claims: Mapping[ObjectRef, str]
-) -> tuple[str, ...]:
-    """Return a line for each object that another Application declares and already owns."""
+def _ownership_conflicts(app: Application, changes: Iterable[Change], cluster: ClusterState) -> tuple[str, ...]:
+    """Return a line for each object that another Application declares, and owns or has claimed."""
+    claims = cluster.claims
     lines = []
     # The Application that owns an object continues; the other one is refused before its first write.
-    for change in changes if claims else ():
+    for change in changes if claims or cluster.left_to else ():
+        if change.desired is None:
+            continue
         rival = claims.get(change.ref, "")
-        if change.desired is not None and change.live is not None and rival and owner_of(change.live) == rival:
+        owner = owner_of(change.live) if change.live is not None else ""
+        if rival and owner == rival:
             lines.append(f"{change.ref}: belongs to Application {rival}, which declares it too; remove it from one")
+        elif owner != app.key and change.ref in cluster.left_to:
+            holder = cluster.left_to[change.ref]
+            lines.append(
+                f"{change.ref}: is left to Application {holder}, which declares it too and was first;"
+                " remove it from one"
+            )
     return tuple(lines)
 
 

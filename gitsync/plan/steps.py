@@ -55,6 +55,8 @@ class ClusterState:
     """Those of states that were applied last, of objects of which Git declares another state."""
     refused: Mapping[ObjectRef, str] = field(default_factory=dict)
     """The resourceVersions at which the API server rejected an apply of an object as invalid."""
+    left_to: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """The Application that an object belongs to once it exists, of those that several declare."""
 
 
 @dataclass(frozen=True, slots=True)

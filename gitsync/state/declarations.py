@@ -23,11 +23,16 @@ def branch_of(app: Application) -> Branch | None:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where an Application may declare objects, as far as its spec limits that, and the branch that it follows."""
+    """
+    Where an Application may declare objects, as far as its spec limits that, and the branch that it follows.
+
+    ``created`` is when it was created, as the API server writes it, so that texts compare as times do.
+    """
 
     branch: Branch
     namespace: str
     is_cluster_scoped: bool
+    created: str = ""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Reach:
@@ -39,6 +44,7 @@ class Reach:
             (str(source.get("repoURL") or ""), revision.removeprefix("refs/heads/")),
             str(destination.get("namespace") or metadata_of(manifest).get("namespace", "")),
             bool(destination.get("allowClusterScoped")),
+            str(metadata_of(manifest).get("creationTimestamp", "")),
         )
 
 
@@ -66,6 +72,10 @@ class Declarations:
         self._newest: dict[Branch, str] = {}
         self._shared: set[ObjectRef] = set()
         """The objects that several Applications declare: a lookup for most objects ends here."""
+        self._claimed: set[str] = set()
+        """The Applications that have planned what they declare now, so that they may write it any moment."""
+        self._holders: dict[ObjectRef, str] = {}
+        """The Application that an object is left to, of those which several Applications declare."""
 
     def register(self, key: str, reach: Reach) -> None:
         """
@@ -93,6 +103,7 @@ class Declarations:
         with self._lock:
             self._declared_at.pop(key, None)
             self._reaches.pop(key, None)
+            self._claimed.discard(key)
         self.set_declared(key, frozenset())
         with self._lock:
             self._declared.remove(key)
@@ -107,6 +118,33 @@ class Declarations:
         # the smallest key, so that each reconcile reports the same one
         return {ref: min(keys) for ref, keys in others.items() if keys}
 
+    def claim(self, key: str) -> dict[ObjectRef, str]:
+        """
+        Claim what an Application declares, before its first write; return what is left to others, and to which.
+
+        One that has claimed an object keeps it for as long as it declares it. Of several that have not, the one that
+        was created first gets it, and of those created together the first by name, in whatever order they reconcile.
+        """
+        with self._lock:
+            # not of Agents, which plan by this too and declare nothing in Git
+            if self._declared.has(key):
+                self._claimed.add(key)
+            holders = {ref: self._holder(ref) for ref in self._declared.refs(key) & self._shared}
+        return {ref: holder for ref, holder in holders.items() if holder != key}
+
+    def _holder(self, ref: ObjectRef) -> str:
+        """Return whom an object is left to, and decide it where it is not decided yet; called under the lock."""
+        keys = self._declared.keys(ref)
+        holder = self._holders.get(ref, "")
+        if holder not in keys:
+            holder = self._holders[ref] = min(keys, key=self._age)
+        return holder
+
+    def _age(self, key: str) -> tuple[str, str]:
+        reach = self._reaches.get(key)
+        # one that is not known yet was created after all that are
+        return (reach.created if reach is not None and reach.created else "~", key)
+
     def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """
         Store which objects an Application declares in Git.
@@ -119,8 +157,18 @@ class Declarations:
             if self._declared.has(key) and previous == refs:
                 return
             self._declared.set(key, refs)
+            self._claimed.discard(key)
             self._shared.difference_update(previous - refs)
             self._shared.update(ref for ref in previous ^ refs if len(self._declared.keys(ref)) > 1)
+            for ref in previous - refs:
+                # one that only waited for it gives up nothing; without a rival no holder needs to be kept
+                if self._holders.get(ref) == key or ref not in self._shared:
+                    self._holders.pop(ref, None)
+            for ref in (refs - previous) & self._shared:
+                # it may be written at this moment by the one that has planned it alone
+                claimants = self._declared.keys(ref) & self._claimed
+                if ref not in self._holders and claimants:
+                    self._holders[ref] = min(claimants, key=self._age)
             # they were refused while two declared one object
             rivals = frozenset[str]().union(*(self._declared.keys(ref) for ref in previous - refs))
         # without the lock: the queue has its own

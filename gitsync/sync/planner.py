@@ -191,6 +191,7 @@ class Planner:
             observation.finished,
             {ref: answer for ref, (_, _, answer, _) in cache.repair_dry_runs.items()},
             cache.refused,
+            self._declarations.claim(inputs.app.key),
         )
         return PlanInput(
             inputs.app,

@@ -109,13 +109,14 @@ def plan_of(
     repairs_below: Risk | None = None,
     refused: dict[ObjectRef, str] | None = None,
     users: tuple[str, ...] = (),
+    left_to: dict[ObjectRef, str] | None = None,
 ) -> Plan:
     """
     Return the plan for manifests over a cluster; without an inventory, everything that lives is held.
 
     ``before`` are the manifests that were applied last, none known where it is absent.
     """
-    seen = ClusterState(live, dry_runs or {}, claims or {}, refused=refused or {})
+    seen = ClusterState(live, dry_runs or {}, claims or {}, refused=refused or {}, left_to=left_to or {})
     held = inventory_of(live) if inventory is None else inventory
     desired = desired_of(app, *manifests)
     options = {ref: options_of(manifest) for ref, manifest in desired.items()}

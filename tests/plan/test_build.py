@@ -173,6 +173,14 @@ def test_an_object_that_another_application_declares_refuses_the_plan():
     assert "belongs to Application gitsync/other" in line
 
 
+def test_an_object_that_is_left_to_another_application_is_refused_before_it_exists():
+    left_to = {ref(config()): "gitsync/first"}
+    (line,) = plan_of(APP, [config()], {}, left_to=left_to).refusals
+    assert "is left to Application gitsync/first, which declares it too and was first" in line
+    owned = plan_of(APP, [config()], live_of(APP, config()), left_to=left_to)
+    assert owned.refusals == ()
+
+
 def test_an_object_that_another_application_let_go_is_transferred():
     live = live_of(application("other"), config())
     plan = plan_of(APP, [config()], live, inventory=Inventory())

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.declarations import Declarations, Reach
 
@@ -27,6 +32,63 @@ def test_claims_of_two_others_outlive_the_first_that_leaves() -> None:
     assert declarations.declared_elsewhere("gitsync/one", [A, B]) == {A: "gitsync/two"}
     declarations.forget("gitsync/two")
     assert declarations.declared_elsewhere("gitsync/one", [A, B]) == {}
+
+
+def created(declarations: Declarations, **times: str) -> None:
+    for name, time in times.items():
+        declarations.register(f"gitsync/{name}", Reach(("repo", "main"), "shop", False, time))
+
+
+def test_of_applications_that_declare_one_object_the_oldest_has_it() -> None:
+    for order in (("old", "new", "also"), ("also", "new", "old"), ("new", "also", "old")):
+        declarations = Declarations()
+        created(declarations, new="2026-11-20T10:00:01Z", old="2026-11-20T10:00:00Z", also="2026-11-20T10:00:01Z")
+        for name in order:
+            declarations.set_declared(f"gitsync/{name}", frozenset({A, B} if name == "old" else {A}))
+        claims = {name: declarations.claim(f"gitsync/{name}") for name in order}
+        assert claims == {"old": {}, "new": {A: "gitsync/old"}, "also": {A: "gitsync/old"}}
+
+
+def test_of_applications_that_were_created_together_the_first_by_name_has_it() -> None:
+    declarations = Declarations()
+    created(declarations, fb="2026-11-20T10:00:00Z", fa="2026-11-20T10:00:00Z")
+    declarations.set_declared("gitsync/fb", frozenset({A}))
+    declarations.set_declared("gitsync/fa", frozenset({A}))
+    assert declarations.claim("gitsync/fb") == {A: "gitsync/fa"}
+    assert declarations.claim("gitsync/fa") == {}
+
+
+def test_what_was_claimed_alone_is_kept_from_an_older_one_until_it_is_given_up() -> None:
+    declarations = Declarations()
+    created(declarations, old="2026-11-20T10:00:00Z", new="2026-11-20T10:00:01Z")
+    declarations.set_declared("gitsync/new", frozenset({A}))
+    assert declarations.claim("gitsync/new") == {}
+    declarations.set_declared("gitsync/old", frozenset({A}))
+    assert declarations.claim("gitsync/old") == {A: "gitsync/new"}
+    assert declarations.claim("gitsync/new") == {}
+    declarations.set_declared("gitsync/new", frozenset())
+    assert declarations.claim("gitsync/old") == {}
+    declarations.set_declared("gitsync/new", frozenset({A}))
+    assert declarations.claim("gitsync/new") == {A: "gitsync/old"}
+
+
+@settings(max_examples=int(os.environ.get("GITSYNC_CLAIM_EXAMPLES", "100")), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from(["declare", "leave", "claim"])), max_size=30))
+def test_two_applications_never_hold_one_object(steps: list[tuple[str, str]]) -> None:
+    declarations = Declarations()
+    created(declarations, x="2026-11-20T10:00:02Z", y="2026-11-20T10:00:01Z", z="2026-11-20T10:00:01Z")
+    declared: set[str] = set()
+    holding: set[str] = set()
+    for name, step in steps:
+        key = f"gitsync/{name}"
+        if step == "claim" and name in declared:
+            if not declarations.claim(key):
+                holding.add(name)
+        elif step != "claim":
+            declarations.set_declared(key, frozenset({A} if step == "declare" else ()))
+            declared = declared | {name} if step == "declare" else declared - {name}
+            holding -= set() if step == "declare" else {name}
+        assert len(holding) <= 1
 
 
 def test_an_object_that_is_not_declared_any_more_enqueues_the_others_that_declare_it() -> None:
