@@ -18,6 +18,8 @@ SERVING_LABEL: Final = "agents.gitsync.dev/serving"
 """Label on Pods that the Service selects; those of a preview do not have it."""
 CHECK_LABEL: Final = "agents.gitsync.dev/check"
 """Label on the Pods of checks: the name of the Agent that they check."""
+CONTRACT_LABEL: Final = "agents.gitsync.dev/contract"
+"""Label on the Jobs that compare an Agent's contract with its lock: the id of the comparison."""
 SYSTEM_LABEL: Final = "agents.gitsync.dev/system"
 """Label on the Agents of a MultiAgentSystem: its name."""
 

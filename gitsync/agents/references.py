@@ -37,6 +37,8 @@ def _all(agent: Agent) -> Iterator[Reference]:
         yield Reference("ConfigMap", spec.evaluation.cases.name, spec.evaluation.cases.key, is_copied=True)
         if spec.evaluation.judge is not None and (signin := spec.evaluation.judge.credentials) is not None:
             yield Reference("Secret", signin.secret_key_ref.name, signin.secret_key_ref.key, is_copied=True)
+    if spec.contract is not None:
+        yield Reference("ConfigMap", spec.contract.lock.name, spec.contract.lock.key, is_copied=True)
     for tool in spec.tools:
         yield from (
             Reference("Secret", header.secret_key_ref.name, header.secret_key_ref.key) for header in tool.headers_from

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from gitsync.agents.contract.series import ProbeResult
 from gitsync.agents.expansion.config import tool_url, url_of
 from gitsync.agents.expansion.election import lease_name
 from gitsync.agents.expansion.facts import Facts
@@ -23,6 +24,8 @@ RECONCILING = "Reconciling"
 STALLED = "Stalled"
 ACCEPTED = "Accepted"
 REFERENCES = "ReferencesResolved"
+CONTRACT_DRIFT = "ContractDrift"
+_LONGEST_MESSAGE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class Situation:
     failure: str = ""
     references: int = 0
     conflicts: tuple[str, ...] = ()
+    contract: Mapping[str, Any] = field(default_factory=dict)
+    behaviour: Mapping[str, Any] = field(default_factory=dict)
+    """The results of the last comparison with the lock, and of the cases for what serves; empty without one."""
 
 
 def conditions(situation: Situation) -> tuple[Condition, ...]:
@@ -62,6 +68,7 @@ def conditions(situation: Situation) -> tuple[Condition, ...]:
         _scaling(situation),
         _network(situation),
         _traffic(situation),
+        *probe_conditions(situation.agent, situation.contract, situation.behaviour),
         _reconciling(situation, stalled),
         stalled,
         ready,
@@ -184,6 +191,28 @@ def _traffic(situation: Situation) -> Condition | None:
     return Condition("TrafficRouted", "True", "Accepted", f"{route.canary_weight} % of the requests to the canary")
 
 
+def probe_conditions(agent: Agent, contract: Mapping[str, Any], behaviour: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """Return the conditions of what is compared and asked beside rollouts, as far as the spec wants it."""
+    computed = []
+    if agent.spec.contract is not None:
+        computed.append(_probe_condition(CONTRACT_DRIFT, contract, str(contract.get("class", ""))))
+    if behaviour or (agent.spec.evaluation and agent.spec.evaluation.schedule):
+        computed.append(_probe_condition("BehaviouralDrift", behaviour, "CasesFailed"))
+    return tuple(computed)
+
+
+def _probe_condition(kind: str, last: Mapping[str, Any], reason: str) -> Condition:
+    result = last.get("result")
+    rows = [f"{row['place']}: {row['difference']}" for row in last.get("differences") or ()]
+    problems = "; ".join(rows or last.get("unreachable") or ())
+    message = problems or str(last.get("message", ""))
+    if result == ProbeResult.DRIFTED.value:
+        return Condition(kind, "True", reason, message[:_LONGEST_MESSAGE])
+    if result == ProbeResult.UNCHANGED.value:
+        return Condition(kind, "False", result, message[:_LONGEST_MESSAGE])
+    return Condition(kind, "Unknown", str(result or "Pending"), message[:_LONGEST_MESSAGE])
+
+
 def _stalled(situation: Situation) -> Condition:
     # The first cause decides: a name that is taken is also why writes fail.
     if situation.conflicts:
@@ -192,6 +221,7 @@ def _stalled(situation: Situation) -> Condition:
         return Condition(STALLED, "True", "WriteFailed", situation.failure)
     if situation.rollout.stalled:
         reason = "ProgressDeadlineExceeded" if situation.observed.route.is_served else "KindNotServed"
+        reason = "ContractDrift" if situation.observed.held == situation.rollout.stalled else reason
         reason = "RolledBack" if situation.rollout.state.failed == situation.observed.target else reason
         return Condition(STALLED, "True", reason, situation.rollout.stalled)
     return Condition(STALLED, "False", "Progressing")
@@ -255,6 +285,8 @@ def agent_status(
         "referencesHash": facts.references,
         "validation": _validation(situation, previous, now),
         "evaluation": _evaluation(situation, previous, now),
+        "contract": dict(situation.contract),
+        "behaviour": dict(situation.behaviour),
         "tools": [
             {"name": tool.name, "type": tool.type, "address": tool_url(agent, tool, facts)} for tool in agent.spec.tools
         ],
@@ -340,10 +372,9 @@ def guarded_status(generation: int, id: str, failure: str, previous: Mapping[str
 
 
 def stopped_status(
-    generation: int, reason: str, replicas: int, previous: Mapping[str, Any], now: str
+    generation: int, message: str, replicas: int, previous: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
-    """Return the status of an Agent that a user stopped; what its rollout remembers is kept."""
-    message = f"stopped by {reason}; gitsync agent start runs it again"
+    """Return the status of an Agent that was stopped; what its rollout remembers is kept."""
     changed = (
         Condition(STALLED, "False", "Stopped"),
         Condition(RECONCILING, "False", "Stopped", message),

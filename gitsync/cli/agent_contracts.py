@@ -14,6 +14,7 @@ import orjson
 from gitsync.agents.contract.dependencies import Dependencies, dependencies
 from gitsync.agents.contract.differences import ContractDifference, differences, drift_report
 from gitsync.agents.contract.lock import LOCK_FILE, AgentContract, ContractLock, parse_lock
+from gitsync.agents.contract.series import ProbeResult
 from gitsync.agents.expansion.config import config_data
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.model.agent import Agent, parse_agent
@@ -24,7 +25,8 @@ from gitsync.cli.output import Exit, Format, say, show
 from gitsync.errors import InvalidInput
 from gitsync.files import PUBLIC, write_file
 from gitsync.integrations.contract_probe import ContractObservation, probe
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.ref import ref_of
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.writer import write
 from gitsync.source.local import open_path
@@ -114,6 +116,22 @@ def report_check(checks: Sequence[ContractCheck], output: Format) -> Exit:
     unreachable = _report_unreachable(checks)
     # A difference is certain, and what did not answer does not hide it.
     return Exit.DIFFERENT if rows else unreachable
+
+
+def show_contract(agent: Manifest, output: Format) -> Exit:
+    """Print the last comparison in the status of an Agent; raise InvalidInput for one that has none."""
+    compared = at(agent, "status", "contract", default={})
+    if not compared:
+        hint = "set spec.contract, see docs/contracts.md"
+        raise InvalidInput("has not been compared with a lock", object=str(ref_of(agent)), hint=hint)
+    show(compared.get("differences") or (), _COLUMNS[1:], output, key="place")
+    if output is Format.TABLE:
+        hidden = int(compared.get("count", 0)) - len(compared.get("differences") or ())
+        more = f", {hidden} more differences are not stored" if hidden else ""
+        say(f"{compared['result']} at {compared['finishedAt']}{more}")
+    for place in compared.get("unreachable") or ():
+        say(f"no answer: {place}", is_warning=True)
+    return Exit.DIFFERENT if compared.get("result") == ProbeResult.DRIFTED.value else Exit.OK
 
 
 def write_summary(file: Path, check: ContractCheck) -> None:

@@ -28,6 +28,7 @@ from gitsync.agents.status import (
     changed_status,
     guarded_status,
     held_status,
+    probe_conditions,
     rejected_status,
     stopped_status,
     waiting_status,
@@ -35,6 +36,7 @@ from gitsync.agents.status import (
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.change import Action, Change, Decision
+from gitsync.objects.conditions import set_conditions
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -47,6 +49,7 @@ from gitsync.operator.child_reconciler import (
     Owner,
     ReconciledChildren,
 )
+from gitsync.operator.contracts import ContractKeeper, ContractState, ProbedAgent
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
 from gitsync.operator.observations import CheckVerdict, RolloutAnalysis, RolloutObserver
@@ -133,6 +136,7 @@ class AgentReconciler:
         self._statuses = statuses
         self._analysis = analysis
         self._observer = RolloutObserver(ports, analysis)
+        self._contracts = ContractKeeper(ports)
         self._ownership = ownership
         self._events = EventRecorder(ports.cluster)
 
@@ -152,15 +156,27 @@ class AgentReconciler:
             self._write(manifest, changed_status(manifest, refusal, now))
             return _UNCONFIRMED
         input = self._read(agent, manifest)
+        contract = self._compare_contract(input, cache)
         # Before anything else of the spec: an Agent has to stop also where its plan would wait for an approval.
-        stop = self._stop(input, cache)
-        if stop is not None and STOPPED in agent.annotations:
-            return self._report_stop(input, stop, now)
+        reason = contract.stopped or agent.annotations.get(STOPPED, "")
+        stop = self._stop(input, cache) if reason or agent.spec.suspend else None
+        if stop is not None and reason:
+            return self._report_stop(input, stop, contract, now)
         if prompt_is_missing(agent, input.facts):  # Pods without their prompt must not get requests
             status = waiting_status(agent.generation, input.gathered.missing, input.previous, now)
-            self._write(manifest, status)
+            self._write(manifest, _with_contract(status, input, contract, now))
             return None
-        return self._advance(input, cache, now)
+        return self._advance(input, contract, cache, now)
+
+    def _compare_contract(self, input: _AgentInput, cache: ChildrenCache) -> ContractState:
+        """Begin the probes that are due, as a plan of their own, and return what the others found."""
+        serving = input.stored.get(input.state.current)
+        probed = ProbedAgent(input.agent, input.facts, input.target, serving, input.children, input.previous)
+        contract = self._contracts.plan(probed, self._clock.now())
+        if contract.wanted or contract.expired:
+            desired = Desired(contract.wanted, is_partial=True, expired=contract.expired)
+            self._child_reconciler.reconcile(input.owner, desired, cache)
+        return contract
 
     def _read(self, agent: Agent, manifest: Manifest) -> _AgentInput:
         previous = manifest.get("status") or {}
@@ -175,30 +191,35 @@ class AgentReconciler:
         manager = self._ownership.manager(manifest)
         return _AgentInput(agent, manifest, gathered, children, target, stored, manager)
 
-    def _advance(self, input: _AgentInput, cache: ChildrenCache, now: str) -> float | None:
+    def _advance(self, input: _AgentInput, contract: ContractState, cache: ChildrenCache, now: str) -> float | None:
         """Bring the children to the next state of the rollout, and report it."""
         observed = self._observer.observe(input.agent, input.facts, input.children, input.target, input.state)
+        observed = replace(observed, held=contract.held, pending=contract.pending)
         # The verdict is stored with the revision in the same pass, before the Job that has it can disappear.
         input = _with_verdict(input, observed)
         rollout = advance(input.agent.spec, input.state, observed)
-        children = self._desired(input, rollout)
+        children = self._desired(input, rollout, contract.kept)
         backups = self._plan_backups(input)
         reconciled = self._reconcile_children(input, children, backups, cache)
         # Always, also where the plan is held: a scheduled copy does not depend on a change.
         self._back_up(input, backups, cache, is_guard_wanted=reconciled.is_guarded)
         if reconciled.verdict.decision is not Decision.ALLOWED or reconciled.conflicts:
-            self._hold(input, reconciled, backups, now)
+            self._hold(input, reconciled, contract, backups, now)
             # Its Application has applied it, but the inventory with its uid follows in a write to the status.
             if self._ownership.is_unconfirmed(input.manifest):
                 return _UNCONFIRMED
             return _RETRY if reconciled.conflicts else backups.requeue_after
         if reconciled.is_guarded:
             status = guarded_status(input.agent.generation, backups.before_id, backups.failure, input.previous, now)
-            self._write(input.manifest, {**status, **_backup_status(backups)})
+            self._write(input.manifest, {**_with_contract(status, input, contract, now), **_backup_status(backups)})
             return _RETRY
         # The children were just written: their workloads are read again, so that the status is not one pass late.
         refreshed = self._observer.refresh(observed, input.agent, reconciled.live, input.state)
-        situation = _situation(input, refreshed, rollout, reconciled, children.unserved)
+        situation = replace(
+            _situation(input, refreshed, rollout, reconciled, children.unserved),
+            contract=contract.contract,
+            behaviour=contract.behaviour,
+        )
         status = agent_status(situation, input.facts, reconciled.live, input.previous, now)
         removal = self._remove_data(input, children, rollout, backups, cache)
         self._write(input.manifest, {**status, **_backup_status(backups), **removal})
@@ -209,19 +230,17 @@ class AgentReconciler:
             _RETRY if reconciled.failure else None,
             self._analysis.period(input.agent, rollout.state, observed.analysis),
             backups.requeue_after,
+            contract.requeue_after,
         )
         # Several things may be awaited at once; the first of them decides.
         return min((delay for delay in delays if delay is not None), default=None)
 
-    def _stop(self, input: _AgentInput, cache: ChildrenCache) -> ReconciledChildren | None:
+    def _stop(self, input: _AgentInput, cache: ChildrenCache) -> ReconciledChildren:
         """
-        End the Pods of an Agent that is to run none, as a plan of its own; return None for one that is to run.
+        End the Pods of an Agent that is to run none, as a plan of its own.
 
         It waits for no approval, backup or other part of the spec: it is the emergency stop.
         """
-        # The spec and the annotation are two ways to stop; only the second one ends the reconcile here.
-        if not input.agent.spec.suspend and STOPPED not in input.agent.annotations:
-            return None
         workloads = {
             ref: manifest
             for ref, manifest in input.children.items()
@@ -241,13 +260,18 @@ class AgentReconciler:
         desired = Desired(stopped, is_partial=True, expired=expired)
         return self._child_reconciler.reconcile(input.owner, desired, cache)
 
-    def _report_stop(self, input: _AgentInput, stop: ReconciledChildren, now: str) -> float | None:
+    def _report_stop(
+        self, input: _AgentInput, stop: ReconciledChildren, contract: ContractState, now: str
+    ) -> float | None:
         """Report that an Agent is stopped; its rollout stays where it is, and continues with the Agent."""
         workloads = [manifest for ref, manifest in stop.live.items() if ref.kind in ("Deployment", "StatefulSet")]
         replicas = sum(int(at(manifest, "status", "replicas", default=0)) for manifest in workloads)
-        reason = input.agent.annotations[STOPPED]
-        self._write(input.manifest, stopped_status(input.agent.generation, reason, replicas, input.previous, now))
-        return _RETRY if stop.failure else None
+        reason = input.agent.annotations.get(STOPPED, "")
+        hint = "gitsync agent start runs it again" if reason else "a lock that has the change runs it again"
+        message = f"stopped by {reason or contract.stopped}; {hint}"
+        status = stopped_status(input.agent.generation, message, replicas, input.previous, now)
+        self._write(input.manifest, _with_contract(status, input, contract, now))
+        return _RETRY if stop.failure else contract.requeue_after
 
     def _remove_data(
         self, input: _AgentInput, children: _Children, rollout: Rollout, backups: Backups, cache: ChildrenCache
@@ -289,8 +313,8 @@ class AgentReconciler:
         serving = input.stored.get(input.state.current, input.target)
         return self._backups.plan(input.agent, input.manifest, serving.template, self._clock.now())
 
-    def _desired(self, input: _AgentInput, rollout: Rollout) -> _Children:
-        """Return the children to have."""
+    def _desired(self, input: _AgentInput, rollout: Rollout, probes: frozenset[ObjectRef]) -> _Children:
+        """Return the children to have, besides the Jobs of probes, which stay as they are."""
         known = {**input.stored, input.target.name: input.target}
         kept = _kept(known, rollout.state, rollout.layout, input.target)
         in_use = rollout.state.in_use | {placement.revision for placement in rollout.layout.placements}
@@ -310,7 +334,7 @@ class AgentReconciler:
             for ref, child in input.children.items()
             if ref.kind == "PersistentVolumeClaim" and ref not in desired and ref not in untouched
         }
-        return _Children(desired, untouched | data.keys(), data, tuple(sorted(unserved)))
+        return _Children(desired, untouched | data.keys() | probes, data, tuple(sorted(unserved)))
 
     def _as_live(self, input: _AgentInput, ref: ObjectRef, desired: Manifest) -> Manifest:
         """Return a child with the members that the live object decides; a claim may have no owner reference."""
@@ -333,17 +357,26 @@ class AgentReconciler:
         tracked = {ref: _tracked(copy, tracking_id(app, ref)) for ref, copy in wanted.items()}
         self._child_reconciler.reconcile(input.owner, Desired(tracked, is_partial=True, expired=backups.expired), cache)
 
-    def _hold(self, input: _AgentInput, reconciled: ReconciledChildren, backups: Backups, now: str) -> None:
+    def _hold(
+        self, input: _AgentInput, reconciled: ReconciledChildren, contract: ContractState, backups: Backups, now: str
+    ) -> None:
         """Report a plan that does not run; the rollout stays where it is."""
         conflicts = "; ".join(reconciled.conflicts)
         status = held_status(input.agent.generation, reconciled.held_plan, conflicts, input.previous, now)
-        self._write(input.manifest, {**status, **_backup_status(backups)})
+        self._write(input.manifest, {**_with_contract(status, input, contract, now), **_backup_status(backups)})
 
     def _write(self, manifest: Manifest, status: dict[str, Any]) -> None:
         # An equal status sends no request and no Event.
         if status != (manifest.get("status") or {}):
             self._events.record(manifest, status, self._clock.now())
             self._statuses.write(manifest, status)
+
+
+def _with_contract(status: dict[str, Any], input: _AgentInput, contract: ContractState, now: str) -> dict[str, Any]:
+    """Return a status that continues the one before, with what the probes found."""
+    computed = probe_conditions(input.agent, contract.contract, contract.behaviour)
+    conditions = set_conditions(status["conditions"], computed, input.agent.generation, now)
+    return {**status, **contract.status, "conditions": conditions}
 
 
 def _situation(

@@ -11,6 +11,7 @@ from gitsync.agents.expansion.facts import Facts, MemberChannel
 from gitsync.agents.expansion.network import named_services
 from gitsync.agents.keys import RESTARTED_AT, SYSTEM_LABEL
 from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.base import ConfigMapKeyRef
 from gitsync.agents.model.system import System, parse_system
 from gitsync.agents.references import Reference, references
 from gitsync.agents.systems.members import agent_name
@@ -56,6 +57,7 @@ class FactsReader:
         facts = Facts(
             prompt=_prompt(agent, referenced),
             cases=_cases(agent, referenced),
+            lock=_lock(agent, referenced),
             references=last_references if is_incomplete and last_references else _references_hash(referenced),
             served=served_options(self._cluster),
             ports={_name(peer): int(at(peer, "spec", "runtime", "port", default=8080)) for peer in peers},
@@ -153,9 +155,17 @@ def _cases(agent: Agent, referenced: Mapping[Reference, Manifest | None]) -> str
     """Return the hash of the cases of the evaluation, empty where there are none."""
     if agent.spec.evaluation is None:
         return ""
-    cases = agent.spec.evaluation.cases
-    manifest = referenced.get(Reference("ConfigMap", cases.name, cases.key, is_copied=True))
-    text = at(manifest, "data", cases.key, default="")
+    return _copied_hash(agent.spec.evaluation.cases, referenced)
+
+
+def _lock(agent: Agent, referenced: Mapping[Reference, Manifest | None]) -> str:
+    """Return the hash of the lock of contracts, empty where there is none."""
+    return _copied_hash(agent.spec.contract.lock, referenced) if agent.spec.contract else ""
+
+
+def _copied_hash(ref: ConfigMapKeyRef, referenced: Mapping[Reference, Manifest | None]) -> str:
+    manifest = referenced.get(Reference("ConfigMap", ref.name, ref.key, is_copied=True))
+    text = at(manifest, "data", ref.key, default="")
     return content_hash(text)[:16] if text else ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,11 +101,25 @@ class EvaluationReader:
             if result is CheckResult.FAILED:
                 return _inconclusive(f"no Pod of the evaluation ended: {message}")
             return None
-        # The newest first: a retry of the Job has the verdict that counts.
-        reported = next(filter(None, map(_message, reversed(pods_of_job))), {})
+        reported = _reported(pods_of_job, EVALUATION)
         if not reported and result is CheckResult.FAILED and not any(map(_has_failed_check, pods_of_job)):
             return _inconclusive(f"the evaluation reported nothing: {message}")
         return reported
+
+    def report(self, agent: Agent, job: Manifest, container: str) -> Mapping[str, Any] | None:
+        """Return what a container of a Job reported, a message alone where it ended without, None while it runs."""
+        pods = self._cluster.resource("", "v1", "Pod")
+        if pods is None:
+            return None
+        self._live.follow([(pods, agent.namespace)], _FIRST_LIST)
+        pods_of_job = self._pods(job)
+        reported = _reported(pods_of_job, container)
+        result, message = _result_of(job)
+        has_ended = all(at(pod, "status", "phase") in ("Succeeded", "Failed") for pod in pods_of_job)
+        # The Job may be known to have ended before its Pod is.
+        if reported or result not in (CheckResult.PASSED, CheckResult.FAILED) or not has_ended:
+            return reported or None
+        return {"message": message or "its Pod reported nothing"}
 
     def trouble(self, job: Manifest | None) -> str:
         """Return why the Pods of a running Job do not start, as far as Pods are followed; empty where they do."""
@@ -127,11 +141,16 @@ def _has_failed_check(pod: Manifest) -> bool:
     return any(at(status, "state", "terminated", "exitCode", default=0) != 0 for status in others)
 
 
-def _message(pod: Manifest) -> dict[str, Any]:
-    """Return what the evaluation wrote as its termination message."""
+def _reported(pods: Sequence[Manifest], container: str) -> dict[str, Any]:
+    # The newest first: a retry of the Job has the report that counts.
+    return next(filter(None, (_message(pod, container) for pod in reversed(pods))), {})
+
+
+def _message(pod: Manifest, container: str) -> dict[str, Any]:
+    """Return what a container wrote as its termination message."""
     # By name: other containers of the Pod are checks, whose messages are not verdicts.
     for status in at(pod, "status", "containerStatuses") or ():
-        text = at(status, "state", "terminated", "message") if status.get("name") == EVALUATION else None
+        text = at(status, "state", "terminated", "message") if status.get("name") == container else None
         if isinstance(text, str):
             try:
                 verdict = json.loads(text)

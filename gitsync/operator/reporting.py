@@ -19,7 +19,14 @@ from gitsync.ports import Clock, Cluster
 from gitsync.sync.status.report import unexpected_error
 from gitsync.sync.status.writer import StatusWriter
 
-_WARNINGS = {"Accepted": "False", "Stalled": "True", "ReferencesResolved": "False", "NetworkRestricted": "False"}
+_WARNINGS = {
+    "Accepted": "False",
+    "Stalled": "True",
+    "ReferencesResolved": "False",
+    "NetworkRestricted": "False",
+    "ContractDrift": "True",
+    "BehaviouralDrift": "True",
+}
 _NORMAL = {"Ready": "True", "Validated": "True"}
 
 

@@ -46,8 +46,8 @@ LISTS: dict[str, tuple[str, ...]] = {
     "uninstall": (),
     "upgrade": ("--check",),
 }
-OTHERS = {"explain", "agent history", "agent lock", "agent prompts", "build", "eval", "preview"}
-"""Two readers of folders, two lists of one object's revisions, and three commands whose output is a document."""
+OTHERS = {"explain", "agent contract", "agent history", "agent lock", "agent prompts", "build", "eval", "preview"}
+"""Two readers of folders, three lists of one object, and three commands whose output is a document."""
 
 
 def options_of(command: Any) -> set[str]:

@@ -73,6 +73,9 @@ CASES: dict[str, list[Case]] = {
     "gitsync": [
         (live(AGENT, {}, generation=1), P, "waiting for the operator"),
         (ours("Ready=True", observed=0), P, "waiting for the operator"),
+        (ours("Ready=True", "ContractDrift=True:Dangerous:tools.a: new"), D, "contract drift: tools.a: new"),
+        (ours("Ready=True", "ContractDrift=True:Moderate:words"), H, ""),
+        (ours("Ready=True", "BehaviouralDrift=True:CasesFailed:1 of 2"), D, "its cases fail: 1 of 2"),
         (ours("Reconciling=True:Progressing:1 of 2 replicas", "Ready=False"), P, "1 of 2"),
         (ours("Stalled=True:RolledBack:a-1 failed", "Ready=True"), D, "a-1 failed"),
         (ours("Ready=False:Suspended:spec.suspend is true"), S, "suspend"),

@@ -47,7 +47,8 @@ def checks_hash(agent: Agent, revision: Revision, facts: Facts, attempt: int = 0
         [check.model_dump(mode="json", exclude_defaults=True) for check in lifecycle.validate_] if lifecycle else []
     )
     evaluation = agent.spec.evaluation
-    settings = evaluation.model_dump(mode="json", exclude_defaults=True) if evaluation else None
+    # Another schedule is another time for the cases, not another check.
+    settings = evaluation.model_dump(mode="json", exclude_defaults=True, exclude={"schedule"}) if evaluation else None
     # A request is for one revision: the verdicts of the others stay.
     retry = agent.annotations.get(RETRY, "")
     is_requested = retry.partition("@")[0] == revision.name
@@ -75,7 +76,7 @@ def validation_job(sharing: Sharing, revision: Revision, facts: Facts, attempt: 
         "volumes": [
             # A claim of one node would make the check wait for the disk of the serving Pod.
             *(volume for volume in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in volume),
-            *([_cases(evaluation)] if evaluation else []),
+            *([evaluation_volume(evaluation)] if evaluation else []),
         ],
     }
     spec = {
@@ -101,7 +102,8 @@ def _seconds(check: Check) -> int:
     return check.timeout_seconds * (check.retries + 1)
 
 
-def _cases(evaluation: Evaluation) -> dict[str, Any]:
+def evaluation_volume(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the volume with the cases."""
     items = [{"key": evaluation.cases.key, "path": _CASES_FILE}]
     return {"name": EVALUATION, "configMap": {"name": evaluation.cases.name, "items": items}}
 
@@ -109,13 +111,16 @@ def _cases(evaluation: Evaluation) -> dict[str, Any]:
 def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
     """Return the container that sends the cases to the preview and to the revision that serves."""
     agent = sharing.target
-    urls = [
-        service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port, "/"),
-        service_url(agent.name, agent.namespace, sharing.serving.spec.runtime.port, "/"),
-    ]
+    preview = service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port, "/")
+    serving = service_url(agent.name, agent.namespace, sharing.serving.spec.runtime.port, "/")
+    return evaluation_container(agent, evaluation, ("--url", preview, "--serving", serving))
+
+
+def evaluation_container(agent: Agent, evaluation: Evaluation, targets: tuple[str, ...]) -> dict[str, Any]:
+    """Return the container that sends the cases to the agents that these options name."""
     # Without cases, image and resources, which the container has by itself.
-    settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image", "resources"})
-    command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", "--url", urls[0], "--serving", urls[1]]
+    settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image", "resources", "schedule"})
+    command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", *targets]
     # Sorted: the Job is immutable, and an equal spec has to give an equal command.
     command += ["--settings", json.dumps(settings, sort_keys=True), "--summary", "/dev/termination-log"]
     return compact(

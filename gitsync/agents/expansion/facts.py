@@ -37,14 +37,16 @@ class Facts:
     What was observed of the cluster.
 
     ``prompt`` is the text that ``prompt.configMapKeyRef`` names, ``cases`` the hash of the cases of the evaluation,
-    ``references`` the hash of the members of Secrets and ConfigMaps that Pods read, ``served`` the optional kinds that
-    the cluster serves, ``ports`` the ports of other Agents, ``services`` the Services by ``namespace/name``,
-    ``callers`` the Agents that have this one as a tool, ``topology`` the ConfigMap of the MultiAgentSystem, and
-    ``api_servers`` the addresses and ports of the API servers, which are read only where the Agent talks to them.
+    ``lock`` that of the lock of contracts, ``references`` the hash of the members of Secrets and ConfigMaps that Pods
+    read, ``served`` the optional kinds that the cluster serves, ``ports`` the ports of other Agents, ``services`` the
+    Services by ``namespace/name``, ``callers`` the Agents that have this one as a tool, ``topology`` the ConfigMap of
+    the MultiAgentSystem, and ``api_servers`` the addresses and ports of the API servers, which are read only where the
+    Agent talks to them.
     """
 
     prompt: str = ""
     cases: str = ""
+    lock: str = ""
     references: str = ""
     served: frozenset[str] = frozenset()
     has_native_sidecars: bool = True

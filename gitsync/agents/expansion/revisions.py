@@ -45,6 +45,7 @@ _OUTSIDE_PODS: Final[dict[str, Any]] = {
     "suspend": True,
     "backup": True,
     "evaluation": True,
+    "contract": True,
     "lifecycle": {"validate_", "on_validation_failure"},
     "replicas": True,
     "autoscaling": True,

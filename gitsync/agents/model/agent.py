@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gitsync.agents.model.base import keyed
+from gitsync.agents.model.contract import ContractPolicy
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Lifecycle
 from gitsync.agents.model.llm import Model, Prompt
@@ -119,6 +120,9 @@ class AgentSpec(Ruled):
     lifecycle: Lifecycle | None = Field(None, description="What happens before, after and at the end of Pods.")
     evaluation: Evaluation | None = Field(
         None, description="Cases that a new revision answers before it gets requests."
+    )
+    contract: ContractPolicy | None = Field(
+        None, description="The lock of tools, peers and models; absent: they are not compared."
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         None, description="Number of replicas; absent: 1, or as `autoscaling` decides."

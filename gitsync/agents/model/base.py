@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import Field, WithJsonSchema
+from croniter import CroniterBadDateError, croniter
+from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from gitsync.kube.model import Rule
@@ -64,6 +65,21 @@ IntOrPercent = Quantity
 
 OWN_CONTAINERS: Final = ("agent", "model-cache", "otel-collector", "evaluation")
 """Names of containers of the operator."""
+
+
+def _is_cron(schedule: str) -> str:
+    if not croniter.is_valid(schedule):
+        hint = 'write minute, hour, day, month, weekday: "0 3 * * *"'
+        raise PydanticCustomError("cron", "not a cron expression", {"hint": hint})
+    try:
+        croniter(schedule).get_next()
+    except CroniterBadDateError as error:  # such as 30 February
+        raise PydanticCustomError("cron", "never occurs", {"hint": "choose a date that exists"}) from error
+    return schedule
+
+
+Cron = Annotated[str, Field(max_length=100, pattern=r"^\S+ \S+ \S+ \S+ \S+$"), AfterValidator(_is_cron)]
+"""A cron expression with five fields, in UTC."""
 
 
 def not_one_of(names: Sequence[str]) -> Rule:

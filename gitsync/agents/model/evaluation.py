@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gitsync.agents.model.base import ConfigMapKeyRef, Seconds
+from gitsync.agents.model.base import ConfigMapKeyRef, Cron, Seconds
 from gitsync.agents.model.llm import Endpoint, ModelCredentials
 from gitsync.agents.model.runtime import Image, Resources
 from gitsync.objects.parsing import Section, Text
@@ -48,6 +48,9 @@ class Evaluation(Section):
     timeout_seconds: Seconds = Field(30, description="How long the agent may take for one case.")
     judge: Judge | None = Field(None, description="The model that judges answers; needed by cases with a `rubric`.")
     limits: EvaluationLimits = Field(default_factory=EvaluationLimits, description="What the evaluation may use.")
+    schedule: Cron | None = Field(
+        None, description="Cron expression in UTC for the cases to be asked of the revision that serves; absent: never."
+    )
     image: Image = Field(
         "gitsync:latest", description="Image with gitsync, which sends the cases: the one of the controller."
     )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from croniter import CroniterBadDateError, croniter
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from gitsync.agents.model.base import Key, Name, ObjectName, Port, Seconds, SecretKeyRef, keyed, not_one_of
+from gitsync.agents.model.base import Cron, Key, Name, ObjectName, Port, Seconds, SecretKeyRef, keyed, not_one_of
 from gitsync.agents.model.runtime import Arguments, Image
 from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.parsing import Section, Text
@@ -125,7 +123,7 @@ class State(Ruled):
 class Backup(Section):
     """When and how the data of volumes is copied; copies outlive the Agent."""
 
-    schedule: Annotated[str, Field(max_length=100, pattern=r"^\S+ \S+ \S+ \S+ \S+$")] | None = Field(
+    schedule: Cron | None = Field(
         None, description="Cron expression in UTC: minute, hour, day, month, weekday; absent: not by time."
     )
     before_dangerous: bool = Field(
@@ -142,15 +140,3 @@ class Backup(Section):
     )
     image: Image | None = Field(None, description="Image of the command; absent: that of the runtime.")
     timeout_seconds: Seconds = Field(3600, description="How long the command may take.")
-
-    @field_validator("schedule")
-    @classmethod
-    def _is_cron(cls, schedule: str | None) -> str | None:
-        if schedule is not None and not croniter.is_valid(schedule):
-            hint = 'write minute, hour, day, month, weekday: "0 3 * * *"'
-            raise PydanticCustomError("cron", "not a cron expression", {"hint": hint})
-        try:
-            croniter(schedule or "0 0 * * *").get_next()
-        except CroniterBadDateError as error:  # such as 30 February
-            raise PydanticCustomError("cron", "never occurs", {"hint": "choose a date that exists"}) from error
-        return schedule

@@ -12,7 +12,7 @@ from gitsync.agents.rollout.checks import repeat_checks
 from gitsync.agents.rollout.context import Rollout, RolloutContext
 from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import RolloutStage, RolloutState
-from gitsync.agents.rollout.steady import fail, keep_running
+from gitsync.agents.rollout.steady import fail, hold, keep_running
 from gitsync.agents.rollout.tracks import Placement, Track
 
 
@@ -34,6 +34,9 @@ def _advanced(context: RolloutContext) -> Rollout:
     # A suspension comes first: no stage may start Pods.
     if context.spec.suspend:
         return _suspended(context, goal)
+    # A rollout that has begun is not held: half of it would stay for as long as the drift does.
+    if (observed.held or observed.pending) and goal not in (state.current, state.goal):
+        return hold(context)
     if not state.current and not context.has_checks:
         # Nothing serves and nothing is to be checked: the first revision is the current one at once.
         state = replace(state, current=goal, home=context.home, started_at=observed.now, step_at=observed.now)

@@ -90,6 +90,10 @@ class Observed:
     analysis: AnalysisResult = field(default_factory=AnalysisResult)
     promote: str = ""
     abort: str = ""
+    held: str = ""
+    """Why no new revision is begun until something changes, such as drift of the contract."""
+    pending: str = ""
+    """What a new revision waits for before it is begun."""
 
 
 def workload_of(live: Manifest, agent: str, crash: str = "") -> Workload:

@@ -49,6 +49,17 @@ def move(context: RolloutContext, home: Track) -> Rollout:
     )
 
 
+def hold(context: RolloutContext) -> Rollout:
+    """Keep what serves, and begin no other revision, for a reason outside the rollout."""
+    if context.state.current:
+        rollout = keep_running(context)
+    else:
+        rollout = Rollout(state=context.state, layout=context.layout([]), weight=0)
+    observed = context.observed
+    # What is wrong with that which serves comes first.
+    return replace(rollout, stalled=rollout.stalled or observed.held, waiting=rollout.waiting or observed.pending)
+
+
 def fail(context: RolloutContext, message: str) -> Rollout:
     """Return to the revision that serves, or hold the new one where the spec does not want that."""
     state = context.state

@@ -18,6 +18,7 @@ from gitsync.cli.agent_contracts import (
     observe,
     read_lock,
     report_check,
+    show_contract,
     write_lock,
     write_summary,
 )
@@ -215,6 +216,13 @@ def prompts(
 
 @agent.command()
 @command
+def contract(target: AgentTarget, output: Output = Format.TABLE) -> Exit:
+    """Show how the tools, peers and models of an Agent differ from their lock, as last compared in the cluster."""
+    return show_contract(_read(target).manifest, output)
+
+
+@agent.command()
+@command
 def lock(
     path: Annotated[str, typer.Argument(metavar="[PATH]", help="The folder with the Agents.")] = ".",
     name: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this Agent.")] = "",
@@ -243,9 +251,12 @@ def lock(
     checks = observe(agents, locked, urls)
     if not check:
         return write_lock(place, locked, checks, is_whole=not name)
-    if summary is not None:
-        write_summary(summary, checks[0])
-    return report_check(checks, output)
+    result = report_check(checks, output)
+    if summary is None:
+        return result
+    write_summary(summary, checks[0])
+    # The report has the result: a Job that wrote it has not failed.
+    return Exit.OK
 
 
 def _reached(item: str) -> tuple[str, str]:

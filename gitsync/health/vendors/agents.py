@@ -38,8 +38,17 @@ def agent(live: Manifest) -> HealthStatus:
     if ready.get("reason") == "Suspended" or spec_of(live).get("suspend") is True:
         return suspended(message(ready))
     if ready.get("status") == "True":
-        return healthy(message(ready))
+        return _drifted(conditions) or healthy(message(ready))
     return degraded(reason_of(ready)) if ready else progressing("waiting for the operator")
+
+
+def _drifted(conditions: list[Manifest]) -> HealthStatus | None:
+    """Return the health of an Agent that answers, but not as it was reviewed; None where it does."""
+    contract = condition_of(conditions, "ContractDrift") or {}
+    behaviour = condition_of(conditions, "BehaviouralDrift") or {}
+    if contract.get("status") == "True" and contract.get("reason") == "Dangerous":
+        return degraded(f"contract drift: {message(contract)}")
+    return degraded(f"its cases fail: {message(behaviour)}") if behaviour.get("status") == "True" else None
 
 
 def kagent_agent(live: Manifest) -> HealthStatus:

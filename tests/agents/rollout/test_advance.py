@@ -53,6 +53,21 @@ def test_failed_checks_have_the_chosen_effect(policy: str, tracks_then: dict[str
     assert (tracks(found), found.stalled) == (tracks_then, stalled)
 
 
+def test_a_held_agent_keeps_what_serves_and_begins_nothing() -> None:
+    held = advance(spec(), GOOD, seen(held="contract drift"))
+    assert (tracks(held), held.state, held.stalled) == ({"stable": "a-1"}, GOOD, "contract drift")
+    first = advance(spec(), RolloutState(), seen(pending="the comparison", workloads={}))
+    assert (tracks(first), first.state, first.waiting) == ({}, RolloutState(), "the comparison")
+
+
+def test_a_rollout_that_has_begun_is_not_held() -> None:
+    begun = advance(spec(update=CANARY), GOOD, seen())
+    assert tracks(advance(spec(update=CANARY), begun.state, seen(held="contract drift"))) == tracks(begun)
+    # Nor is the return to what was good.
+    running = advance(spec(), GOOD, seen(target="a-1", held="contract drift"))
+    assert (tracks(running), running.stalled) == ({"stable": "a-1"}, "")
+
+
 def test_an_exceeded_limit_returns_to_the_good_revision() -> None:
     begun = advance(spec(update=CANARY), GOOD, seen())
     assert tracks(begun) == {"stable": "a-1", "canary": "a-2"}
