@@ -17,6 +17,18 @@ const offer = (links) => {
   }));
 };
 const pagesFor = (text) => [...document.querySelectorAll(".top nav a, .tabs a, main .actions a")].filter((link) => link.textContent.toLowerCase().includes(text));
+const labelOf = (link) => {
+  const row = link.closest("tr");
+  if (!row) return "Change: " + link.closest(".event").textContent.trim().slice(0, 70);
+  const small = row.cells[0].querySelector("small");
+  const words = row.cells[0].contains(link) ? [link.textContent, small ? small.textContent : ""] : [row.cells[0].textContent, link.textContent];
+  return words.map((word) => word.trim()).join(" ").trim();
+};
+// A name that is meant comes before a problem or a change whose text has the word, whatever list it is in.
+const unlikeness = (link, text) => {
+  const name = link.closest("tr") ? link.textContent.trim().toLowerCase() : "";
+  return name === text ? 0 : name.startsWith(text) ? 1 : name.includes(text) ? 2 : 3;
+};
 const lookUp = async () => {
   const text = wanted.value.trim().toLowerCase();
   const mine = ++asked;
@@ -27,7 +39,9 @@ const lookUp = async () => {
   try {
     const page = await fetchPage("/search?q=" + encodeURIComponent(text));
     const rows = [...page.querySelectorAll("main [data-row] th a, main .timeline .results a")];
-    rows.forEach((link) => { const row = link.closest("tr"); link.dataset.label = row ? row.cells[0].textContent.trim() + (row.cells[0].contains(link) ? "" : " " + link.textContent) : "Change: " + link.closest(".event").textContent.trim().slice(0, 70); });
+    rows.forEach((link) => { link.dataset.label = labelOf(link); });
+    // stable: names that are alike keep the order of the page
+    rows.sort((one, other) => unlikeness(one, text) - unlikeness(other, text));
     if (mine === asked) offer([...pagesFor(text), ...rows]);
   } catch { /* the pages stay offered */ }
 };

@@ -169,6 +169,9 @@ def search(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLResponse
     of_objects = parse_query(q, object_list.NAMES, now)
     objects = object_list.matching(object_list.all_objects(views), of_objects) if not of_objects.problem else []
     words = tuple(q.split())
+    # a name that is meant outranks a problem whose text has the word
+    apps.sort(key=lambda row: _unlikeness(row.name, q))
+    objects.sort(key=lambda item: _unlikeness(item.view.ref.name, q))
     return pages.show(
         request,
         "search.html",
@@ -179,6 +182,13 @@ def search(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLResponse
         objects_total=len(objects),
         entries=changes(pages.engine, Filter(words=words), Position(), _FOUND_CHANGES).entries if words else [],
     )
+
+
+def _unlikeness(name: str, text: str) -> int:
+    """Return how far a name is from what was typed: 0 for the same, 1 where it begins with it, 2 where it has it, 3."""
+    typed = text.strip().lower()
+    name = name.lower()
+    return 0 if name == typed else 1 if name.startswith(typed) else 2 if typed in name else 3
 
 
 @router.get("/approvals", response_class=HTMLResponse)

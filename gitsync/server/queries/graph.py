@@ -9,7 +9,7 @@ from typing import Final
 from gitsync.health.assess import assess
 from gitsync.kube.kinds import POD
 from gitsync.kube.parts import PART_KINDS
-from gitsync.objects.health import Health, worst
+from gitsync.objects.health import Health
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -17,7 +17,7 @@ from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
 from gitsync.server.queries.objects import by_severity
 from gitsync.server.queries.references import references, selected_by
-from gitsync.server.queries.tree import Owned
+from gitsync.server.queries.tree import Owned, with_parts
 
 MOST: Final = 60
 """Declared objects of one graph; the list shows them all."""
@@ -144,8 +144,9 @@ def _parts(owner: str, live: Manifest | None, owned: Owned) -> list[_Part]:
         # a Deployment keeps ten old ReplicaSets without Pods (revisionHistoryLimit)
         elif ref.of in PART_KINDS and (ref.kind != "ReplicaSet" or at(part, "spec", "replicas", default=1)):
             below = _parts(ref.path, part, owned)
-            state = worst([assess(part).health, *(Health(item.state) for item in below)]).value
-            parts += [_Part(owner, ref.path, ref.kind, visible(ref.name), state), *below]
+            # of each part its own ones only: below them theirs are counted in
+            state = with_parts(assess(part).health, (Health(item.state) for item in below if item.owner == ref.path))
+            parts += [_Part(owner, ref.path, ref.kind, visible(ref.name), state.value), *below]
     for (kind, health), refs in many.items():
         name = visible(refs[0].name) if len(refs) == 1 else f"{len(refs)} {kind}s"
         # with spaces: not the path of an object

@@ -87,21 +87,30 @@ def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[TreeNod
             break
         budget.left -= 1
         ref = ref_of(part)
-        health = assess(part)
+        own = assess(part)
         children = _parts(uid_of(part), owned, budget, depth - 1)
+        health = with_parts(own.health, (Health(child.health) for child in children))
+        # a ReplicaSet says only how many Pods are ready; its Pod says why
+        causes = (child.reason for child in children if health is not own.health and child.health == health.value)
         nodes.append(
             TreeNode(
                 kind=visible(ref.kind),
                 name=visible(ref.name),
                 path=ref.path,
-                health=health.health.value,
+                health=health.value,
                 sync="",
-                reason=visible(health.message),
+                reason=next(causes, visible(own.message)),
                 children=children,
                 is_open=any(_is_bad(child) for child in children),
             )
         )
     return tuple(nodes)
+
+
+def with_parts(own: Health, parts: Iterable[Health]) -> Health:
+    """Return the health of a part with those of its own parts: a ReplicaSet is Degraded with its Pods."""
+    # a kind without a rule says nothing about what owns it
+    return worst([own, *(health for health in parts if health is not Health.UNKNOWN)])
 
 
 def _group(kind: str, members: tuple[TreeNode, ...], count: int) -> TreeNode:

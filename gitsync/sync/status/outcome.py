@@ -82,7 +82,8 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
         return outcome(Phase.EXECUTING, "Deleting", f"waits for {writes[0].ref} to be gone")
     if planned.is_applied and drifted:
         return outcome(Phase.DRIFTED, "Drifted", message or difference_of(drifted))
-    return outcome(Phase.PENDING, "OutOfSync", message or f"{len(writes)} steps wait for a sync")
+    waiting = "1 step waits" if len(writes) == 1 else f"{len(writes)} steps wait"
+    return outcome(Phase.PENDING, "OutOfSync", message or f"{waiting} for a sync")
 
 
 def _drifted(planned: Planned, execution: ExecutionCache, message: str) -> PhaseOutcome:

@@ -65,7 +65,7 @@ def test_drift_of_all_applications_shows_what_was_changed_by_whom_and_a_rule_to_
     page = opened.get("/drift").text
     assert "by kubectl-edit" in page
     assert ".spec.replicas" in page
-    assert '<form method="post" action="/apps/gitsync/shop/sync">' in page
+    assert "/bulk?action=revert-drift&amp;object=gitsync/shop%20apps/Deployment/shop/web" in page
     assert "- kind: Deployment\n  group: apps\n  name: web\n  jqPathExpressions:\n  - &#39;.spec.replicas&#39;" in page
     assert "cart" not in page
     assert "No drift matches" in opened.get("/drift?q=by:helm").text
@@ -230,3 +230,27 @@ def test_the_page_of_a_history_takes_the_ids_that_the_api_takes(site: Open) -> N
     for path in ("/apps/gitsync/shop/history", "/api/v1/applications/gitsync/shop/history"):
         assert opened.get(f"{path}?before={1 << 61}").status == 200
         assert opened.get(f"{path}?before={1 << 62}").status == 422
+
+
+def test_a_search_shows_the_name_that_is_meant_first(site: Open) -> None:
+    sick = resource("cart", "Deployment", health=Health.DEGRADED, message="web does not answer")
+    failing = replace(application("shop", [sick, resource("web-b"), resource("web")], health="Degraded"))
+    opened = site([failing, application("web")])
+    page = opened.get("/search?q=web").text
+    assert re.findall(r'data-row="gitsync/(\w+)"', page) == ["web", "shop"]
+    assert re.findall(r'data-row="gitsync/shop /[^"]*/([\w-]+)"|data-row="gitsync/shop [^"]*/(cart)"', page) == [
+        ("web", ""),
+        ("web-b", ""),
+        ("", "cart"),
+    ]
+
+
+def test_drift_is_reverted_after_a_question(site: Open) -> None:
+    drifted = edited(resource("settings", sync="OutOfSync", differences=(changed(),)))
+    view = application("shop", [drifted])
+    opened = site([replace(view, status={**view.status, "drift": {"objects": 1}})])
+    page = opened.get("/drift").text
+    (link,) = re.findall(r'href="(/bulk[^"]*)">Revert to Git', page)
+    asked = opened.get(link.replace("&amp;", "&")).text
+    for text in ("Revert drift", "ConfigMap settings", "synced as a whole", 'name="reason" required'):
+        assert text in asked

@@ -9,6 +9,7 @@ from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.ports import ResourceView
 from gitsync.server.queries.graph import MOST, graph
+from gitsync.server.queries.tree import TreeNode, tree
 from tests.server.fakes import resource
 
 
@@ -77,3 +78,30 @@ def test_a_lens_says_what_the_plan_does() -> None:
 def test_what_does_not_fit_is_counted() -> None:
     made = graph([resource(f"thing-{n}") for n in range(MOST + 5)], owned, "health")
     assert (len(made.nodes), made.left_out) == (MOST, 5)
+
+
+def test_a_part_has_the_same_state_in_tree_and_graph() -> None:
+    crash = {"name": "a", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {}}}
+    pod = part("Pod", "web-1-a")
+    pod["status"] = {"phase": "Running", "containerStatuses": [{**crash, "ready": False, "restartCount": 4}]}
+    replica_set = {
+        **part("ReplicaSet", "web-1"),
+        "spec": {"replicas": 1},
+        "status": {"replicas": 1, "readyReplicas": 0},
+    }
+    parts = {"uid-web": (replica_set,), "uid-web-1": (pod,)}
+
+    def below(uid: str) -> tuple[Manifest, ...]:
+        return parts.get(uid, ())
+
+    def nodes_of(nodes: tuple[TreeNode, ...]) -> dict[str, TreeNode]:
+        return {
+            **{node.name: node for node in nodes},
+            **{name: node for parent in nodes for name, node in nodes_of(parent.children).items()},
+        }
+
+    of_tree = nodes_of(tree([deployment()], below)[0])
+    of_graph = {node.name: node.state for node in graph([deployment()], below, "health").nodes}
+    for name in ("web-1", "web-1-a"):
+        assert of_tree[name].health == of_graph[name] == "Degraded", name
+    assert of_tree["web-1"].reason == of_tree["web-1-a"].reason
