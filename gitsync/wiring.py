@@ -261,10 +261,11 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )
     read_credentials = partial(credentials_of, cluster=cluster, live=live)
+    hosts = ApiHosts(settings.git_ca)
     pull_requests = PullRequestController(
         PullRequestPorts(
             source,
-            ApiHosts(settings.git_ca),
+            hosts,
             renderer,
             view,
             clock,
@@ -305,7 +306,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(view, clock, channels, share.owns)] if channels else []),
     ]
-    reverts = RevertService(source, cluster, live, policies.signers)
+    reverts = RevertService(source, cluster, live, policies.signers, hosts)
     return Engine(
         manager=Manager(parts),
         view=view,

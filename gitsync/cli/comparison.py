@@ -27,6 +27,7 @@ from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
+from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.local import open_path
 from gitsync.source.signatures import verify_revision
 from gitsync.state.declarations import Declarations, Reach
@@ -89,7 +90,9 @@ class Evaluator:
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
         mirrors = target.data / "mirrors"
-        self.source = load_settings().repositories(mirrors, file_urls=target.allows_file_urls)
+        settings = load_settings()
+        self.source = settings.repositories(mirrors, file_urls=target.allows_file_urls)
+        self.hosts = ApiHosts(settings.git_ca)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
         self._target = target

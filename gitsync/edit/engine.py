@@ -77,14 +77,21 @@ class Editor:
 
         Raise InvalidInput, with the reason and what to do, where there is none.
         """
+        return self._set(position, field, lambda old: _typed(text, old), scope)
+
+    def set_value(self, position: int, field: Sequence[str], value: Any, scope: EditScope) -> Edit:
+        """Return the edit that gives a field exactly a value, whose type is its own; raise as ``set`` does."""
+        return self._set(position, field, lambda _: value, scope)
+
+    def _set(self, position: int, field: Sequence[str], value_of: Callable[[Any], Any], scope: EditScope) -> Edit:
         made = self.build
         manifest = made.manifests[position]
         path = _leaf(manifest, made.provenance[position], tuple(field))
         old = _value(manifest, path)
-        new = _typed(text, old)
+        new = value_of(old)
         subject = str(ref_of(manifest))
         if path in made.provenance[position].leaves and same(old, new):
-            raise InvalidInput(f"{show_path(path)} already is {text}", object=subject, hint="nothing to do")
+            raise InvalidInput(f"{show_path(path)} already is {new}", object=subject, hint="nothing to do")
         if path in _IDENTITY:
             raise InvalidInput(
                 f"{show_path(path)} identifies the object", object=subject, hint="rename it by hand: it is recreated"

@@ -117,10 +117,11 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class RevertResult:
-    """A revert that was pushed: the new commit, and the branch it went to."""
+    """A revert that was pushed: the new commit, the branch it went to, and its pull request, empty without one."""
 
     commit: Commit
     branch: str
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,33 @@ class MergeResult:
     head: str
     commit: str
     changed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """
+    New contents of files on top of a commit.
+
+    ``author`` is ``Name <mail>`` or a name; without a ``branch`` nothing is pushed.
+    """
+
+    head: str
+    files: Mapping[str, bytes]
+    message: str
+    author: str
+    branch: str = ""
+
+
+class EditSource(Protocol):
+    """Commit edits of files. Called where a user takes values of the cluster back into Git."""
+
+    def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
+        """
+        Return a commit with new contents of files and its patch; push it where the edit names a branch.
+
+        Raise Refused where nothing would change, or the server rejects the push.
+        """
+        ...
 
 
 class ProposalSource(Protocol):

@@ -92,7 +92,7 @@ def _steps(change: ReportedChange) -> Iterator[str]:
     lines = [line for step in change.steps for line in diff_lines(step)]
     # The only HTML of the report: it contains nothing that the change has written.
     yield f"\n<details><summary>{_count(len(change.steps), 'object')}</summary>\n"
-    yield _fenced(lines)
+    yield fenced(lines)
     yield "\n</details>"
 
 
@@ -160,7 +160,8 @@ def _code(text: str) -> str:
     return f"{delimiter}{padding}{line}{padding}{delimiter}"
 
 
-def _fenced(lines: Iterable[str]) -> str:
+def fenced(lines: Iterable[str]) -> str:
+    """Return lines as a block of code whose fence they do not contain."""
     text = "\n".join(printable(line, _LINE) for line in lines)
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}diff\n{text}\n{fence}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused
@@ -14,6 +14,8 @@ from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.ports import Cluster, Credentials, LiveCache, RevertResult, Source
+from gitsync.ports.hosts import CodeHosts
+from gitsync.services.review_branches import open_review
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.remote_bases import RemoteBases
 
@@ -47,16 +49,23 @@ class RevertService:
     """
     Determine the commits that a rollback reverts, and push their revert.
 
-    ``signers_of`` returns the signers that the policies of an Application require.
+    ``signers_of`` returns the signers that the policies of an Application require. With ``hosts``, a revert on another
+    branch gets a pull request where the Application names its host.
     """
 
     def __init__(
-        self, source: Source, cluster: Cluster, live: LiveCache, signers_of: Callable[[Application], Trust]
+        self,
+        source: Source,
+        cluster: Cluster,
+        live: LiveCache,
+        signers_of: Callable[[Application], Trust],
+        hosts: CodeHosts | None = None,
     ) -> None:
         self._source = source
         self._cluster = cluster
         self._live = live
         self._signers_of = signers_of
+        self._hosts = hosts
 
     def commits(self, app: Application, after: str = "") -> Sequence[Commit]:
         """
@@ -99,9 +108,14 @@ class RevertService:
         # before the push: afterwards the tracked branch would have a commit that the controller rejects
         self._reject_unsigned(app, branch)
         credentials = credentials_of(app, self._cluster, self._live)
-        return self._source.revert(
+        reverted = self._source.revert(
             app.source, credentials, [commit.id for commit in commits], author=author, branch=branch
         )
+        if self._hosts is None:
+            return reverted
+        title = f"Revert {len(commits)} commit{'' if len(commits) == 1 else 's'} of {app.name}"
+        lines = [f"{commit.id[:12]} {commit.subject}" for commit in commits]
+        return replace(reverted, url=open_review(self._hosts, app, credentials, reverted.branch, title, lines))
 
     def _reject_unsigned(self, app: Application, branch: str) -> None:
         # the revision of an Application may name the branch in full

@@ -17,7 +17,17 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Entry
 from gitsync.objects.urls import repository_key
-from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, MergeResult, RevertResult, Snapshot, Tag
+from gitsync.ports import (
+    CREDENTIALS_SECRET,
+    Credentials,
+    FileEdit,
+    FileVersion,
+    MergeResult,
+    RevertResult,
+    Snapshot,
+    Tag,
+)
+from gitsync.source.edits import make_edit
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
 from gitsync.source.large_files import fetch_changed, fetch_different, fetch_manifests, fetch_requested
@@ -177,13 +187,7 @@ class Repositories:
                 reverted = make_revert(mirror, head, wanted, author)
             except GitFailed as error:
                 raise SourceUnavailable(f"the revert could not be made: {error}", hint="try again") from error
-            try:
-                mirror.push(reverted, target, credentials)
-            except GitFailed as error:
-                raise Refused(
-                    f"the Git server did not take the revert on {target}: {_push_reason(str(error))}",
-                    hint=_push_fix(str(error)),
-                ) from error
+            _push(mirror, reverted, target, credentials, "revert")
             return RevertResult(mirror.commit(reverted), target)
 
     def prepare_revert(self, source: GitSource, credentials: Credentials, commits: Sequence[str]) -> tuple[str, str]:
@@ -195,6 +199,17 @@ class Repositories:
             wanted = [self._known(mirror, commit) for commit in commits]
             fetch_changed(mirror, source, credentials, head, wanted)
             return head, make_revert(mirror, head, wanted, "gitsync")
+
+    def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
+        """Return a commit with new contents of files and its patch; it is pushed where a branch is named."""
+        mirror = self._mirror(source)
+        with mirror.locked():
+            mirror.fetch(source.revision, edit.head, credentials)
+            commit = make_edit(mirror, edit.head, edit.files, edit.message, edit.author)
+            patch = mirror.git("format-patch", "--stdout", "--no-signature", "-1", commit).decode(errors="replace")
+            if edit.branch:
+                _push(mirror, commit, self._target(edit.branch), credentials, "edit")
+            return mirror.commit(commit), patch
 
     @staticmethod
     def _target(branch: str) -> str:
@@ -269,6 +284,17 @@ def _reject_submodule(tree: GitTree, path: str) -> None:
                 location="spec.source.path",
                 hint="set spec.source.repoURL to that repository; its URL is in .gitmodules",
             )
+
+
+def _push(mirror: Mirror, commit: str, branch: str, credentials: Credentials, what: str) -> None:
+    """Push a commit to a branch; raise Refused with the server's reason where it rejects that."""
+    try:
+        mirror.push(commit, branch, credentials)
+    except GitFailed as error:
+        raise Refused(
+            f"the Git server did not take the {what} on {branch}: {_push_reason(str(error))}",
+            hint=_push_fix(str(error)),
+        ) from error
 
 
 def _push_reason(text: str) -> str:

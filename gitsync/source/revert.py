@@ -28,15 +28,19 @@ def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) 
         tree = mirror.git("write-tree", "--missing-ok", env=index).decode().strip()
     if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
         raise Refused("the revert would change nothing", location=commits[0][:12], hint="it was undone already")
+    message = _message(mirror, commits).encode()
+    return mirror.git("commit-tree", tree, "-p", head, stdin=message, env=identity_of(author)).decode().strip()
+
+
+def identity_of(author: str) -> dict[str, str]:
+    """Return the environment of a commit by an author, ``Name <mail>`` or a name; gitsync is the committer."""
     name, _, mail = author.partition("<")
-    identity = {
+    return {
         "GIT_AUTHOR_NAME": name.strip() or COMMITTER[0],
         "GIT_AUTHOR_EMAIL": mail.strip(" >") or COMMITTER[1],
         "GIT_COMMITTER_NAME": COMMITTER[0],
         "GIT_COMMITTER_EMAIL": COMMITTER[1],
     }
-    message = _message(mirror, commits).encode()
-    return mirror.git("commit-tree", tree, "-p", head, stdin=message, env=identity).decode().strip()
 
 
 def _undo(mirror: Mirror, commit: str, index: dict[str, str]) -> None:

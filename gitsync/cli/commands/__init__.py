@@ -16,6 +16,7 @@ GROUPS: Final = {
         "sync": "Request a sync now and wait until it ends.",
         "approve": "Approve the held plan for one sync, exactly as it is, or some steps of it with all that they need.",
         "reject": "Reject the held plan; it stays held until it changes.",
+        "adopt": "Take what was changed in the cluster back into Git: as a pull request, a branch, or a patch.",
         "rollback": "Push a revert commit to Git; the controller then applies it.",
     },
     "Find out why": {

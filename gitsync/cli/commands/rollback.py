@@ -36,7 +36,9 @@ def rollback(
     evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, target.namespace, target.name)
     view = view_of(manifest)
-    service = RevertService(evaluator.source, evaluator.cluster, evaluator.live, evaluator.policies.signers)
+    service = RevertService(
+        evaluator.source, evaluator.cluster, evaluator.live, evaluator.policies.signers, evaluator.hosts
+    )
     commits = service.commits(readable(view), commit_of_sync(manifest, to))
     user = user_name()
     requests, _ = user_requests(evaluator.client, target.data)
@@ -46,4 +48,6 @@ def rollback(
     for commit in commits:
         say(f"reverted: {commit.id[:12]} {commit.subject} ({commit.author})")
     say(f"pushed: {reverted.commit.id[:12]} {reverted.commit.subject} to {reverted.branch}")
+    if reverted.url:
+        say(f"opened {reverted.url}")
     return Exit.OK

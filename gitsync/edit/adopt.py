@@ -1,0 +1,117 @@
+"""Take values that fields have in the cluster back into Git: the edits, and what cannot be written there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitsync.edit.engine import Editor, EditScope
+from gitsync.edit.proof import EditedTree
+from gitsync.errors import InvalidInput, one_line
+from gitsync.kube.field_path import parse_path
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.tree import Tree
+from gitsync.plan.mask import is_secret
+from gitsync.render.build import Build
+
+_VALUE: Final = 80
+"""Characters of a value in a message; a prompt has thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterValue:
+    """A value that a field has in the cluster, or had before it was corrected; who set it, and when (RFC 3339)."""
+
+    ref: ObjectRef
+    path: str
+    value: Any
+    manager: str = ""
+    time: str = ""
+
+    @property
+    def by(self) -> str:
+        """Who set it and when, as far as that is known."""
+        return " at ".join(filter(None, (self.manager, self.time))) or "an unknown manager"
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedValue:
+    """A value that is written to a line of a file, which had another one."""
+
+    kept: ClusterValue
+    where: str
+    old: Any
+
+    def __str__(self) -> str:
+        """Return the object, the field, both values, the line, and who set the new one."""
+        change = f"{_shown(self.old)} -> {_shown(self.kept.value)}"
+        return f"{self.kept.ref} {self.kept.path}: {change} ({self.where}), by {self.kept.by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """The files with their new contents, the values that they hold, and why others are not among them."""
+
+    files: Mapping[str, bytes]
+    values: tuple[AdoptedValue, ...]
+    refused: tuple[tuple[ClusterValue, str], ...]
+
+    def message(self, application: str, reason: str = "") -> str:
+        """Return the message of the commit: what is kept, who changed it and when."""
+        objects = list(dict.fromkeys(str(item.kept.ref) for item in self.values))
+        subject = f"Keep what was changed in the cluster: {objects[0]}" + (
+            f" and {len(objects) - 1} more" if objects[1:] else ""
+        )
+        lines = [one_line(subject, 100), "", *(one_line(f"- {item}", 400) for item in self.values)]
+        # by the trailer, the commits of gitsync are recognised
+        return "\n".join(
+            [*lines, *(["", one_line(reason, 400)] if reason else []), "", f"Gitsync-Adopt: {application}", ""]
+        )
+
+
+def adopt(
+    tree: Tree, root: str, values: Iterable[ClusterValue], namespace: str, roots: Callable[[], tuple[str, ...]]
+) -> Adoption:
+    """
+    Return the edits by which a folder renders to values of the cluster, each proved by rendering.
+
+    ``namespace`` is that of objects that name none. A value that no single place sets, or whose edit would change
+    another environment, is refused with its reason, and does not keep the others from being taken.
+    """
+    files: dict[str, bytes] = {}
+    adopted: list[AdoptedValue] = []
+    refused: list[tuple[ClusterValue, str]] = []
+    for kept in values:
+        # each edit is made on the result of those before
+        editor = Editor(EditedTree(tree, files), root, roots)
+        try:
+            _check(kept)
+            position = _position(editor.build, kept.ref, namespace)
+            edit = editor.set_value(position, parse_path(kept.path), kept.value, EditScope())
+        except InvalidInput as error:
+            refused.append((kept, str(error)))
+            continue
+        files[edit.file] = edit.content
+        adopted.append(AdoptedValue(kept, f"{edit.file}:{edit.line}", edit.old))
+    return Adoption(files, tuple(adopted), tuple(refused))
+
+
+def _check(kept: ClusterValue) -> None:
+    if is_secret(kept.ref):
+        raise InvalidInput("is a Secret, whose values are not written to Git in plain text", hint="encrypt it by hand")
+    if kept.value is None or isinstance(kept.value, dict | list):
+        raise InvalidInput(f"{kept.path} is not a plain value", hint="edit the file by hand; see gitsync explain")
+
+
+def _position(build: Build, ref: ObjectRef, namespace: str) -> int:
+    for position, manifest in enumerate(build.manifests):
+        rendered = ref_of(manifest)
+        is_placed = rendered.namespace == ref.namespace or (not rendered.namespace and ref.namespace == namespace)
+        if (rendered.of, rendered.name) == (ref.of, ref.name) and is_placed:
+            return position
+    raise InvalidInput("is not declared by the newest commit", object=str(ref))
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else one_line(str(value), _VALUE)

@@ -1,0 +1,117 @@
+"""A branch that is pushed for review gets its pull request where the Application names its host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue
+from gitsync.errors import Refused, SourceDenied
+from gitsync.objects.application import Application, GitSource, parse_application
+from gitsync.objects.record import Commit
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Cluster, Credentials, FileEdit, LiveCache, RevertResult
+from gitsync.ports.hosts import CodeHosts, NewPullRequest
+from gitsync.services.adopt import AdoptService
+from gitsync.services.revert import RevertService
+
+WEB = ObjectRef("apps", "Deployment", "shop", "web")
+KEPT = ClusterValue(WEB, ".metadata.annotations.note", "```\n@all <b>", "kubectl-edit", "2026-11-25T03:00:00Z")
+ADOPTION = Adoption({"web.yaml": b"a: 1\n"}, (AdoptedValue(KEPT, "web.yaml:1", None),), ())
+
+
+@dataclass
+class OpenedRequests:
+    """A host that opens what it is given."""
+
+    opened: list[NewPullRequest] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def host_of(self, source: GitSource, kind: str, credentials: Credentials) -> Any:
+        return self
+
+    def open_pull_request(self, request: NewPullRequest) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        self.opened.append(request)
+        return self
+
+    @property
+    def url(self) -> str:
+        return f"https://git.example.com/pulls/{len(self.opened)}"
+
+
+@dataclass
+class Pushes:
+    """A source that takes every push."""
+
+    edits: list[FileEdit] = field(default_factory=list)
+
+    def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
+        self.edits.append(edit)
+        return Commit("c" * 40), "the patch"
+
+    def revert(
+        self, source: GitSource, credentials: Credentials, commits: Any, *, author: str, branch: str = ""
+    ) -> RevertResult:
+        return RevertResult(Commit("c" * 40), branch or "main")
+
+
+def application(**spec: Any) -> Application:
+    source = {"repoURL": "https://git.example.com/team/shop", "revision": "refs/heads/main"}
+    return parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": {"source": source, **spec}})
+
+
+HOSTED = application(pullRequests={"host": "Gitea"})
+
+
+def service(pushes: Pushes, hosts: OpenedRequests) -> AdoptService:
+    return AdoptService(pushes, cast("CodeHosts", hosts), lambda app: Credentials())
+
+
+def test_an_adoption_becomes_a_pull_request_at_the_host() -> None:
+    pushes = Pushes()
+    hosts = OpenedRequests()
+    proposed = service(pushes, hosts).propose(HOSTED, "a" * 40, ADOPTION, author="Ada")
+    [edit] = pushes.edits
+    assert edit.branch == proposed.branch
+    assert edit.branch.startswith("gitsync/adopt-shop-")
+    [request] = hosts.opened
+    assert (request.base_branch, proposed.url) == ("main", "https://git.example.com/pulls/1")
+    assert request.title == "Keep what was changed in the cluster: Deployment shop/web"
+    # its text is one block of code, whose fence no value ends
+    first, *_, last = request.text.strip().splitlines()
+    assert (first, last) == ("````diff", "````")
+    again = service(pushes, hosts).propose(HOSTED, "a" * 40, ADOPTION, author="Ada")
+    assert again.branch == proposed.branch
+
+
+def test_without_a_host_a_branch_is_pushed_only_where_named() -> None:
+    pushes = Pushes()
+    hosts = OpenedRequests()
+    proposed = service(pushes, hosts).propose(application(), "a" * 40, ADOPTION, author="Ada")
+    assert (proposed.branch, proposed.url, proposed.patch) == ("", "", "the patch")
+    assert service(pushes, hosts).propose(application(), "a" * 40, ADOPTION, author="Ada", branch="keep").url == ""
+    assert [edit.branch for edit in pushes.edits] == ["", "keep"]
+    assert hosts.opened == []
+
+
+def test_a_host_that_fails_leaves_the_branch() -> None:
+    hosts = OpenedRequests(failure=SourceDenied("the Git host answers 403"))
+    with pytest.raises(Refused, match=r"branch keep was pushed, but .*answers 403; open it at the host"):
+        service(Pushes(), hosts).propose(HOSTED, "a" * 40, ADOPTION, author="Ada", branch="keep")
+
+
+@pytest.mark.parametrize(("branch", "count"), [("undo", 1), ("", 0), ("main", 0)])
+def test_a_revert_on_another_branch_becomes_a_pull_request(branch: str, count: int) -> None:
+    hosts = OpenedRequests()
+    source: Any = Pushes()
+    reverts = RevertService(
+        source, cast("Cluster", None), cast("LiveCache", None), lambda app: (), cast("CodeHosts", hosts)
+    )
+    reverted = reverts.push(HOSTED, [Commit("b" * 40, message="Scale @all")], author="Ada", branch=branch)
+    assert len(hosts.opened) == count
+    assert bool(reverted.url) is bool(count)
+    assert all(request.title == "Revert 1 commit of shop" for request in hosts.opened)
