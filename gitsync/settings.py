@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     web_url: str = Field("", description="public URL of the dashboard; with it, requests for other hosts are rejected")
     web_read_only: bool = Field(False, description="a dashboard without buttons")
     notifications: AbsolutePath | None = Field(None, description="file with rules for notifications")
+    log_level: Literal["", "debug", "info", "warning", "error"] = Field(
+        "", description="level of the log; empty: info, and warning on a terminal"
+    )
     kubernetes_events: bool = Field(False, description="write Kubernetes Events about Applications")
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
 

@@ -6,6 +6,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.base import Workers
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.controllers.pull_requests import PullRequestController, PullRequestPorts
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
 from gitsync.integrations.prometheus import Prometheus
@@ -247,7 +248,10 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             "applicationsets": sets.cached(),
             "mirrors": source.opened(),
         }
-        return Sizes(live.counts(), entries)
+        database = None
+        with suppress(RecordUnavailable):
+            database = records.size()
+        return Sizes(live.counts(), entries, database)
 
     view = StateView(state, LiveObjects(cluster, live, state.views), sizes)
 

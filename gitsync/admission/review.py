@@ -11,8 +11,10 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.source.validation import SAFE_SCHEMES, check_source
 
 Answer = dict[str, Any]
+_SCHEMES = (*SAFE_SCHEMES, "file", "http")
 
 
 def answer(review: Mapping[str, Any]) -> Answer:
@@ -49,7 +51,8 @@ def _refusal(manifest: Manifest) -> Answer:
 def check_own(manifest: Manifest) -> None:
     """Raise InvalidInput that names the field of an invalid object of our kinds; others are not checked."""
     if manifest.get("apiVersion") == API_VERSION and manifest.get("kind") == "Application":
-        parse_application(manifest)
+        # which schemes and plain hosts the operator allows is not known here
+        check_source(parse_application(manifest).source, _SCHEMES)
     # these two ignore objects of other kinds
     check_set(manifest)
     check_object(manifest)

@@ -72,6 +72,7 @@ def main() -> Exit:
     answers = _own_output()
     message = orjson.loads(sys.stdin.buffer.readline())
     settings = Settings(**message["settings"])
+    configure(sys.stderr, settings.log_level)
     with lock_data(settings.data):
         controller = build_controller(settings, group=ProcessGroup(message["group"], Path(message["data"])))
         try:

@@ -45,7 +45,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
     The dashboard is stopped first, then the controller, after the writes under way have ended. Raise InvalidInput
     when another controller uses the data folder, before anything is started.
     """
-    configure(sys.stderr)
+    configure(sys.stderr, settings.log_level)
     # before the lock: with invalid settings nothing is started
     access = access_of(settings)
     is_local = _is_loopback(settings.web_host)

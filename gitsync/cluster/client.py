@@ -182,6 +182,9 @@ class Client:
                     return response
                 content = response.data  # read, so that the connection goes back to the pool
             except (HTTPError, OSError) as error:
+                # the authority in the kubeconfig was replaced: the next request reads the file again
+                if _UNTRUSTED in str(error):
+                    self._reload(api)
                 raise unreachable(method, path, error, self.place) from error
             finally:
                 count(method, path, request.query, code, time.monotonic() - began)
@@ -218,6 +221,10 @@ class Client:
         with self._lock:
             if self._api is refused:  # else another thread has just done it
                 self._api = _connect(self._connection)
+
+
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""The reason of OpenSSL for a certificate whose authority is not trusted."""
 
 
 class Stream:

@@ -175,6 +175,12 @@ def forbidden_hint(message: str) -> str:
 def _rule(denied: re.Match[str]) -> str:
     """Return the RBAC rule for a denied request, and where it belongs."""
     verb, namespace = denied["verb"], denied["namespace"]
+    # a wider right of the controller would be one on the accounts of all tenants
+    if verb == "impersonate" and denied["resource"] == "serviceaccounts" and namespace:
+        return (
+            f"the controller may act as gitsync-deployer of a namespace with Applications only: name that one, and run"
+            f" gitsync install --tenant {namespace} | kubectl apply -f -"
+        )
     verbs = next((group for group in (_READS, _WRITES) if verb in group), (verb,))
     rule = f'{{apiGroups: ["{denied["group"]}"], resources: ["{denied["resource"]}"], verbs: [{", ".join(verbs)}]}}'
     place = f"a Role of namespace {namespace}" if namespace else "a ClusterRole"

@@ -76,7 +76,9 @@ class CrdInstaller:
                 raise Rejected(message, object=ref, hint=INSTALL_HINT, code=403, reason=error.reason) from error
             if not self._is_current(definition):
                 about = {"kind": of.kind, "reason": error.message, "hint": INSTALL_HINT}
-                _log.warning("the installed definition is of another version and may not be updated", extra=about)
+                is_read = self._installed(definition) is not None
+                what = "is of another version and may not be updated" if is_read else "may not be read or updated"
+                _log.warning(f"the installed definition {what}", extra=about)
 
     def _wait(self, of: GroupKind, give_up: float) -> None:
         while not self._is_served(of):

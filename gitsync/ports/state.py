@@ -85,6 +85,8 @@ class Sizes:
 
     objects: Mapping[str, int] = field(default_factory=dict)
     entries: Mapping[str, int] = field(default_factory=dict)
+    database: int | None = None
+    """Bytes of the history database, None while it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)

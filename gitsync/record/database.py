@@ -95,17 +95,39 @@ class RecordDatabase:
             yield
         except SQLAlchemyError as error:
             # the driver's message: SQLAlchemy's own has the statement and its values, which are records
-            cause = getattr(error, "orig", None) or error
+            # one line: psycopg writes one for each address that it has tried, with tabs
+            cause = " ".join(str(getattr(error, "orig", None) or error).split())
             raise RecordUnavailable(
                 f"the history database cannot be used: {cause}",
                 location=self.url.get_backend_name(),
-                hint="is its disk full, or the server away? Nothing is applied meanwhile",
+                hint=_hint(cause),
             ) from error
+
+    def size(self) -> int:
+        """Return how many bytes the database takes on its disk; 0 where that is not known."""
+        if not self._is_sqlite:
+            with self.reading() as connection:
+                return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+        if self._lock_file is None:
+            return 0
+        file = self._lock_file.with_name(self._lock_file.name.removesuffix(".lock"))
+        # the log beside it grows until a checkout, and belongs to it
+        return sum(part.stat().st_size for part in (file, Path(f"{file}-wal")) if part.exists())
 
     def close(self) -> None:
         """Close all connections."""
         self._readers.dispose()
         self._writer.dispose()
+
+
+_CORRUPT = ("malformed", "not a database", "disk I/O error")
+"""What SQLite says of a damaged file. Source: its result codes SQLITE_CORRUPT, SQLITE_NOTADB and SQLITE_IOERR."""
+
+
+def _hint(cause: str) -> str:
+    if any(text in cause for text in _CORRUPT):
+        return "its file is damaged: stop the controller and restore a backup. Nothing is applied meanwhile"
+    return "is its disk full, or the server away? Nothing is applied meanwhile"
 
 
 def _lock_file(database: str | None) -> Path | None:

@@ -49,6 +49,10 @@ class SqlRecords:
         self._commits = GroupCommit(database.writing)
         self._heads = heads or AuditHeads()
 
+    def size(self) -> int:
+        """Return how many bytes the database takes on its disk; raise RecordUnavailable where it does not answer."""
+        return self._database.size()
+
     def audit(self, records: Iterable[AuditRecord]) -> None:
         """Append links to the audit chain, durably, before returning."""
         links = tuple(records)

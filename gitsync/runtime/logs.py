@@ -13,12 +13,12 @@ from gitsync.errors import one_line
 _LONGEST = 2000
 
 
-def configure(stream: TextIO) -> None:
+def configure(stream: TextIO, level: str = "") -> None:
     """
     Send the logs of gitsync to a stream: all as JSON lines, or on a terminal, readable, what asks for attention.
 
     What comes from outside cannot forge a line or move a terminal's cursor: control characters are escaped. A second
-    call takes the place of the first.
+    call takes the place of the first. ``level`` is the name of another level than those.
     """
     is_terminal = stream.isatty()
     renderer: Any = structlog.dev.ConsoleRenderer(colors=False) if is_terminal else structlog.processors.JSONRenderer()
@@ -37,7 +37,7 @@ def configure(stream: TextIO) -> None:
     log = logging.getLogger("gitsync")
     log.handlers = [handler]
     log.propagate = False  # a program that embeds this would print each line again
-    log.setLevel(logging.WARNING if is_terminal else logging.INFO)
+    log.setLevel(level.upper() or (logging.WARNING if is_terminal else logging.INFO))
 
 
 def _printable(_log: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

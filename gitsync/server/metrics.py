@@ -74,6 +74,9 @@ class ProcessMetrics(Collector):
         yield _by("gitsync_resources", "Objects by sync state", "sync", resources)
         yield _by("gitsync_cached_objects", "Live objects that are kept in memory", "resource", sizes.objects)
         yield _by("gitsync_cache_entries", "Entries of other caches", "cache", sizes.entries)
+        # absent while it does not answer: a zero would look like an empty one
+        if sizes.database is not None:
+            yield GaugeMetricFamily("gitsync_database_bytes", "Size of the history database", value=sizes.database)
         yield self._stages()
         yield from self._drift()
         text = "Requests to the API server for Applications, without watches"

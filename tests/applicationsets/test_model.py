@@ -56,3 +56,35 @@ def test_a_name_that_no_label_takes_is_rejected() -> None:
 
 def test_texts_with_parameters_are_judged_later() -> None:
     check_own(manifest(listed(), template={**TEMPLATE, "spec": PARAMETERS}))
+
+
+def application(**source: str) -> dict[str, Any]:
+    metadata = {"name": "shop", "namespace": "gitsync"}
+    return {
+        "apiVersion": "gitsync.dev/v1alpha1",
+        "kind": "Application",
+        "metadata": metadata,
+        "spec": {"source": source},
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"repoURL": "https://ada:secret@git.example.com/shop.git"}, "the repository URL holds a password"),
+        ({"repoURL": "https://git.example.com/shop.git", "path": "../x"}, "is not a relative path"),
+        ({"repoURL": "not a url"}, "spec.source.repoURL"),
+        ({"repoURL": "https://git.example.com/shop.git", "revision": "HEAD~3"}, "the revision 'HEAD~3' is invalid"),
+    ],
+)
+def test_an_application_that_the_controller_refuses_is_rejected(source: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        check_own(application(**source))
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://git.example.com/shop.git", "file:///srv/shop.git", "git@example.com:shop.git"]
+)
+def test_what_only_the_operator_allows_is_not_rejected(url: str) -> None:
+    check_own(application(repoURL=url))

@@ -49,6 +49,16 @@ def test_nothing_is_missing_in_a_working_installation(shop: Shop) -> None:
     assert "Application gitsync/shop: rights" in checks
 
 
+def test_a_database_that_does_not_answer_is_missing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITSYNC_DATABASE", "postgresql://gitsync@127.0.0.1:1/gitsync")
+    done = shop("doctor", "-o", "json")
+    found = problems(done)["history database"]
+    assert done.code == 1
+    assert "the history database cannot be used" in found
+    assert not {"\n", "\t"} & set(found)
+    assert "\\n" not in found
+
+
 def test_each_missing_right_is_named_with_its_rule(shop: Shop, robot: Path) -> None:
     done = shop("doctor", "-o", "json", "--kubeconfig", robot, "--allow-file-urls")
     found = problems(done)

@@ -82,7 +82,8 @@ def test_the_image_is_of_this_version_or_the_one_named(gitsync: Gitsync) -> None
     named = "registry.example.com:5000/team/gitsync:9@sha256:0"
     assert image("--image", named) == named
     assert image("--image", "example.com/x@sha256:0") == "example.com/x@sha256:0"
-    assert gitsync("install", "--image", "example.com:5000/gitsync").code == 2
+    for invalid in ("example.com:5000/gitsync", "bad::", "bad:tag:more", "Upper/Case:1", "a b:1", "x:-1"):
+        assert gitsync("install", "--image", invalid).code == 2, invalid
 
 
 def test_the_policies_of_a_folder_are_those_of_the_config_map(gitsync: Gitsync, tmp_path: Path) -> None:

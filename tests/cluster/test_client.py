@@ -78,3 +78,16 @@ def test_a_server_that_does_not_answer_is_named_with_its_kubeconfig(tmp_path: Pa
     with pytest.raises(ClusterUnavailable) as failed:
         client.get("/version")
     assert failed.value.location == f"{client.host} (kubeconfig {config}, context sandbox)"
+
+
+def test_a_certificate_authority_that_was_replaced_is_read_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = client._api
+    error = OSError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
+    with monkeypatch.context() as outage:
+        outage.setattr(Client, "_send", lambda *arguments: (_ for _ in ()).throw(error))
+        with pytest.raises(ClusterUnavailable):
+            client.get("/api/v1/configmaps")
+    assert client._api is not before
+    assert "items" in client.get("/api/v1/configmaps")

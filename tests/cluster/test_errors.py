@@ -120,7 +120,7 @@ CASES = [
     (
         'serviceaccounts "x" is forbidden: User "system:serviceaccount:gitsync:gitsync" cannot impersonate resource '
         '"serviceaccounts" in API group "" in the namespace "shop"',
-        'resources: ["serviceaccounts"], verbs: [impersonate]}',
+        "run gitsync install --tenant shop | kubectl apply -f -",
     ),
     (
         'pods "web" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=4, limited: pods=4',

@@ -152,3 +152,17 @@ def test_a_write_that_fails_is_undone_and_fails_no_other(database: RecordDatabas
 def test_the_error_of_a_single_write_is_raised(database: RecordDatabase) -> None:
     with pytest.raises(ZeroDivisionError):
         GroupCommit(database.writing).run(fail)
+
+
+def test_a_damaged_file_is_not_taken_for_a_full_disk(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+    file.write_bytes(b"not a valid database " * 100)
+    with pytest.raises(RecordUnavailable) as damaged:
+        RecordDatabase(f"sqlite:///{file}")
+    assert "its file is damaged: stop the controller and restore a backup" in str(damaged.value)
+
+
+def test_the_size_is_that_of_the_file_and_its_log(tmp_path: Path) -> None:
+    records = SqlRecords(RecordDatabase(f"sqlite:///{tmp_path}/history.db"))
+    assert records.size() == sum((tmp_path / name).stat().st_size for name in ("history.db", "history.db-wal"))
+    records.close()

@@ -57,3 +57,12 @@ def test_a_traceback_is_kept_with_its_lines() -> None:
     exception = json.loads(stream.getvalue())["exception"]
     assert "\n" in exception
     assert "\x1b" not in exception
+
+
+def test_the_level_may_be_another_one() -> None:
+    stream = io.StringIO()
+    configure(stream, "debug")
+    logging.getLogger("gitsync.x").debug("seen")
+    configure(stream, "error")
+    logging.getLogger("gitsync.x").warning("not seen")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["seen"]

@@ -69,7 +69,7 @@ class StillView:
         return self.costs.requests.value
 
     def sizes(self) -> Sizes:
-        return Sizes({"pods": 3, "deployments.apps": 2}, {"events": len(self.kept)})
+        return Sizes({"pods": 3, "deployments.apps": 2}, {"events": len(self.kept)}, 4096)
 
     def drift_totals(self) -> DriftTotals:
         return DriftTotals()

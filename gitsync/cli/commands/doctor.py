@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.cluster_checks import Checks, Rights, application_findings, cluster_findings, controller_needs, utc_now
-from gitsync.cli.machine_checks import CheckState, Finding, machine_findings, missing, warning
+from gitsync.cli.machine_checks import CheckState, Finding, machine_findings, missing, ok, warning
 from gitsync.cli.options import (
     AnyNamespace,
     ClusterTarget,
@@ -22,7 +23,9 @@ from gitsync.cli.options import (
 from gitsync.cli.output import Exit, Format, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import ClusterUnavailable, Rejected
+from gitsync.errors import ClusterUnavailable, GitsyncError, Rejected
+from gitsync.record.database import RecordDatabase
+from gitsync.record.records import SqlRecords
 from gitsync.settings import Settings
 from gitsync.source.validation import PlainHosts
 
@@ -40,7 +43,7 @@ def doctor(
     settings = load_settings(kubeconfig=place.cluster, data=place.data)
     client = connect(place.cluster)
     file_urls = allow_file_urls or place.is_demo
-    findings = [*machine_findings(settings.data), *_plain_hosts(settings)]
+    findings = [*machine_findings(settings.data), *_database(settings), *_plain_hosts(settings)]
     code = Exit.OK
     try:
         findings += _cluster(client, settings, namespace, file_urls=file_urls)
@@ -73,6 +76,20 @@ def _cluster(client: Client, settings: Settings, namespace: str, *, file_urls: b
         checks = Checks(KubernetesCluster(client), rights, source, watched)
         for manifest in applications:
             yield from application_findings(checks, manifest)
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    """Yield whether the history database answers, where there is one already."""
+    if not settings.database and not (settings.data / "history.db").exists():
+        return  # the controller creates it at its first start
+    try:
+        with contextlib.closing(SqlRecords(RecordDatabase(settings.database_url))) as records:
+            records.history(limit=1)
+            size = records.size()
+    except GitsyncError as error:
+        yield missing("history database", error.message, error.hint)
+        return
+    yield ok("history database", f"{size / (1 << 20):.1f} MiB")
 
 
 def _plain_hosts(settings: Settings) -> Iterator[Finding]:

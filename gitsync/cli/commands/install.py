@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,9 @@ from gitsync.source.local import FolderTree
 
 _IMAGE = "gitsync"
 """The name of the image in the Deployment."""
+_TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+_REPOSITORY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9._/-]+)?", re.ASCII)
+"""A host with its port, and a path. Source: the grammar of distribution/reference."""
 _OVERLAY = "install"
 """A folder that does not exist on disk: it has the kustomization of the options."""
 
@@ -90,6 +94,12 @@ def _image(text: str) -> dict[str, str]:
     if not name or not (tag or digest):
         raise InvalidInput(
             f"{text!r} does not name one version", location="--image", hint="add a tag or digest: REPOSITORY:TAG"
+        )
+    if (tag and not _TAG.fullmatch(tag)) or not _REPOSITORY.fullmatch(f"{head}{slash}{name}"):
+        raise InvalidInput(
+            f"{text!r} is not a name of an image",
+            location="--image",
+            hint="write it as REPOSITORY:TAG in small letters",
         )
     members = {"newName": f"{head}{slash}{name}", "newTag": tag, "digest": digest}
     return {key: value for key, value in members.items() if value}
