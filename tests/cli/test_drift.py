@@ -10,9 +10,9 @@ import pytest
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, FieldOwner
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
-from gitsync.record.database import Database
+from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
-from tests.cli.conftest import Gitsync
+from tests.cli.conftest import Gitsync, Shop
 from tests.fakes.ports import START
 
 
@@ -22,7 +22,7 @@ def data(tmp_path: Path) -> Path:
     field = FieldDifference(".data.a", "/data/a", Difference.CHANGED, "1", "2", (FieldOwner("kubectl-edit"),))
     step = Change(ObjectRef("", "ConfigMap", "shop", "a"), Action.UPDATE, differences=(field,))
     drift = OpenDrift(step, START - timedelta(seconds=2))
-    records = SqlRecords(Database(f"sqlite:///{tmp_path}/history.db"))
+    records = SqlRecords(RecordDatabase(f"sqlite:///{tmp_path}/history.db"))
     records.audit(ended_link(f"gitsync/{name}", drift, START, EndedBy.SELF_HEAL) for name in ("shop", "blog"))
     records.close()
     return tmp_path
@@ -45,3 +45,11 @@ def test_the_history_of_one_application(gitsync: Gitsync, data: Path) -> None:
     assert "gitsync/blog" not in done.out
     assert "no drift has ended yet" in gitsync("drift", "other", "--history", "--data", data).out
     assert "no drift has ended yet" in gitsync("drift", "--history", "-n", "other", "--data", data).out
+
+
+def test_a_report_has_what_runs_now_and_what_was_decided(shop: Shop) -> None:
+    report = shop("report", "-o", "json", "--since", "1h").json
+    assert [(item["application"], item["images"]) for item in report["scores"]] == [("gitsync/shop", 0.0)]
+    assert [item["object"] for item in report["unpinnedImages"]] == ["Deployment shop/web"]
+    assert "# gitsync report" in shop("report").out
+    assert "is not a time" in shop("report", "--since", "soon").err

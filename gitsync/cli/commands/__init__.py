@@ -25,6 +25,7 @@ GROUPS: Final = {
         "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
         "orphans": "List objects that an Application applied and that no Application holds any more.",
         "history": "List the syncs: commit, author, message, outcome.",
+        "report": "Report drift, time to repair, decisions, images without a digest and agents without an evaluation.",
         "audit": "List every write and decision, or verify, export or accept the chain of hashes.",
         "policy": "Explain the operator's policies.",
         "top": "Show which Applications cost the controller most: reconciles, requests, CPU time, slowest stage.",
