@@ -48,10 +48,18 @@ def main_message(status: Mapping[str, Any]) -> str:
     """Return the message that explains a status best: of a failed input, else the first problem, else Ready's."""
     if failed := failed_input(status):
         return str(failed.get("message", ""))
-    problems = status.get("problems") or ()
-    if problems:
-        return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}"
-    return str(find_condition(status, READY).get("message", ""))
+    return first_problem(status) or str(find_condition(status, READY).get("message", ""))
+
+
+def first_problem(status: Mapping[str, Any]) -> str:
+    """Return the first problem of a status with its object, empty where there is none."""
+    problem: Mapping[str, Any] = next(iter(status.get("problems") or ()), {})
+    return about(str(problem.get("object", "")), str(problem.get("message", ""))) if problem else ""
+
+
+def about(subject: str, text: str) -> str:
+    """Return a text with the object that it is about in front, unless it names that itself."""
+    return text if subject in text else f"{subject}: {text}"
 
 
 def set_conditions(

@@ -110,7 +110,12 @@ def owner_name(key: str) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """Return a duration in the unit that reads best: ``12 ms``, ``3.4 s``, ``5 min``."""
+    """Return a duration in the unit that reads best: ``12 ms``, ``3.4 s``, ``5 min``, ``24 h``, ``7 days``."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
-    return f"{milliseconds / 1000:.1f} s" if milliseconds < 120_000 else f"{milliseconds // 60_000} min"
+    if milliseconds < 120_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes = milliseconds // 60_000
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 2 * 24 * 60 else f"{minutes // (24 * 60)} days"

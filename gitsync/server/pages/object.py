@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.errors import GitsyncError
+from gitsync.health.assess import assess
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.display import declared_content
 from gitsync.ports import KubernetesEvent
 from gitsync.server.dependencies import FoundOf, PagesOf, ViewOf
@@ -43,7 +46,8 @@ def summary(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) ->
         desired=manifest_text(declared_content(desired)) if desired is not None else "",
         conditions=[item for item in at(live, "status", "conditions", default=[]) or [] if isinstance(item, dict)],
         owners=[item for item in metadata_of(live or {}).get("ownerReferences") or [] if isinstance(item, dict)],
-        parts_of=[(ref_of(part), part) for part in pages.engine.view.dependents(view.key, subject.ref)[:_PARTS]],
+        parts_of=_parts_of(pages.engine.view.dependents(view.key, subject.ref)),
+        pods=[(ref_of(pod), assess(pod).health.value) for pod in pods_of(pages.engine, subject)[:_PARTS]],
         **related(subject),
         known={item.ref for item in view.resources},
     )
@@ -109,6 +113,16 @@ def logs(
         text=visible(text),
         problem=problem,
     )
+
+
+def _parts_of(dependents: Sequence[Manifest]) -> list[tuple[ObjectRef, str]]:
+    """Return what an object owns with its health, besides Pods; ReplicaSets without Pods are its past revisions."""
+    parts = (
+        part
+        for part in dependents
+        if part.get("kind") != "Pod" and (part.get("kind") != "ReplicaSet" or at(part, "spec", "replicas", default=1))
+    )
+    return [(ref_of(part), assess(part).health.value) for part in islice(parts, _PARTS)]
 
 
 def _containers(pod: Manifest) -> list[str]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.change import Action, HoldReason
-from gitsync.objects.conditions import CLUSTER_UNAVAILABLE, GROUP_UNAVAILABLE, READY, find_condition
+from gitsync.objects.conditions import (
+    CLUSTER_UNAVAILABLE,
+    GROUP_UNAVAILABLE,
+    READY,
+    about,
+    find_condition,
+    first_problem,
+)
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView, ResourceView
@@ -67,13 +74,13 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
     if unusable is not None:
         yield unusable  # the phase is Failed because of it
     elif phase is Phase.FAILED:
-        yield AppVerdict("Failed", visible(_problem(status) or message), phase_since)
+        yield AppVerdict("Failed", visible(first_problem(status) or message), phase_since)
     if phase.is_held:
         yield AppVerdict(phase.value, visible(message), phase_since)
     sick = _least_healthy(view)
     # an object that was never created is Missing too: then the plan is the verdict
     if health == "Degraded" or (health == "Missing" and (sick is not None or not view.resources)):
-        reason = _health_reason(sick) if sick is not None else _problem(status) or message
+        reason = _health_reason(sick) if sick is not None else first_problem(status) or message
         path = sick.ref.path if sick is not None else ""
         yield AppVerdict(health, visible(reason), str(status.get("healthSince", "")), object=path)
     if phase is Phase.DRIFTED:
@@ -127,8 +134,8 @@ def _idle_verdict(view: ApplicationView, status: dict[str, Any], message: str) -
             return AppVerdict(health, visible(message), health_since)
         return AppVerdict(health, visible(_health_reason(sick)), health_since, object=sick.ref.path)
     if sync != "Synced":
-        return AppVerdict(sync, visible(_problem(status) or message), phase_since)
-    return _added_settings(view) or AppVerdict("Synced", visible(_problem(status)), phase_since)
+        return AppVerdict(sync, visible(first_problem(status) or message), phase_since)
+    return _added_settings(view) or AppVerdict("Synced", visible(first_problem(status)), phase_since)
 
 
 def _added_settings(view: ApplicationView) -> AppVerdict | None:
@@ -147,11 +154,6 @@ def _ready_message(status: dict[str, Any]) -> str:
     return str(find_condition(status, READY).get("message", ""))
 
 
-def _problem(status: dict[str, Any]) -> str:
-    problems = status.get("problems") or ()
-    return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}" if problems else ""
-
-
 def _least_healthy(view: ApplicationView) -> ResourceView | None:
     """Return the object that is least healthy; one that was never created is not sick."""
     sick = [
@@ -164,6 +166,5 @@ def _least_healthy(view: ApplicationView) -> ResourceView | None:
 
 
 def _health_reason(item: ResourceView) -> str:
-    return (
-        f"{item.ref}: {item.problem or item.health.message}" if item.problem or item.health.message else str(item.ref)
-    )
+    text = item.problem or item.health.message
+    return about(str(item.ref), text) if text else str(item.ref)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gitsync.errors import AuditMismatch, RecordUnavailable
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.gate.policy import Policy
-from gitsync.objects.change import Action, HoldReason, Plan, Review
+from gitsync.objects.change import HoldReason, Plan, Review
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import ref_of
 from gitsync.objects.user import User
@@ -132,11 +132,11 @@ class PendingDeletion:
 
 
 def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[PendingDeletion, ...]:
-    """Return the objects that the plan deletes and that are still there because of finalizers."""
+    """Return the objects that are deleted, also to be created again, and still there because of finalizers."""
     return tuple(
         _deletion(item, view, owned)
         for item in view.resources
-        if item.change.action is Action.PRUNE and metadata_of(item.change.live or {}).get("deletionTimestamp")
+        if metadata_of(item.change.live or {}).get("deletionTimestamp")
     )
 
 

@@ -17,7 +17,15 @@ from gitsync.errors import (
     one_line,
 )
 from gitsync.objects.change import Action, Change, HoldReason, Risk
-from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, not_ready_message, set_conditions
+from gitsync.objects.conditions import (
+    READY,
+    RENDERED,
+    SOURCE_READY,
+    Condition,
+    about,
+    not_ready_message,
+    set_conditions,
+)
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.phase import Phase
@@ -299,9 +307,7 @@ def _why(report: Report) -> str:
     if report.outcome.problems:
         ref, text = next(iter(report.outcome.problems.items()))
         more = f" (and {len(report.outcome.problems) - 1} more)" if len(report.outcome.problems) > 1 else ""
-        # messages of objects usually begin with their ref
-        is_named = str(ref) in text or one_line(str(ref)) in text
-        return f"{text}{more}" if is_named else f"{ref}: {text}{more}"
+        return about(one_line(str(ref)), f"{one_line(text)}{more}")
     return ""
 
 

@@ -187,3 +187,18 @@ def test_logs_open_at_the_pod_that_fails(site: Open) -> None:
         ("shop", name, "proxy", False, 5),
         ("shop", name, "proxy", False, 200),
     ]
+
+
+def test_relations_have_the_pods_and_the_health_of_parts(site: Open) -> None:
+    opened = shop(site)
+    children = opened.engine.view.children
+    (owner,) = [uid for uid, parts in children.items() if any(part["kind"] == "Pod" for part in parts)]
+    old = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": 0}}
+    children[owner] = (*children[owner], {**old, "metadata": {"name": "web-old", "namespace": "shop", "uid": "old"}})
+    failing = {"containerStatuses": [container("proxy", WAITS, lastState=CRASHED, restartCount=5)], "phase": "Running"}
+    children[owner] = tuple({**part, "status": failing} if part["kind"] == "Pod" else part for part in children[owner])
+    page = opened.get(f"{OBJECT}?ref={WEB}").text
+    pods = page.partition("<dt>Pods</dt>")[2].partition("</dd>")[0]
+    assert re.findall(r">Pod (web-[ab])</a>", pods) == ["web-a", "web-b"]
+    assert pods.count("Degraded") == 2
+    assert "web-old" not in page

@@ -15,6 +15,7 @@ from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
+from gitsync.server.formatting import duration
 from gitsync.server.notify.notices import notices_of
 from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.queries.verdict import verdict_of
@@ -165,11 +166,12 @@ def test_an_object_that_was_never_created_is_not_sick() -> None:
     assert (verdict_of(pending).state, verdict_of(pending).rank) == ("Rejected", 1)
 
 
-def test_a_deletion_that_is_stuck_says_what_keeps_it_and_the_way_out(site: Open) -> None:
+@pytest.mark.parametrize("action", [Action.PRUNE, Action.CREATE])
+def test_a_deletion_that_is_stuck_says_what_keeps_it_and_the_way_out(site: Open, action: Action) -> None:
     claim = resource("knowledge", "PersistentVolumeClaim", sync="ToPrune")
     meta = {"deletionTimestamp": "2026-03-01T11:44:00Z", "finalizers": ["kubernetes.io/pvc-protection"]}
     live = {**(claim.change.live or {}), "metadata": {"name": "knowledge", "namespace": "shop", "uid": "c", **meta}}
-    claim = replace(claim, change=replace(claim.change, action=Action.PRUNE, live=live, desired=None))
+    claim = replace(claim, change=replace(claim.change, action=action, live=live, desired=None))
     volumes = [{"persistentVolumeClaim": {"claimName": "knowledge"}}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "shop", "uid": "p"}}
     stuck = view(resources=[claim, resource("web", "Deployment")], phase="Executing", message="waits for it")
@@ -179,6 +181,23 @@ def test_a_deletion_that_is_stuck_says_what_keeps_it_and_the_way_out(site: Open)
     assert "still mounted by Pod web-1" in text
     assert "remove or restart the workloads that mount it" in text
     assert ">16m</time>" in text
+
+
+def test_an_object_is_named_once_in_a_reason() -> None:
+    named = {"object": "ConfigMap shop/big", "message": "ConfigMap shop/big: is larger than 1 MiB"}
+    unnamed = {"object": "ConfigMap shop/big", "message": "is larger than 1 MiB"}
+    for problem in (named, unnamed):
+        failed = view(phase="Failed", message="failed")
+        failed = replace(failed, status={**failed.status, "problems": [problem]})
+        assert verdict_of(failed).reason == "ConfigMap shop/big: is larger than 1 MiB"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(12, "12 ms"), (3400, "3.4 s"), (300_000, "5 min"), (86_400_000, "24 h"), (604_800_000, "7 days")],
+)
+def test_a_duration_has_the_unit_that_reads_best(milliseconds: int, text: str) -> None:
+    assert duration(milliseconds) == text
 
 
 def test_every_state_has_words_and_pages_show_no_enum() -> None:
