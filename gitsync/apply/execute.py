@@ -103,6 +103,8 @@ def _depends(change: Change, other: Change) -> bool:
     if change.action is Action.PRUNE:
         # what replaces the pruned object may be what failed
         return other.action is not Action.PRUNE
+    if change.waits_for == other.ref:
+        return True
     # before the object itself: its namespace or definition must exist
     if other.ref.of == NAMESPACE:
         return change.ref.namespace == other.ref.name

@@ -134,6 +134,8 @@ class Change:
 
     ``differences`` are against that one then.
     """
+    waits_for: ObjectRef | None = None
+    """The object that has to be deleted before this one can be created."""
     managed_fields: tuple[Mapping[str, Any], ...] | None = None
     """The ``managedFields`` to write before the apply, None where every field has its right owner."""
     removed: tuple[str, ...] = ()

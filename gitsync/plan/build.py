@@ -15,6 +15,7 @@ from gitsync.objects.options import DEFAULT, Options
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan import jq_paths
 from gitsync.plan.drift import compare_objects
+from gitsync.plan.exclusive import with_room
 from gitsync.plan.explain import explain
 from gitsync.plan.hook_needs import needs_first
 from gitsync.plan.normalize import declared
@@ -80,6 +81,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
         fresh = [classify(step, app.risk.rules, pruned.get(family(step.ref)), scope) for step in fresh]
     else:
         fresh = [classify(step, app.risk.rules, None, scope) for step in fresh]
+    fresh = with_room(fresh)
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in fresh):
         # Hooks surround a sync; with nothing to sync they do not run.
         fresh = [_skipped(step) if step.action is Action.HOOK else step for step in fresh]

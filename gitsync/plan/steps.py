@@ -16,6 +16,7 @@ from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.dependent_members import stale_members
 from gitsync.plan.drift import Drift, compare_objects, find_drift, stores_as_declared
 from gitsync.plan.explain import explain_atomic_lists
 from gitsync.plan.field_owners import owners_of
@@ -26,7 +27,6 @@ from gitsync.plan.ownership import APPLIERS, Transfer, transfer, with_claimed
 from gitsync.plan.risk.table import NOTHING
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.plan.undeclared import Undeclared, UndeclaredState, removal_reason
-from gitsync.plan.unions import excluded_members
 
 UNOBSERVED: Final = "its live state is unknown"
 
@@ -241,7 +241,7 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     taken_over = inputs.undeclared.taken_over(state, exceptions, is_refused=is_refused)
     version = str(desired.get("apiVersion"))
     moved = transfer(live, version, schema, inputs.cluster.appliers, ignored_paths, taken_over)
-    moved = with_claimed(moved, live, version, schema, excluded_members(schema, sent, live))
+    moved = with_claimed(moved, live, version, schema, stale_members(schema, sent, live, manager))
     answer = inputs.cluster.dry_runs.get(step.ref)
     if moved is not None:
         drift = _drift_after(moved, sent, live, schema, manager)

@@ -376,7 +376,7 @@ class SyncExecutor:
         peers = self._peers_behind(run)
         # hooks are steps of their own phases, although they are in the same plan
         wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
-        due = tuple(change for change in wanted if _is_due(change, bool(peers)))
+        due = _due(tuple(wanted), is_waiting_for_peers=bool(peers))
         done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
         if not peers:
             return done
@@ -502,6 +502,12 @@ def is_terminating(change: Change) -> bool:
     return change.action in (Action.PRUNE, Action.CREATE) and bool(
         metadata_of(change.live or {}).get("deletionTimestamp")
     )
+
+
+def _due(changes: tuple[Change, ...], *, is_waiting_for_peers: bool) -> tuple[Change, ...]:
+    """Return the steps that may run now; a creation waits with the prune that makes room for it."""
+    late = {change.ref for change in changes if not _is_due(change, is_waiting_for_peers)}
+    return tuple(change for change in changes if change.ref not in late and change.waits_for not in late)
 
 
 def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:

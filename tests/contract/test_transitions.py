@@ -33,6 +33,10 @@ def service(**spec: Any) -> Manifest:
     return manifest("v1", "Service", "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80}], **spec})
 
 
+def network_policy(**spec: Any) -> Manifest:
+    return manifest("networking.k8s.io/v1", "NetworkPolicy", "web", spec={"podSelector": {}, **spec})
+
+
 VOLUME = ("spec", "template", "spec", "volumes", 0)
 
 
@@ -61,6 +65,27 @@ VOLUME = ("spec", "template", "spec", "volumes", 0)
             id="source of a volume",
         ),
         pytest.param(
+            deployment(image="web:1"),
+            deployment(image="web"),
+            ("spec", "template", "spec", "containers", 0, "imagePullPolicy"),
+            "Always",
+            id="pull policy of an image",
+        ),
+        pytest.param(
+            network_policy(),
+            network_policy(egress=[{}]),
+            ("spec", "policyTypes"),
+            ["Ingress", "Egress"],
+            id="egress rules that are added",
+        ),
+        pytest.param(
+            network_policy(egress=[{}]),
+            network_policy(),
+            ("spec", "policyTypes"),
+            ["Ingress"],
+            id="egress rules that are removed",
+        ),
+        pytest.param(
             service(sessionAffinity="ClientIP"),
             service(sessionAffinity="None"),
             ("spec", "sessionAffinityConfig"),
@@ -77,3 +102,13 @@ def test_a_default_of_the_former_choice_is_removed(
     stage.synced(stage.commit({"a.yaml": latter}))
     live = stage.live(former["kind"], "web", api=former["apiVersion"])
     assert (at(live, *path), live["metadata"]["uid"]) == (expected, uid)
+
+
+def test_a_renamed_holder_of_a_node_port_makes_room(stage: Stage) -> None:
+    port = 30000 + int(stage.system[-4:], 16) % 2700
+    former = service(type="NodePort", ports=[{"port": 80, "nodePort": port}])
+    stage.sync({"a.yaml": former})
+    latter = {**former, "metadata": {**former["metadata"], "name": "renamed"}}
+    stage.synced(stage.commit({"a.yaml": latter}))
+    assert stage.get("Service", "web") is None
+    assert at(stage.live("Service", "renamed"), "spec", "ports", 0, "nodePort") == port

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gitsync.errors import AlreadyExists, Conflict, GitsyncError
-from gitsync.kube.kinds import CRD, defined_kind, is_established
+from gitsync.kube.kinds import CRD, SERVICE, defined_kind, is_established
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.keys import APPLICATION, VERSION
@@ -29,7 +29,7 @@ DEPLOYMENT = GroupKind("apps", "Deployment")
 JOB = GroupKind("batch", "Job")
 POD = GroupKind("", "Pod")
 SECRET = GroupKind("", "Secret")
-_V1 = (CONFIG_MAP, NAMESPACE, DEPLOYMENT, JOB, POD, SECRET, CRD)
+_V1 = (CONFIG_MAP, NAMESPACE, DEPLOYMENT, JOB, POD, SECRET, SERVICE, CRD)
 _VERSIONS = {**dict.fromkeys(_V1, "v1"), APPLICATION: VERSION}
 _CLUSTER_SCOPED = frozenset({NAMESPACE, CRD})
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)

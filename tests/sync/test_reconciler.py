@@ -409,3 +409,27 @@ def test_an_object_that_a_peer_declares_now_is_left_to_it() -> None:
     engine.state.declarations.set_declared("gitsync/peer", frozenset({ObjectRef("", "ConfigMap", "prod", "b")}))
     engine.sync("c2", config_map("a", x="1"))
     assert data_of(engine, "b") == {"x": "1"}
+
+
+def service(name: str, port: int) -> Manifest:
+    spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_renamed_holder_of_a_node_port_is_pruned_first() -> None:
+    engine = Engine()
+    engine.sync("c1", service("old", 30080))
+    engine.written()
+    engine.sync("c2", service("new", 30080))
+    assert engine.written() == [("delete", "old"), ("apply", "new")]
+
+
+def test_a_new_holder_is_not_created_before_a_failed_prune() -> None:
+    engine = Engine()
+    engine.sync("c1", service("old", 30080))
+    engine.written()
+    engine.cluster.failures["old"].append(Rejected("not today", code=403))
+    engine.declare("c2", service("new", 30080))
+    report = engine.reconcile()
+    assert engine.written() == [("delete", "old")]
+    assert report.outcome.problems[ObjectRef("", "Service", "prod", "new")].startswith("not tried")

@@ -1,20 +1,23 @@
 """
-Unions: members of a type that exclude each other, such as the sources of a volume.
+Members that depend on others: unions such as the sources of a volume, and defaults such as the pull policy of an image.
 
 A default of the API server has no owner, so that no apply removes it: ``strategy: {type: Recreate}`` beside the default
-``rollingUpdate`` of the former type is refused for good. What a new choice excludes has to be removed with it.
+``rollingUpdate`` of the former type is refused for good, and a NetworkPolicy that gets egress rules does not enforce
+them by its former default ``policyTypes``. What a new choice makes stale has to be removed with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.merge.fieldset import Path
+from gitsync.merge.fieldset import Node, Path
 from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.equality import indexed
+from gitsync.plan.field_owners import applied_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +78,57 @@ _UNIONS: Final[Mapping[str, Union]] = {
 """The unions that Kubernetes validates although its OpenAPI documents do not say so, by schema, with their source."""
 
 
-def excluded_members(schema: Schema | None, desired: Manifest, live: Manifest) -> tuple[Path, ...]:
-    """Return the paths of live members that what Git declares excludes, of any owner."""
-    return tuple(_excluded(schema or DEDUCED, desired, live, ()))
+def _pull_policy(container: Mapping[str, Any]) -> str:
+    """Return the default for an image (pkg/apis/core/v1/defaults.go: SetDefaults_Container)."""
+    image = str(container.get("image") or "")
+    name, has_digest, _ = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or has_digest) else "IfNotPresent"
 
 
-def _excluded(schema: Schema, desired: Any, live: Any, path: Path) -> Iterator[Path]:
+def _policy_types(spec: Mapping[str, Any]) -> list[str]:
+    """Return the default for the rules of a NetworkPolicy (pkg/apis/networking/v1/defaults.go)."""
+    return ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+_DEFAULTS: Final[Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]] = {
+    f"{_CORE}Container": ("imagePullPolicy", _pull_policy),
+    "io.k8s.api.networking.v1.NetworkPolicySpec": ("policyTypes", _policy_types),
+}
+"""Members whose default follows from other members, by schema: the member, and its default for an object."""
+
+
+def stale_members(
+    schema: Schema | None, desired: Manifest, live: Manifest, manager: str = FIELD_MANAGER
+) -> tuple[Path, ...]:
+    """Return the paths of live members that what Git declares makes stale, of any owner."""
+    return tuple(_stale(schema or DEDUCED, desired, live, (), applied_fields(live, manager) or {}))
+
+
+def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> Iterator[Path]:
+    """Yield the stale members of a value; ``ours`` is what we own of it."""
     if type(desired) is dict and type(live) is dict and not schema.map_atomic:
         union = _union_of(schema)
         if union is not None:
             yield from ((*path, f"f:{name}") for name in sorted(union.excluded(desired, live)))
+        member, default = _DEFAULTS.get(schema.name, ("", None))
+        if default is not None and member not in desired and live.get(member) == default(live):
+            # as after the apply: what we own and Git does not declare is removed, and what others set stays
+            remaining = {name: value for name, value in live.items() if f"f:{name}" not in ours}
+            if default({**remaining, **desired}) != live[member]:
+                yield (*path, f"f:{member}")
         for name in desired.keys() & live.keys():
             below = schema.fields[name]
             # what is undescribed has no unions
             if below is not None and below is not DEDUCED:
-                yield from _excluded(below, desired[name], live[name], (*path, f"f:{name}"))
+                element = f"f:{name}"
+                yield from _stale(below, desired[name], live[name], (*path, element), ours.get(element) or {})
     elif type(desired) is list and type(live) is list and schema.list_type == "map" and schema.items is not None:
         live_items = indexed(schema, live) or {}
         for element, (_, item) in (indexed(schema, desired) or {}).items():
             if element in live_items:
-                yield from _excluded(schema.items, item, live_items[element][1], (*path, element))
+                there = live_items[element][1]
+                yield from _stale(schema.items, item, there, (*path, element), ours.get(element) or {})
 
 
 def _union_of(schema: Schema) -> Union | None:

@@ -1,4 +1,4 @@
-"""Which live members a new choice of a union excludes."""
+"""Which live members a new choice makes stale."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from gitsync.merge.schema import builtin
 from gitsync.objects.manifest import Manifest
+from gitsync.plan.dependent_members import stale_members
 from gitsync.plan.drift import Path
 from gitsync.plan.ownership import with_claimed
-from gitsync.plan.unions import excluded_members
 
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}
 VOLUMES = ("f:spec", "f:volumes")
@@ -28,7 +28,7 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> Manifest:
 
 def excluded(desired: Manifest, live: Manifest) -> tuple[Path, ...]:
     group, _, version = desired["apiVersion"].rpartition("/")
-    return excluded_members(builtin().for_kind(group, version, desired["kind"]), desired, live)
+    return stale_members(builtin().for_kind(group, version, desired["kind"]), desired, live)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,52 @@ def test_only_members_without_an_owner_are_claimed(owners: dict[str, Any], claim
         ours = {"f:spec": {"f:strategy": {"f:rollingUpdate": {"f:maxSurge": {}}}}}
         assert moved.managed_fields[0]["fieldsV1"] == ours
         assert "which what Git declares excludes" in moved.reason
+
+
+@pytest.mark.parametrize(
+    ("image", "declared", "is_stale"),
+    [
+        pytest.param("web", {}, True, id="latest by default"),
+        pytest.param("r.io:5000/web:latest", {}, True, id="latest of a registry with a port"),
+        pytest.param("web:2", {}, False, id="the same default"),
+        pytest.param("web@sha256:ab", {}, False, id="a digest"),
+        pytest.param("web", {"imagePullPolicy": "IfNotPresent"}, False, id="declared"),
+    ],
+)
+def test_the_pull_policy_follows_the_image(image: str, declared: dict[str, str], is_stale: bool) -> None:
+    live = pod({"image": "web:1", "imagePullPolicy": "IfNotPresent"})
+    assert bool(excluded(pod({"image": image, **declared}), live)) is is_stale
+
+
+def test_a_pull_policy_of_another_source_stays() -> None:
+    live = pod({"image": "web:1", "imagePullPolicy": "Always"})
+    assert excluded(pod({"image": "web:2"}), live) == ()
+
+
+def with_applied(live: Manifest, fields: dict[str, Any]) -> Manifest:
+    """Return a live object of which gitsync applied some fields."""
+    entry = {"manager": "gitsync", "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsV1": fields}
+    return {**live, "metadata": {**live["metadata"], "managedFields": [entry]}}
+
+
+def policy(**spec: Any) -> Manifest:
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("declared", "live"),
+    [
+        pytest.param({"egress": [{}]}, {"policyTypes": ["Ingress"]}, id="added"),
+        pytest.param({}, {"egress": [{}], "policyTypes": ["Ingress", "Egress"]}, id="removed"),
+    ],
+)
+def test_policy_types_follow_egress_rules(declared: dict[str, Any], live: dict[str, Any]) -> None:
+    owned = with_applied(policy(**live), {"f:spec": {"f:egress": {}}})
+    assert excluded(policy(**declared), owned) == (("f:spec", "f:policyTypes"),)
+    same = {**declared, "policyTypes": ["Ingress"]}
+    assert excluded(policy(**same), owned) == ()
+
+
+def test_policy_types_follow_egress_rules_of_others() -> None:
+    live = policy(egress=[{}], policyTypes=["Ingress", "Egress"])
+    assert excluded(policy(), with_applied(live, {"f:spec": {"f:podSelector": {}}})) == ()
