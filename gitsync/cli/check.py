@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gitsync.admission.review import check_own
+from gitsync.cli.agent_checks import named_objects_of, reference_problems
 from gitsync.cli.builds import BuildOptions
 from gitsync.cluster.kubernetes import MOVED_KINDS, REMOVED_KINDS
 from gitsync.errors import InvalidInput
@@ -13,8 +14,9 @@ from gitsync.kube.field_path import follow
 from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import DefinedKinds, shipped_schema
 from gitsync.objects.application import Application, Destination, GitSource
+from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.options import options_of
 from gitsync.render.build import Build
@@ -27,6 +29,9 @@ from gitsync.workers import protocol
 
 _ANY = Application("check", "default", "", 0, GitSource.model_construct(repo_url=""), Destination(namespace="default"))
 """A placeholder Application: which Application will sync the folder is unknown here."""
+
+
+_AGENT = GroupKind(AGENTS_GROUP, "Agent")
 
 
 def problems(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
@@ -47,6 +52,7 @@ def problems(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
 def _validate(build: Build) -> Iterator[str]:
     """Yield the reasons for which the controller or an API server would reject the rendered objects."""
     defined = DefinedKinds(build.manifests)
+    named = named_objects_of(build.manifests)
     for manifest, history in zip(build.manifests, build.provenance, strict=True):
         if is_encrypted(manifest):  # its values are unreadable without the key
             continue
@@ -57,6 +63,9 @@ def _validate(build: Build) -> Iterator[str]:
             yield str(fault)
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
+        if ref_of(sent).of == _AGENT:
+            for line in reference_problems(sent, named):
+                yield str(InvalidInput(line, location=history.source.where(()), object=str(ref_of(sent))))
         for problem in _own_problems(sent):
             yield str(_as_error(problem, manifest, history))
         for line in check_manifests([sent]):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gitsync.agents.expansion.facts import Facts, MemberChannel
-from gitsync.agents.expansion.network import named_services
+from gitsync.agents.expansion.network import named_services, required_services
 from gitsync.agents.keys import RESTARTED_AT, SYSTEM_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.base import ConfigMapKeyRef
@@ -67,8 +67,15 @@ class FactsReader:
             restarted_at=agent.annotations.get(RESTARTED_AT, ""),
         )
         servers = self._api_servers() if agent.spec.leader_election is not None else ()
-        facts = replace(facts, services=self._services(agent, facts), api_servers=servers)
-        return Gathered(facts, missing, len(named))
+        services, unreadable = self._services(agent, facts)
+        facts = replace(facts, services=services, api_servers=servers)
+        absent = tuple(
+            f"Service {namespace}/{name} does not exist"
+            for namespace, name in sorted(required_services(agent, facts))
+            # What the controller may not read is not known to be missing.
+            if f"{namespace}/{name}" not in services and namespace not in unreadable
+        )
+        return Gathered(facts, (*missing, *absent), len(named))
 
     def _get(self, agent: Agent, reference: Reference) -> Manifest | None:
         if reference.kind == "Agent":
@@ -88,22 +95,24 @@ class FactsReader:
         resource = own_resource(self._cluster, AGENT)
         return self._live.all(resource) if resource is not None else ()
 
-    def _services(self, agent: Agent, facts: Facts) -> dict[str, Manifest]:
-        """Return the Services that the Agent uses, as far as they are followed."""
+    def _services(self, agent: Agent, facts: Facts) -> tuple[dict[str, Manifest], frozenset[str]]:
+        """Return the Services that the Agent uses, and the namespaces whose Services the controller may not read."""
         resource = self._cluster.resource("", "v1", "Service")
         if resource is None:
-            return {}
+            return {}, frozenset()
         services = {}
+        unreadable = set()
         for namespace, name in sorted(named_services(agent, facts)):
             try:
                 self._live.follow([(resource, namespace)], _FIRST_LIST)
                 service = self._live.get(resource, namespace, name)
             # lost: the Pods of the Service; the rule allows its whole namespace instead
             except Refused:
-                continue  # a namespace that the controller may not read: its rule names the namespace and the port
+                unreadable.add(namespace)
+                continue  # its rule names the namespace and the port
             if service is not None:
                 services[f"{namespace}/{name}"] = service
-        return services
+        return services, frozenset(unreadable)
 
     def _api_servers(self) -> tuple[tuple[str, int], ...]:
         """Return addresses and ports of the API servers, as the EndpointSlices of their Service have them."""

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Gitsync
 from tests.cli.factories import DEPLOYMENT, write
@@ -200,6 +201,46 @@ def test_a_check_knows_the_rules_of_agents(gitsync: Gitsync, tmp_path: Path) -> 
     done = gitsync("build", write(tmp_path, {"a.yaml": agent}), "--check")
     assert done.code != 0
     assert "a.yaml:7: Agent a: .spec.runtime.image" in done.err
+
+
+def test_a_check_follows_the_references_of_agents(gitsync: Gitsync, tmp_path: Path) -> None:
+    spec = {
+        "model": {"provider": "OpenAI", "id": "x", "credentials": {"secretKeyRef": {"name": "keys", "key": "openai"}}},
+        "prompt": {"configMapKeyRef": {"name": "texts", "key": "prompt.md"}},
+        "evaluation": {"cases": {"name": "cases", "key": "cases.jsonl"}},
+        "contract": {"lock": {"name": "contract", "key": "contracts.lock"}},
+        "runtime": {
+            "image": "helper:1",
+            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "other", "key": "a"}}}],
+        },
+    }
+    agent = {"apiVersion": "agents.gitsync.dev/v1alpha1", "kind": "Agent", "metadata": {"name": "a"}, "spec": spec}
+    objects = {
+        "keys": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "data": {"anthropic": "eA=="}},
+        "texts": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "texts-abcdef0123"}, "data": {}},
+        "cases": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "cases"},
+            "data": {"cases.jsonl": "{}"},
+        },
+        "contract": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "contract"},
+            "data": {"contracts.lock": "version: 1\nagents: {shop/b: {}}\n"},
+        },
+    }
+    files = {f"{name}.yaml": yaml.safe_dump(value) for name, value in {"agent": agent, **objects}.items()}
+
+    done = gitsync("build", write(tmp_path, files), "--check")
+
+    assert [line.partition("agent.yaml")[2].partition("Agent a: ")[2] for line in done.err.splitlines()] == [
+        "ConfigMap texts is named texts-abcdef0123 here; add a nameReference by configurations of the kustomization",
+        "Secret keys has no member openai",
+        "cases/cases.jsonl:1.name: is required; add it",
+        "contract/contracts.lock: has no entry for a; gitsync agent lock writes it",
+    ]
 
 
 def test_a_check_leaves_alone_what_is_sealed(gitsync: Gitsync, tmp_path: Path) -> None:

@@ -24,8 +24,22 @@ SECRETS: dict[str, dict[str, str]] = {
 PROMPT = "Sort tickets.\n"
 
 
+SERVICES = {
+    "qwen3": ("models", 8000),
+    "pg": ("data", 5432),
+    "redis": ("data", 6379),
+    "otel-collector": ("observability", 4317),
+}
+"""Namespaces and ports of the Services that URLs and hosts of the example name."""
+
+
 def surround(world: World, namespace: str = "shop") -> None:
     """Create everything that the example names."""
+    for other in sorted({other for other, _ in SERVICES.values()}):
+        world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+    for name, (other, port) in {**SERVICES, "tickets-mcp": (namespace, 8080)}.items():
+        metadata = {"name": name, "namespace": other}
+        world.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": port}]}})
     for name, data in SECRETS.items():
         world.apply(secret(name, namespace, **data))
     world.apply(config_map("triage-prompt", namespace, **{"system.md": PROMPT}))

@@ -128,6 +128,23 @@ def test_a_rotated_secret_restarts_the_pods_once(world: World) -> None:
     assert "dHdv" not in stored
 
 
+def test_a_missing_service_is_reported_and_does_not_stop_the_agent(world: World) -> None:
+    world.start()
+    tool = {"name": "tickets", "type": "MCP", "mcp": {"serviceRef": {"name": "tickets-mcp", "port": 8080}}}
+    model = {"provider": "OpenAICompatible", "id": "m", "endpoint": "http://llm.shop.svc:8000/v1"}
+    world.apply(agent(tools=[tool], model=model))
+    until(lambda: condition(world, "ReferencesResolved").get("status") == "False")
+    message = condition(world, "ReferencesResolved")["message"]
+    assert message == "Service shop/llm does not exist; Service shop/tickets-mcp does not exist"
+    running(world)
+    for name in ("llm", "tickets-mcp"):
+        spec = {"selector": {"app": name}, "ports": [{"port": 8080}]}
+        world.apply(
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
+        )
+    until(lambda: condition(world, "ReferencesResolved")["status"] == "True")
+
+
 def test_a_missing_reference_is_reported(world: World) -> None:
     world.start()
     world.apply(agent(runtime={"image": "helper:1", "env": [KEY]}))

@@ -72,6 +72,12 @@ def named_services(agent: Agent, facts: Facts) -> frozenset[tuple[str, str]]:
     return frozenset((namespace, name) for namespace, name in services if name)
 
 
+def required_services(agent: Agent, facts: Facts) -> frozenset[tuple[str, str]]:
+    """Return namespace and name of what can only be Services, so that one which does not exist is an error."""
+    # A collector beside the agent is reached by this name.
+    return named_services(agent, facts) - {(agent.namespace, "localhost")}
+
+
 def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
     if agent.spec.network.policy != "Managed":
         yield _EVERYTHING
