@@ -77,6 +77,7 @@ from gitsync.server.auth.users import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import NoticeChannel, Notifier
 from gitsync.server.notify.rules import read_rules
+from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
@@ -148,6 +149,7 @@ class Engine:
     clock: SystemClock
     parts: tuple[_RequiredPart, ...]
     pull_requests: PullRequestController
+    keeps: KeepService
 
     def problems(self) -> tuple[str, ...]:
         """Return what keeps the controller from syncing, empty where nothing does."""
@@ -328,6 +330,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         clock=clock,
         parts=(*(lease for lease in (exclusive, members) if lease is not None), *controllers),
         pull_requests=pull_requests,
+        keeps=KeepService(source, renderer, AdoptService(source, hosts, read_credentials), read_credentials),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.ports.source import MergeResult, Snapshot
 from gitsync.preview.report import PreviewReport
@@ -32,6 +33,14 @@ class Previewer(Protocol):
 
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         """Return what a merge does; raise InvalidInput where that takes more than the limits allow."""
+        ...
+
+
+class ValueAdopter(Protocol):
+    """Find the edits that give fields the values of the cluster. Called where a user keeps a change."""
+
+    def adopt(self, snapshot: Snapshot, path: str, values: Sequence[ClusterValue], namespace: str) -> Adoption:
+        """Return the edits of the files of a path, each proved by rendering; raise InvalidInput as ``render`` does."""
         ...
 
 

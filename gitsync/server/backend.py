@@ -6,6 +6,7 @@ from typing import Protocol
 
 from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests
 from gitsync.ports.previews import Proposals
+from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
@@ -67,6 +68,11 @@ class Backend(Protocol):
     @property
     def usage(self) -> TokenUsage:
         """The tokens that agents used."""
+        ...
+
+    @property
+    def keeps(self) -> KeepService:
+        """Values of the cluster that users keep in Git."""
         ...
 
     @property

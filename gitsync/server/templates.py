@@ -127,6 +127,7 @@ NOTICES: Final = {
     "approve": "Plan approved.",
     "approve-selected": "The selected steps are approved. The others become a plan of their own.",
     "reject": "Plan rejected.",
+    "keep": "Proposed to Git, on a branch of its own. It changes nothing before it is merged: see Pull requests.",
 }
 
 

@@ -30,6 +30,7 @@ from gitsync.ports import (
 )
 from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.server.backend import Backend
+from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
@@ -61,6 +62,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.clock,
         engine.problems,
         VisibleProposals(engine.pull_requests, shows),
+        engine.keeps,
     )
 
 
@@ -81,6 +83,7 @@ class VisibleBackend:
     clock: Clock
     problems: Callable[[], tuple[str, ...]]
     pull_requests: Proposals
+    keeps: KeepService
 
 
 class VisibleProposals:

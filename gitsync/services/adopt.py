@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gitsync.edit.adopt import Adoption
+from gitsync.edit.adopt import Adoption, ClusterValue
+from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import content_hash
 from gitsync.objects.record import Commit
-from gitsync.ports import Credentials, EditSource, FileEdit
+from gitsync.ports import Credentials, EditSource, FileEdit, Source
 from gitsync.ports.hosts import CodeHosts
+from gitsync.ports.previews import ValueAdopter
 from gitsync.services.review_branches import open_review
 
 
@@ -44,7 +46,7 @@ class AdoptService:
         """
         credentials = self._credentials_of(app)
         message = adoption.message(app.key, reason)
-        target = branch or (_branch(app, head, adoption) if app.pull_requests else "")
+        target = branch or (branch_of(app, head, adoption) if app.pull_requests else "")
         edit = FileEdit(head, adoption.files, message, author, target)
         commit, patch = self._source.edit(app.source, credentials, edit)
         title, _, text = message.partition("\n")
@@ -53,7 +55,38 @@ class AdoptService:
         return ProposedAdoption(commit, patch, target, url)
 
 
-def _branch(app: Application, head: str, adoption: Adoption) -> str:
+def branch_of(app: Application, head: str, adoption: Adoption) -> str:
     """Return a name that is the same for the same values on the same commit, so that they are proposed once."""
     files = {name: content.decode(errors="replace") for name, content in adoption.files.items()}
     return f"gitsync/adopt-{app.name}-{content_hash([head, files])[:8]}"
+
+
+class KeepService:
+    """Keep values of the cluster for a user of the dashboard: the edits are found in a render process."""
+
+    def __init__(
+        self,
+        source: Source,
+        adopter: ValueAdopter,
+        proposals: AdoptService,
+        credentials_of: Callable[[Application], Credentials],
+    ) -> None:
+        self._source = source
+        self._adopter = adopter
+        self._proposals = proposals
+        self._credentials_of = credentials_of
+
+    def keep(
+        self, app: Application, values: Sequence[ClusterValue], *, author: str, reason: str = ""
+    ) -> ProposedAdoption:
+        """Push the edits to a branch of their own; raise InvalidInput, with the reason, where no value can be kept."""
+        credentials = self._credentials_of(app)
+        head = self._source.resolve(app.source, credentials)
+        snapshot = self._source.snapshot(app.source, credentials, head)
+        path = "/".join(part for part in app.source.path.split("/") if part not in ("", "."))
+        adoption = self._adopter.adopt(snapshot, path, values, app.destination.namespace)
+        if not adoption.values:
+            reasons = "; ".join(dict.fromkeys(problem for _, problem in adoption.refused))
+            raise InvalidInput(f"nothing can be kept: {reasons}" if reasons else "nothing was changed in the cluster")
+        branch = branch_of(app, head, adoption)
+        return self._proposals.propose(app, head, adoption, author=author, reason=reason, branch=branch)

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import InvalidInput, Refused, WrongState
 from gitsync.gate.policy import Policy
 from gitsync.gate.roles import may_operate
@@ -23,6 +24,7 @@ from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, Clock, RevertResult
+from gitsync.services.adopt import KeepService, ProposedAdoption
 from gitsync.services.revert import RevertService
 from gitsync.services.reviews import Approval, ReviewRecords, ReviewService, is_held
 
@@ -176,6 +178,18 @@ class UserRequests:
             # another branch changes nothing before it is merged
             self._writer.poll_now(revert.followers or [view.key])
         return pushed
+
+    def keep(
+        self, view: ApplicationView, keeps: KeepService, values: Sequence[ClusterValue], by: User, reason: str
+    ) -> ProposedAdoption:
+        """Propose values of the cluster to Git, on a branch of their own, in the name of a user."""
+        self.check_operator(view, by)
+        app = readable(view)
+        record = AuditRecord.by_user(view.key, "adopt", by, self._clock.now(), reason or "Keep in Git")
+        objects = sorted({str(kept.ref) for kept in values})
+        # the record first, as for a revert
+        self._records.audit([replace(record, details={**record.details, "objects": objects})])
+        return keeps.keep(app, values, author=by.name, reason=reason)
 
     def check_operator(self, view: ApplicationView, by: User) -> None:
         """Raise Refused where the policies of an Application name other operators than the user."""

@@ -7,8 +7,10 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
+from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, detached
 from gitsync.ports import Snapshot
 from gitsync.ports.previews import PreviewRequest
@@ -17,6 +19,7 @@ from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.source.file_rules import FILE_MIB
 from gitsync.workers import protocol
+from gitsync.workers.edits import of_values, to_adoption
 from gitsync.workers.previews import of_preview
 from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
 
@@ -121,6 +124,11 @@ class RenderPool:
         """Return what a merge does; raise InvalidInput as ``render`` does."""
         answer = self._answer(snapshot, "", "Preview", merge=of_preview(request))
         return PreviewReport.model_validate(answer["report"])
+
+    def adopt(self, snapshot: Snapshot, path: str, values: Sequence[ClusterValue], namespace: str) -> Adoption:
+        """Return the edits that give fields the values of the cluster; raise InvalidInput as ``render`` does."""
+        answer = self._answer(snapshot, path, "Edit", values=of_values(values), namespace=namespace)
+        return to_adoption(answer["adoption"], values)
 
     def _answer(self, snapshot: Snapshot, path: str, renderer: str, **more: Any) -> dict[str, Any]:
         request = {

@@ -133,6 +133,11 @@ class RenderServer:
 
             return protocol.frame({"report": previewed(request), "is_last": self.is_done})
         tree = self._trees.open_all(request)
+        if "values" in request:
+            # late, as previews: most processes never edit
+            from gitsync.workers.edits import adopted
+
+            return protocol.frame({"adoption": adopted(tree, request), "is_last": self.is_done})
         if "wanted" in request:
             made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
             traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))

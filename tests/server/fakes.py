@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy
@@ -280,6 +281,16 @@ class StillProposals:
 
 
 @dataclass(slots=True)
+class StillKeeps:
+    """What users kept: Application, values, and in whose name."""
+
+    kept: list[tuple[str, list[ClusterValue], str]] = field(default_factory=list)
+
+    def keep(self, app: Application, values: Sequence[ClusterValue], *, author: str, reason: str = "") -> None:
+        self.kept.append((app.key, list(values), author))
+
+
+@dataclass(slots=True)
 class StillEngine:
     view: StillView
     requests: RecordedRequests
@@ -293,6 +304,7 @@ class StillEngine:
     usage: StillUsage = field(default_factory=lambda: StillUsage())
     sets: StillSets = field(default_factory=lambda: StillSets())
     found_problems: tuple[str, ...] = ()
+    keeps: Any = field(default_factory=lambda: StillKeeps())
     pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
 
     def problems(self) -> tuple[str, ...]:

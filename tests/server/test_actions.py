@@ -15,6 +15,7 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.requirements import Require
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
+from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import ApplicationView, ResourceView
 from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
@@ -46,6 +47,37 @@ def test_sync_suspend_and_resume_are_asked_of_the_engine(site: Open) -> None:
         ("suspend", "Ada", "maintenance"),
         ("sync", "dashboard", "Sync now"),
     ]
+
+
+SCALED = resource("web", "Deployment", sync="OutOfSync", differences=(changed(".spec.replicas", 4, 1),))
+
+
+def test_a_change_is_kept_from_the_page_of_drift(site: Open) -> None:
+    opened = site([application("shop", [edited(SCALED)])])
+    assert '<button class="quiet">Keep this</button>' in opened.get("/drift").text
+    answer = opened.post(f"{SHOP}/keep", {"ref": SCALED.ref.path, "by": "Ada", "reason": "the queue grew"})
+    assert (answer.status, answer.headers["location"]) == (303, SHOP)
+    [(key, values, author)] = opened.engine.keeps.kept
+    assert (key, author) == (KEY, "Ada")
+    assert [(kept.path, kept.value, kept.manager) for kept in values] == [(".spec.replicas", 4, "kubectl-edit")]
+    [link] = opened.engine.records.audit_records(KEY)
+    assert (link.action, link.approver, link.details["objects"]) == ("adopt", "Ada", ["Deployment shop/web"])
+
+
+def test_a_corrected_change_is_kept_from_the_audit(site: Open) -> None:
+    opened = site([application("shop", [resource("web", "Deployment")])])
+    drift = OpenDrift(edited(SCALED).change, NOW - timedelta(minutes=5))
+    opened.engine.records.audit([ended_link(KEY, drift, NOW, EndedBy.SELF_HEAL)])
+    opened.post(f"{SHOP}/keep", {"ref": SCALED.ref.path, "path": ".spec.replicas"})
+    [(_, values, author)] = opened.engine.keeps.kept
+    assert [(kept.path, kept.value) for kept in values] == [(".spec.replicas", 4)]
+    assert author == "dashboard"
+
+
+def test_only_an_object_can_be_kept(site: Open) -> None:
+    opened = site([application()])
+    assert opened.post(f"{SHOP}/keep", {"ref": "web"}).status in (400, 422)
+    assert opened.engine.keeps.kept == []
 
 
 def test_a_sync_can_have_a_person_and_a_reason(site: Open) -> None:

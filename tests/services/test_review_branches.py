@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue
-from gitsync.errors import Refused, SourceDenied
+from gitsync.errors import InvalidInput, Refused, SourceDenied
 from gitsync.objects.application import Application, GitSource, parse_application
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster, Credentials, FileEdit, LiveCache, RevertResult
 from gitsync.ports.hosts import CodeHosts, NewPullRequest
-from gitsync.services.adopt import AdoptService
+from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.services.revert import RevertService
 
 WEB = ObjectRef("apps", "Deployment", "shop", "web")
@@ -52,6 +52,12 @@ class Pushes:
     def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
         self.edits.append(edit)
         return Commit("c" * 40), "the patch"
+
+    def resolve(self, source: GitSource, credentials: Credentials) -> str:
+        return "a" * 40
+
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> str:
+        return commit
 
     def revert(
         self, source: GitSource, credentials: Credentials, commits: Any, *, author: str, branch: str = ""
@@ -115,3 +121,41 @@ def test_a_revert_on_another_branch_becomes_a_pull_request(branch: str, count: i
     assert len(hosts.opened) == count
     assert bool(reverted.url) is bool(count)
     assert all(request.title == "Revert 1 commit of shop" for request in hosts.opened)
+
+
+@dataclass
+class FoundEdits:
+    """Edits as given; what they were asked for."""
+
+    adoption: Adoption
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def adopt(self, *request: Any) -> Adoption:
+        self.asked.append(request)
+        return self.adoption
+
+
+def keeps(pushes: Pushes, adoption: Adoption) -> tuple[KeepService, FoundEdits]:
+    source: Any = pushes
+    found = FoundEdits(adoption)
+    hosts = cast("CodeHosts", OpenedRequests())
+    proposals = AdoptService(pushes, hosts, lambda app: Credentials())
+    return KeepService(source, found, proposals, lambda app: Credentials()), found
+
+
+def test_a_user_keeps_values_on_a_branch_also_without_a_host() -> None:
+    pushes = Pushes()
+    service, found = keeps(pushes, ADOPTION)
+    source = {"repoURL": "https://git.example.com/team/shop", "path": "./overlays/prod/"}
+    proposed = service.keep(application(source=source), [KEPT], author="Ada", reason="the queue grew")
+    assert found.asked == [("a" * 40, "overlays/prod", [KEPT], "gitsync")]
+    assert proposed.branch.startswith("gitsync/adopt-shop-")
+    assert "the queue grew" in pushes.edits[0].message
+
+
+def test_values_that_cannot_be_kept_are_refused_with_the_reason() -> None:
+    pushes = Pushes()
+    service, _ = keeps(pushes, Adoption({}, (), ((KEPT, "is a Secret"),)))
+    with pytest.raises(InvalidInput, match="nothing can be kept: is a Secret"):
+        service.keep(HOSTED, [KEPT], author="Ada")
+    assert pushes.edits == []

@@ -142,7 +142,7 @@ def _application(environment: str, url: str) -> Manifest:
             "source": {"repoURL": url, "path": f"overlays/{environment}"},
             "destination": {"namespace": namespace, "allowClusterScoped": True},
             "sync": {"interval": _INTERVAL, "prune": True, "selfHeal": True},
-            "proposals": ["change/*"],
+            "proposals": ["change/*", "gitsync/*"],
         },
     }
 

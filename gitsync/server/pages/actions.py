@@ -1,4 +1,4 @@
-"""Requests of users: sync, suspend and resume an application. ``services.requests`` decides and audits them."""
+"""Requests of users: sync, suspend, resume, keep a change. ``services.requests`` decides and audits them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import DRIFT_ACTION
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.formatting import app_url, visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.applications import AppRow, app_row
+from gitsync.server.queries.drift import kept_values
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.server.templates import leave_notice
 from gitsync.services.requests import RequestKind, check_named
@@ -25,6 +27,8 @@ router = APIRouter(prefix="/apps/{namespace}/{name}")
 checked = [Depends(check_form)]
 
 Text = Annotated[str, Form(max_length=1000)]
+_LINKS = 200
+"""Ended drift that is searched for a value that was corrected, the newest first."""
 
 
 @router.post("/sync", dependencies=checked)
@@ -52,6 +56,28 @@ def resume(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reas
     """Resume an application."""
     requests.request(view, RequestKind.RESUME, reviewer(user, by), line(reason))
     return back_to(view, "resume")
+
+
+@router.post("/keep", dependencies=checked)
+def keep(
+    backend: BackendOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    ref: Text,
+    path: Text = "",
+    by: Text = "",
+    reason: Text = "",
+) -> RedirectResponse:
+    """Propose what was changed of an object in the cluster to Git, on a branch of its own."""
+    try:
+        wanted = ObjectRef.from_path(ref)
+    except ValueError:
+        raise InvalidInput(f"{visible(ref)} is not the reference of an object") from None
+    links = backend.records.audit_records(view.key, action=DRIFT_ACTION, limit=_LINKS)
+    values = kept_values(view, links, wanted, path)
+    requests.keep(view, backend.keeps, values, reviewer(user, by or "dashboard"), line(reason))
+    return back_to(view, "keep")
 
 
 def back_to(view: ApplicationView, action: str) -> RedirectResponse:

@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitsync.objects.change import Action
+from gitsync.edit.adopt import ClusterValue
+from gitsync.objects.change import ABSENT, Action, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.record import Outcome, SyncRecord
+from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import past_fields
+from gitsync.plan.mask import json_value
 from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import parse_time, visible
 from gitsync.server.queries.fields import FieldRow, field_row
 from gitsync.server.queries.filters import Filter
-from gitsync.server.queries.objects import drifted
+from gitsync.server.queries.objects import drifted, foreign_fields
 from gitsync.server.queries.timeline import changed_fields
 
 NAMES: Final = ("app", "ns", "kind", "name", "by", "risk", "since", "until")
@@ -153,6 +156,33 @@ def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
 def corrected(backend: Backend, query: Filter) -> list[PastDrift]:
     """Return the fields that self-heal corrected in the latest syncs."""
     return past_drift(backend.records.history(query.application, limit=SYNCS), query)
+
+
+def kept_values(view: ApplicationView, links: Iterable[AuditRecord], ref: ObjectRef, path: str) -> list[ClusterValue]:
+    """
+    Return the values of an object that users changed, as they are now; of one field where its path is given.
+
+    Of an object without any, those before they were corrected: ``links`` are the ended drift, newest first.
+    """
+    items = [item for item in view.resources if item.ref == ref]
+    differences = [difference for item in items for difference in (*drifted(item), *foreign_fields(item))]
+    open_values = [_cluster_value(ref, item) for item in differences if path in ("", item.path)]
+    if open_values:
+        return open_values
+    corrected_values: dict[str, ClusterValue] = {}
+    for past in past_fields(links):
+        if past.ref == ref and past.path and path in ("", past.path):
+            time = past.edited.isoformat(timespec="seconds") if past.edited else ""
+            kept = ClusterValue(ref, past.path, past.changed_to, past.manager, time)
+            corrected_values.setdefault(past.path, kept)
+    return list(corrected_values.values())
+
+
+def _cluster_value(ref: ObjectRef, difference: FieldDifference) -> ClusterValue:
+    owner = next(iter(difference.owners), None)
+    value = None if difference.live is ABSENT else json_value(difference.live)
+    manager = owner.manager if owner is not None else ""
+    return ClusterValue(ref, difference.path, value, manager, str(owner.time or "") if owner is not None else "")
 
 
 def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> DriftRow | None:
