@@ -26,6 +26,7 @@ from gitsync.server.queries.agents import (
     FoundAgent,
     agent_row,
     agents_of,
+    contract_differences,
     matching,
     prompt_diff,
     prompt_history,
@@ -165,6 +166,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
             condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
         ],
         children=_children(subject),
+        contract=contract_differences(subject.live),
         roles=role_rows(subject, syncs),
         prompts=prompt_history(subject, backend.view.owned_by, syncs),
         changes=agent_changes(syncs, [subject])[:CHANGES],

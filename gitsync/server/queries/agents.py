@@ -443,6 +443,15 @@ def evaluation_verdict(manifest: Manifest) -> Manifest:
     return verdict if isinstance(verdict, dict) else {}
 
 
+def contract_differences(manifest: Manifest) -> tuple[dict[str, str], ...]:
+    """Return how what an Agent depends on differs from its lock, as last compared; empty for other kinds."""
+    rows = at(manifest, "status", "contract", "differences") if _is_ours(ref_of(manifest)) else ()
+    names = ("class", "place", "difference", "details")
+    return tuple(
+        {name: visible(str(row.get(name, ""))) for name in names} for row in rows or () if isinstance(row, dict)
+    )
+
+
 def _is_ours(ref: ObjectRef) -> bool:
     return (ref.group, ref.kind) == (AGENTS_GROUP, "Agent")
 

@@ -107,6 +107,17 @@ def test_the_leader_of_an_agent_is_shown(site: Open) -> None:
     assert row["leader"] == "triage-<1>"
 
 
+def test_differences_from_the_locked_contract_are_shown(site: Open) -> None:
+    row = {"class": "Dangerous", "place": "tools.tickets.<close>", "difference": "instructs the agent", "details": "Do"}
+    contract = {"result": "Drifted", "class": "Dangerous", "differences": [row, "of another form"]}
+    manifest = live("Agent", "triage", status={"phase": "Running", "contract": contract})
+    text = site([application("shop", [held(manifest)])]).get("/agents/shop/triage").text
+    assert "tools.tickets.&lt;close&gt;" in text
+    assert "instructs the agent" in text
+    unchanged = live("Agent", "triage", status={"phase": "Running", "contract": {"result": "Unchanged"}})
+    assert "locked contract" not in site([application("shop", [held(unchanged)])]).get("/agents/shop/triage").text
+
+
 def test_tokens_are_shown_where_a_metric_has_them(site: Open) -> None:
     page = site([application("shop", [held(live("Agent", "triage")), held(live("Agent", "billing"))])])
     assert "Tokens" not in page.get("/agents").text
