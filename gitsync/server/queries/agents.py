@@ -378,7 +378,9 @@ def _commit_at(since: str, syncs: Iterable[SyncRecord]) -> str:
 
 def prompt_diff(old_text: str, new_text: str, most: int = MOST_ROWS) -> tuple[TextRow, ...]:
     """Return the rows of two prompts, also of one line."""
-    return text_diff(f"{old_text}\n ", f"{new_text}\n ", most)  # a text of one line has no rows
+    # a text of one line has no rows
+    end = "" if "\n" in old_text and "\n" in new_text else "\n "
+    return text_diff(f"{old_text}{end}", f"{new_text}{end}", most)
 
 
 def _prompt(manifest: Manifest) -> str:
