@@ -53,3 +53,10 @@ def test_a_report_has_what_runs_now_and_what_was_decided(shop: Shop) -> None:
     assert [item["object"] for item in report["unpinnedImages"]] == ["Deployment shop/web"]
     assert "# gitsync report" in shop("report").out
     assert "is not a time" in shop("report", "--since", "soon").err
+
+
+def test_the_pods_of_an_application_are_listed_with_what_they_use(shop: Shop) -> None:
+    rows = shop("top", "pods", "-o", "json").json
+    assert {row["application"] for row in rows} == {"gitsync/shop"}
+    assert all(row["pod"].startswith("web-") for row in rows)
+    assert "NODE" in shop("top", "pods").out.splitlines()[0]
