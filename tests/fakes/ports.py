@@ -21,6 +21,7 @@ from gitsync.objects.keys import APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.operator.kinds import AGENT, CHILD_KINDS, SYSTEM
 from gitsync.ports import ApiResource, Scope
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
@@ -30,7 +31,14 @@ JOB = GroupKind("batch", "Job")
 POD = GroupKind("", "Pod")
 SECRET = GroupKind("", "Secret")
 _V1 = (CONFIG_MAP, NAMESPACE, DEPLOYMENT, JOB, POD, SECRET, SERVICE, CRD)
-_VERSIONS = {**dict.fromkeys(_V1, "v1"), APPLICATION: VERSION}
+_OF_OTHER_PROJECTS = (
+    "gateway.networking.k8s.io",
+    "keda.sh",
+    "monitoring.coreos.com",
+    "snapshot.storage.k8s.io",
+)
+_CHILDREN = {GroupKind(group, kind): version for group, version, kind in CHILD_KINDS if group not in _OF_OTHER_PROJECTS}
+_VERSIONS = {**_CHILDREN, **dict.fromkeys(_V1, "v1"), APPLICATION: VERSION, AGENT: VERSION, SYSTEM: VERSION}
 _CLUSTER_SCOPED = frozenset({NAMESPACE, CRD})
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 

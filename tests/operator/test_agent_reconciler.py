@@ -1,0 +1,243 @@
+"""Reconciles of one Agent on fakes of the ports: its children, its status, and when it is looked at again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.agents.keys import STOPPED
+from gitsync.apply.execute import Applier
+from gitsync.apply.owner_writes import WritePool, WritesByOwner
+from gitsync.errors import Rejected
+from gitsync.gate.policy import Policy
+from gitsync.objects.change import Review
+from gitsync.objects.conditions import find_condition
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ref_of
+from gitsync.objects.user import User
+from gitsync.operator.agents import AgentReconciler
+from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, WriteRights
+from gitsync.operator.facts import FactsReader
+from gitsync.operator.observations import RolloutAnalysis
+from gitsync.operator.ownership import Ownership
+from gitsync.ports import Ports
+from gitsync.state.declarations import Declarations
+from gitsync.sync.planner import Planner
+from gitsync.sync.status.writer import StatusWriter
+from tests.agents.factories import agent
+from tests.fakes.ports import FakeClock, FakeCluster, FakeLive, FakePool, FakeRecords
+
+AGENT = ref_of(agent())
+RETRY = 15.0
+
+
+class Operator:
+    """One Agent, and all that reconciles it."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.cluster = FakeCluster()
+        self.records = FakeRecords()
+        self.clock = FakeClock()
+        self.cache = ChildrenCache()
+        live = FakeLive(self.cluster)
+        parts: Any = (self.cluster, live, self.records, self.clock)
+        ports = Ports(*parts)
+        writes = WritesByOwner(ports, WritePool(FakePool(), lambda key: None, patience=0.0))
+        declarations = Declarations()
+        planner = Planner(ports.cluster, declarations, FakePool(), frozenset())
+        rights = WriteRights(lambda app: Policy())
+        children = ChildrenReconciler(ports, planner, Applier(ports, writes), writes, rights)
+        self.reconciler = AgentReconciler(
+            ports,
+            children,
+            FactsReader(ports.cluster, ports.live),
+            StatusWriter(ports.cluster, ports.live),
+            RolloutAnalysis(None),
+            Ownership(ports.cluster, ports.live, declarations),
+        )
+        self.put(agent(**spec))
+
+    def put(self, manifest: Manifest, **metadata: Any) -> None:
+        """Write the Agent as a user does; a changed spec is another generation."""
+        live = self.cluster.objects.get(AGENT, {})
+        generation = metadata_of(live).get("generation", 0) + (live.get("spec") != manifest["spec"])
+        about = {**metadata_of(manifest), "generation": generation, **metadata}
+        self.cluster.put({**manifest, "metadata": about, "status": live.get("status") or {}})
+
+    def reconcile(self) -> float | None:
+        return self.reconciler.reconcile(self.cluster.objects[AGENT], self.cache)
+
+    def settle(self) -> float | None:
+        """Reconcile until nothing is to be done at once; the Pods of each workload are ready meanwhile."""
+        for _ in range(8):
+            delay = self.reconcile()
+            self.start_pods()
+            if delay != 0.0 and self.status.get("phase") == "Running":
+                return delay
+        return delay
+
+    def start_pods(self) -> None:
+        """Report of each Deployment what its controller does once all Pods are ready."""
+        for ref, live in list(self.cluster.objects.items()):
+            if ref.kind == "Deployment":
+                replicas = live["spec"].get("replicas", 1)
+                counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
+                status = {"observedGeneration": 1, **dict.fromkeys(counts, replicas)}
+                self.cluster.put({**live, "metadata": {**live["metadata"], "generation": 1}, "status": status})
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.cluster.objects[AGENT].get("status") or {}
+        return status
+
+    def condition(self, type: str) -> dict[str, Any]:
+        return dict(find_condition(self.status, type))
+
+    def children(self) -> set[str]:
+        """Return the kinds of the children."""
+        return {ref.kind for ref in self.cluster.objects} - {"Agent", "Event"}
+
+    def deployment(self) -> Manifest:
+        (live,) = (live for ref, live in self.cluster.objects.items() if ref.kind == "Deployment")
+        return live
+
+
+def test_an_agent_becomes_its_children_and_runs() -> None:
+    operator = Operator()
+    operator.settle()
+    assert {"ConfigMap", "ControllerRevision", "Deployment", "NetworkPolicy", "Service"} <= operator.children()
+    assert operator.status["phase"] == "Running"
+    assert operator.status["observedGeneration"] == 1
+    assert operator.status["lastGoodRevision"] == operator.status["updateRevision"]
+
+
+def test_a_reconcile_of_what_runs_writes_nothing() -> None:
+    operator = Operator()
+    operator.settle()
+    operator.reconcile()
+    operator.cluster.writes.clear()
+    operator.reconcile()
+    assert operator.cluster.writes == []
+
+
+def test_a_deleted_agent_is_left_to_the_garbage_collector() -> None:
+    operator = Operator()
+    operator.put(agent(), deletionTimestamp="2026-11-20T10:00:00Z")
+    assert operator.reconcile() is None
+    assert operator.cluster.writes == []
+
+
+def test_an_invalid_spec_is_reported_and_changes_no_child() -> None:
+    operator = Operator()
+    operator.settle()
+    kinds = operator.children()
+    operator.put(agent(replicas=-1))
+    assert operator.reconcile() is None
+    assert "replicas" in operator.condition("Ready")["message"]
+    assert operator.children() == kinds
+
+
+def test_an_agent_without_its_prompt_waits_for_it() -> None:
+    prompt = {"configMapKeyRef": {"name": "prompts", "key": "helper"}}
+    operator = Operator(prompt=prompt)
+    assert operator.reconcile() is None
+    assert operator.condition("ReferencesResolved")["message"] == "ConfigMap prompts does not exist"
+    assert "Deployment" not in operator.children()
+    metadata = {"name": "prompts", "namespace": "shop"}
+    operator.cluster.put(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"helper": "Be brief."}}
+    )
+    operator.settle()
+    assert operator.status["phase"] == "Running"
+
+
+def test_a_stopped_agent_runs_no_pod_and_says_why() -> None:
+    operator = Operator()
+    operator.settle()
+    operator.put(agent(), annotations={STOPPED: "by ada: it leaks"})
+    assert operator.reconcile() is None
+    assert operator.deployment()["spec"]["replicas"] == 0
+    assert "it leaks" in str(operator.status["conditions"])
+    operator.put(agent())
+    operator.settle()
+    assert operator.deployment()["spec"]["replicas"] == 1
+
+
+def test_a_stop_waits_for_no_approval() -> None:
+    operator = Operator()
+    operator.settle()
+    endpoint = {"provider": "OpenAI", "id": "small", "endpoint": "https://elsewhere.example"}
+    operator.put(agent(model=endpoint), annotations={STOPPED: "by ada"})
+    operator.reconcile()
+    assert operator.deployment()["spec"]["replicas"] == 0
+
+
+def test_a_dangerous_change_by_hand_is_held_until_approved() -> None:
+    operator = Operator()
+    operator.settle()
+    revision = operator.status["updateRevision"]
+    endpoint = {"provider": "OpenAI", "id": "small", "endpoint": "https://elsewhere.example"}
+    operator.put(agent(model=endpoint))
+    operator.reconcile()
+    assert operator.status["plan"]["class"] == "Dangerous"
+    assert operator.status["updateRevision"] == revision, "the rollout stays where it is"
+    operator.records.reviewed = Review(User("ada"), approves=True)
+    operator.settle()
+    assert "plan" not in operator.status
+    assert operator.status["updateRevision"] != revision
+
+
+def test_a_conflict_is_reported_and_looked_at_again() -> None:
+    operator = Operator()
+    operator.cluster.put(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "helper", "namespace": "shop"}, "spec": {}}
+    )
+    assert operator.reconcile() == RETRY
+    assert "Service shop/helper exists and does not belong to" in str(operator.status["conditions"])
+    assert "Deployment" not in operator.children()
+
+
+def test_a_child_that_cannot_be_written_is_tried_again() -> None:
+    operator = Operator()
+    operator.cluster.failures["helper"] += [Rejected("exceeded quota", code=403)]
+    delay = operator.reconcile()
+    while delay == 0.0:
+        delay = operator.reconcile()
+    assert delay is not None
+    operator.settle()
+    assert operator.status["phase"] == "Running"
+
+
+def test_a_new_revision_is_rolled_out() -> None:
+    operator = Operator()
+    operator.settle()
+    revision = operator.status["updateRevision"]
+    operator.put(agent(version="2"))
+    operator.settle()
+    assert operator.status["updateRevision"] != revision
+    assert operator.status["lastGoodRevision"] == operator.status["updateRevision"]
+
+
+def test_a_change_that_no_pod_has_keeps_the_revision() -> None:
+    operator = Operator()
+    operator.settle()
+    revision = operator.status["updateRevision"]
+    operator.put(agent(replicas=2))
+    operator.settle()
+    assert operator.status["updateRevision"] == revision
+    assert operator.deployment()["spec"]["replicas"] == 2
+
+
+def test_a_kind_that_is_not_served_is_reported_and_left_out() -> None:
+    operator = Operator(autoscaling={"provider": "KEDA", "maxReplicas": 3})
+    operator.settle()
+    assert "ScaledObject" not in operator.children()
+    assert operator.condition("ScalingActive")["message"] == "the cluster does not serve ScaledObject"
+
+
+def test_a_status_that_did_not_change_makes_no_event() -> None:
+    operator = Operator()
+    operator.settle()
+    operator.reconcile()
+    events = [ref for ref in operator.cluster.objects if ref.kind == "Event"]
+    operator.reconcile()
+    assert [ref for ref in operator.cluster.objects if ref.kind == "Event"] == events
