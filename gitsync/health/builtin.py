@@ -112,7 +112,7 @@ def crd(live: Manifest) -> HealthStatus:
         return degraded("CRD is not established")
     # The kind is served, yet pruning and defaults do not work on it.
     if ("NonStructuralSchema", "True") in by_type:
-        return degraded(f"Schema violations by_type: {message(by_type['NonStructuralSchema', 'True'])}")
+        return degraded(f"Schema violations found: {message(by_type['NonStructuralSchema', 'True'])}")
     return healthy("CRD is healthy")
 
 

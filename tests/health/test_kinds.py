@@ -111,7 +111,7 @@ CASES = [
     (live(CRD, {}, said("NamesAccepted=False::taken")), D, "taken"),
     (live(CRD, {}, said("Established=False:Installing")), P, "being installed"),
     (live(CRD, {}, said("Established=False:Other")), D, "not established"),
-    (live(CRD, {}, said("Established=True", "NonStructuralSchema=True::odd")), D, "odd"),
+    (live(CRD, {}, said("Established=True", "NonStructuralSchema=True::odd")), D, "Schema violations found: odd"),
     (live(CRD, {}, said("NamesAccepted=True", "Established=True")), H, ""),
     (live(CRD, {}, said("NonStructuralSchema=True::odd", "Terminating=True::bye")), P, "terminating: bye"),
     (live("security.istio.io/v1/AuthorizationPolicy", {}), H, ""),
