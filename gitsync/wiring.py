@@ -227,8 +227,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     adapters = Adapters(
         cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds, traces, settings.namespace
     )
-    given = PolicySet((policy,)) if policy else _read_policies(settings)
-    policies = Policies(cluster, live, source, given)
+    policy_set = PolicySet((policy,)) if policy else _read_policies(settings)
+    policies = Policies(cluster, live, source, policy_set)
     bases = _remote_bases(adapters, policies)
     applications, state = build_engine(
         adapters,
@@ -258,13 +258,14 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     view = StateView(state, LiveObjects(cluster, live, state.views), sizes)
 
     def enqueue_all() -> None:
-        _each(one.enqueue_all for one in controllers)
+        _each(controller.enqueue_all for controller in controllers)
 
     if members is not None:
         # the watches have no event for it: objects of the new share did not change
         members.on_change = lambda: _each((applications.enqueue_moved, agents.enqueue_all))
     live.subscribe(
-        lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
+        lambda old, new: _each(partial(controller.on_object_change, old, new) for controller in controllers),
+        enqueue_all,
     )
     read_credentials = partial(credentials_of, cluster=cluster, live=live)
     hosts = ApiHosts(settings.git_ca)
@@ -525,8 +526,8 @@ class _CloseOnStop:
 def _channels(settings: Settings, details: ApiObjectDetails) -> list[NoticeChannel]:
     """Return where notices go; raise InvalidInput for a file of rules that is not valid."""
     rules = read_rules(settings.notifications) if settings.notifications is not None else ()
-    found: list[NoticeChannel] = [AppriseChannel(rule, settings.web_url) for rule in rules]
-    return [*found, *([EventChannel(details)] if settings.kubernetes_events else [])]
+    channels: list[NoticeChannel] = [AppriseChannel(rule, settings.web_url) for rule in rules]
+    return [*channels, *([EventChannel(details)] if settings.kubernetes_events else [])]
 
 
 def _identity() -> str:

@@ -311,11 +311,11 @@ def changed_status(manifest: Manifest, message: str, now: str) -> dict[str, Any]
     """Return the status of an object whose spec others changed in the cluster; what it did before continues."""
     previous: dict[str, Any] = manifest.get("status") or {}
     generation = int(metadata_of(manifest).get("generation", 0))
-    found = (
+    reported = (
         Condition(STALLED, "True", "ChangedInCluster", message),
         Condition(RECONCILING, "False", "ChangedInCluster"),
     )
-    conditions = set_conditions(previous.get("conditions") or (), found, generation, now)
+    conditions = set_conditions(previous.get("conditions") or (), reported, generation, now)
     # The phase of before stays: the children continue as they were.
     return {"phase": "Failed", **previous, "conditions": conditions}
 

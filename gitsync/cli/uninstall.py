@@ -107,22 +107,24 @@ class Uninstaller:
             self._delete_workloads(report)
         installed = list(self._installed())
         # first: while the webhook is gone but still configured, no object of ours can be written
-        self._delete_all((one for one in installed if one["kind"].endswith("WebhookConfiguration")), report)
-        self._delete_all((one for one in installed if one["kind"] == "Deployment"), report)
+        self._delete_all(
+            (manifest for manifest in installed if manifest["kind"].endswith("WebhookConfiguration")), report
+        )
+        self._delete_all((manifest for manifest in installed if manifest["kind"] == "Deployment"), report)
         self._wait_for(self._controller_pods, "Pods of the controller")
         keeps_namespace = bool(self._others_in_namespace())  # read while the inventories still exist
         for of in _KINDS:
             for owner in self._owners(of):
                 self._release(owner)
                 report(f"released {ref_of(owner)}: {len(held_by(owner))} objects stay")
-        definitions = [one for one in installed if ref_of(one).of == CRD]
+        definitions = [manifest for manifest in installed if ref_of(manifest).of == CRD]
         self._delete_all(definitions, report)
-        self._wait_for(lambda: [one for one in definitions if self._is_there(one)], "definitions")
+        self._wait_for(lambda: [manifest for manifest in definitions if self._is_there(manifest)], "definitions")
         self._delete_all(self._installed(), report)
         namespace = self._read(self._namespace_ref(), "v1")
         if namespace is not None and not keeps_namespace:
             self._delete_all([namespace], report)
-            self._wait_for(lambda: [one for one in [namespace] if self._is_there(one)], "the namespace")
+            self._wait_for(lambda: [manifest for manifest in [namespace] if self._is_there(manifest)], "the namespace")
 
     def _delete_workloads(self, report: Callable[[str], None]) -> None:
         """Delete Applications and Agents as a user does, and wait until the controller has deleted what they hold."""
@@ -240,7 +242,7 @@ class Uninstaller:
         give_up = time.monotonic() + self._timeout
         while objects := remaining():
             if time.monotonic() > give_up:
-                names = ", ".join(str(ref_of(one)) for one in objects[:5])
+                names = ", ".join(str(ref_of(manifest)) for manifest in objects[:5])
                 raise ClusterUnavailable(
                     f"not gone after {self._timeout:g} s: {names}: {what}", hint="correct that, and run it again"
                 )

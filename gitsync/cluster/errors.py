@@ -167,8 +167,8 @@ def forbidden_hint(message: str) -> str:
     if denied is not None:
         return _rule(denied)
     for pattern, hint in _ADMISSION:
-        if found := pattern.search(message):
-            return hint.format(**found.groupdict())
+        if matched := pattern.search(message):
+            return hint.format(**matched.groupdict())
     return ""
 
 

@@ -150,8 +150,8 @@ def _in_previous_order(
     """
     replaced = {step.ref: step for step in fresh}
     for ref, step in replaced.items():
-        before = known.get(ref)
-        if before is None or step.options.hooks or before.options.hooks or sort_key(step) != sort_key(before):
+        previous = known.get(ref)
+        if previous is None or step.options.hooks or previous.options.hooks or sort_key(step) != sort_key(previous):
             return None
     # A dict keeps the place of a key whose value is replaced.
     return tuple({**known, **replaced}.values()) if len(known) == count else None
@@ -219,9 +219,9 @@ def paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> C
     follows = ref_of(predecessor)
     if not (_GENERATED.search(follows.name) and _GENERATED.search(step.ref.name)):
         return step
-    found = compare_objects(step.desired, predecessor, schema_of(step.desired)).differences
+    differences = compare_objects(step.desired, predecessor, schema_of(step.desired)).differences
     mark = "/metadata/annotations/" + TRACKING_ID.replace("/", "~1")  # it names the object, so it always differs
-    return replace(step, follows=follows, differences=tuple(item for item in found if item.pointer != mark))
+    return replace(step, follows=follows, differences=tuple(item for item in differences if item.pointer != mark))
 
 
 def _ownership_conflicts(app: Application, changes: Iterable[Change], cluster: ClusterState) -> tuple[str, ...]:
@@ -263,9 +263,9 @@ def _is_unchanged(again: Change, manifest: Manifest, live: Manifest | None, opti
     )
 
 
-def _is_same_version(live: Manifest, before: Manifest | None) -> bool:
+def _is_same_version(live: Manifest, previous: Manifest | None) -> bool:
     # Objects from files have neither, and are never known to be the same.
-    return before is not None and _version(live) == _version(before) != ("", "")
+    return previous is not None and _version(live) == _version(previous) != ("", "")
 
 
 def _version(live: Manifest) -> tuple[str, str]:
@@ -276,11 +276,11 @@ def _skipped(step: Change) -> Change:
     return classify(replace(step, action=Action.NOTHING, reason="runs with the next sync"))
 
 
-def _last_declared(before: Change | None, manifest: Manifest) -> Manifest | None:
+def _last_declared(previous: Change | None, manifest: Manifest) -> Manifest | None:
     """Return what was declared of an object that was as declared, where Git declares something else now."""
-    if before is None or before.is_write or before.unobserved or before.desired is manifest:
+    if previous is None or previous.is_write or previous.unobserved or previous.desired is manifest:
         return None
-    return before.desired
+    return previous.desired
 
 
 def _unobserved_changes(unobserved: Mapping[ObjectRef, str], desired: Collection[ObjectRef]) -> list[Change]:

@@ -112,15 +112,15 @@ def compare_objects(
     """
     walk = _Comparer(owners_of(live, manager), whole=True)
     walk.object(schema or DEDUCED, answer, live)
-    found = list(zip(walk.found, walk.paths, strict=True))
+    differences = list(zip(walk.found, walk.paths, strict=True))
     applied = applied_fields(answer, manager)
     if owned_only:
         # Before and after: a field that the apply gives up is in the live set alone.
         both = union(applied or MEMBER, walk.owners.ours)
-        found = [(difference, path) for difference, path in found if node_at(both, path) is not None]
+        differences = [(difference, path) for difference, path in differences if node_at(both, path) is not None]
     return Drift(
-        tuple(difference for difference, _ in found),
-        tuple(path for _, path in found),
+        tuple(difference for difference, _ in differences),
+        tuple(path for _, path in differences),
         owned=applied == applied_fields(live, manager),
     )
 

@@ -54,14 +54,14 @@ def desired_objects(
     known = before or {}
     now = {}
     for manifest in _unpacked(manifests, 0):
-        one = known.get(id(manifest))
+        prepared = known.get(id(manifest))
         # The scope of a kind may become known later, with its definition.
-        if one is None or one.is_namespaced is not is_namespaced(one.of):
-            one = _placed(app, manifest, is_namespaced)
-        if one.ref in objects:
-            raise InvalidInput("is declared twice", object=str(one.ref), hint="remove or rename one of them")
-        objects[one.ref] = one.object
-        now[id(manifest)] = one
+        if prepared is None or prepared.is_namespaced is not is_namespaced(prepared.of):
+            prepared = _placed(app, manifest, is_namespaced)
+        if prepared.ref in objects:
+            raise InvalidInput("is declared twice", object=str(prepared.ref), hint="remove or rename one of them")
+        objects[prepared.ref] = prepared.object
+        now[id(manifest)] = prepared
     if before is not None:
         before.clear()
         before.update(now)

@@ -67,9 +67,9 @@ def _with_change(inputs: PlanInput, step: Change, applied: Manifest) -> ObjectSt
     """Return the steps of an object of which Git declares another state than was applied last."""
     ref = step.ref
     cluster = replace(inputs.cluster, dry_runs=inputs.cluster.repair_dry_runs)
-    before = replace(inputs, desired={ref: applied}, options={ref: options_of(applied)}, cluster=cluster)
-    restoring = tuple(steps_of(before, ref))
-    repair = _repair(before, restoring[0]) if len(restoring) == 1 else None
+    applied_inputs = replace(inputs, desired={ref: applied}, options={ref: options_of(applied)}, cluster=cluster)
+    restoring = tuple(steps_of(applied_inputs, ref))
+    repair = _repair(applied_inputs, restoring[0]) if len(restoring) == 1 else None
     live = inputs.cluster.live.get(ref)
     repaired = _repaired(inputs, applied, live) if repair is not None else live
     if repaired is None or step.action is Action.REPLACE:

@@ -51,17 +51,17 @@ def _of_step(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[E
 
 
 def _of_workload(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[Effect]:
-    before = _replicas(step.live)
-    after = _replicas(step.desired)
+    old = _replicas(step.live)
+    new = _replicas(step.desired)
     if step.action is Action.CREATE:
-        yield Effect(f"{step.ref}: starts {_pods(after)}")
+        yield Effect(f"{step.ref}: starts {_pods(new)}")
     elif step.action is Action.PRUNE:
-        yield Effect(f"{step.ref}: stops {_pods(before)}")
+        yield Effect(f"{step.ref}: stops {_pods(old)}")
     elif any(item.path.startswith(".spec.template") for item in step.differences if item.kind in DRIFT):
-        yield Effect(f"{step.ref}: restarts {_pods(before)}")
+        yield Effect(f"{step.ref}: restarts {_pods(old)}")
         yield from (Effect(text) for text in _blocking_budgets(step, declared))
-    if step.action is Action.UPDATE and before != after:
-        yield Effect(f"{step.ref}: scales from {before} to {after}")
+    if step.action is Action.UPDATE and old != new:
+        yield Effect(f"{step.ref}: scales from {old} to {new}")
 
 
 def _blocking_budgets(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
@@ -88,10 +88,10 @@ def _request_changes(steps: Iterable[Change]) -> Iterator[str]:
     workloads = [step for step in steps if step.ref.kind in _WORKLOADS]
     for resource, title in _REQUESTS:
         # Fractions: a sum of floats could differ by rounding where nothing changes.
-        before = sum((_requested(step.live, resource) for step in workloads), Fraction())
-        after = sum((_requested(step.desired, resource) for step in workloads), Fraction())
-        if before != after:
-            yield f"requests {_amount(before, resource)} → {_amount(after, resource)} {title}"
+        old = sum((_requested(step.live, resource) for step in workloads), Fraction())
+        new = sum((_requested(step.desired, resource) for step in workloads), Fraction())
+        if old != new:
+            yield f"requests {_amount(old, resource)} → {_amount(new, resource)} {title}"
 
 
 def _requested(manifest: Manifest | None, resource: str) -> Fraction:

@@ -129,11 +129,11 @@ def _field(field: ReportedField) -> Iterator[str]:
         yield from _sides(f" {field.path}", field.before, field.after, origin)
 
 
-def _sides(path: str, before: Any, after: Any, origin: str = "") -> Iterator[str]:
-    if before is not None:
-        yield f"-{path}: {_value(before)}"
-    if after is not None:
-        yield f"+{path}: {_value(after)}{origin}"
+def _sides(path: str, old: Any, new: Any, origin: str = "") -> Iterator[str]:
+    if old is not None:
+        yield f"-{path}: {_value(old)}"
+    if new is not None:
+        yield f"+{path}: {_value(new)}{origin}"
 
 
 def _value(value: Any) -> str:

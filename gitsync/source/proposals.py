@@ -97,20 +97,20 @@ class LocalRepository:
 
     def commit(self, revision: str, option: str = "the range") -> str:
         """Return the id of the commit that a revision names; raise InvalidInput where there is none."""
-        found = self.find_commit(revision)
-        if not found:
+        commit = self.find_commit(revision)
+        if not commit:
             raise InvalidInput(
                 f"revision {revision!r} not found", location=option, hint="fetch it, for example: git fetch origin"
             )
-        return found
+        return commit
 
     def find_commit(self, revision: str) -> str:
         """Return the id of the commit that a revision names, empty where there is none."""
         try:
-            found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            commit = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitFailed:
             return ""
-        return found.decode().strip()
+        return commit.decode().strip()
 
     def tree(self, commit: str) -> GitTree:
         """Return the files of a commit."""

@@ -34,9 +34,9 @@ def additions_to(
     for change in plan.changes:
         step = repairs.get(change.ref, change)
         # by identity: a plan hands out the identical step while neither side of it changed
-        before = known.get(step.ref)
-        is_same = before is not None and before[0] is step
-        now[step.ref] = before if before and is_same else (step, added_fields(app, step, undeclared, schema_of))
+        entry = known.get(step.ref)
+        is_same = entry is not None and entry[0] is step
+        now[step.ref] = entry if entry and is_same else (step, added_fields(app, step, undeclared, schema_of))
     known.clear()
     known.update(now)
     return {ref: fields for ref, (_, fields) in now.items() if fields}

@@ -158,14 +158,14 @@ class SyncExecutor:
             return
         newest = self._records.head(inputs.app.key)
         # most often nothing was written, which one small query tells
-        before = newest.id + 1 if newest is not None and newest.id > head.id else 0
-        while before > head.id + 1:
+        page_end = newest.id + 1 if newest is not None and newest.id > head.id else 0
+        while page_end > head.id + 1:
             records = self._records.audit_records(
-                inputs.app.key, limit=_PAGE, before=before, outcome=Outcome.INTENDED.value
+                inputs.app.key, limit=_PAGE, before=page_end, outcome=Outcome.INTENDED.value
             )
             since = [record for record in records if record.id > head.id]
             cache.plans.applied.begin(ObjectRef.from_path(intent.resource) for intent in since)
-            before = since[-1].id if len(since) == _PAGE else 0
+            page_end = since[-1].id if len(since) == _PAGE else 0
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""

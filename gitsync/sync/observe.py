@@ -124,8 +124,8 @@ class Selection:
         """The kinds that Git defines, by the definitions that are applied whenever they change."""
         definitions = (manifest for ref, manifest in self.desired.items() if ref.of == CRD)
         # others decide what such a definition says in the cluster
-        left = (Reconcile.NEVER, Reconcile.ONCE)
-        return DefinedKinds(it for it in definitions if options_of(it).reconcile not in left)
+        once_or_never = (Reconcile.NEVER, Reconcile.ONCE)
+        return DefinedKinds(it for it in definitions if options_of(it).reconcile not in once_or_never)
 
     @cached_property
     def versions(self) -> Mapping[ObjectRef, str]:

@@ -143,20 +143,20 @@ class Planner:
 
         Each of them is declared, and does nothing as before.
         """
-        app, seen = planned.app, planned.observation
+        app, observation = planned.app, planned.observation
         # an object that two Applications declare needs the whole plan, which names the other one
         is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
-        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
+        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= observation.desired.keys():
             return None
         cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
         undeclared = planned.undeclared
         plan_input = PlanInput(
             app,
-            seen.desired,
+            observation.desired,
             options,
             cluster,
-            seen.inventory,
-            seen.schema_of,
+            observation.inventory,
+            observation.schema_of,
             undeclared.expected,
             users=undeclared.interactive,
         )
@@ -164,7 +164,7 @@ class Planner:
         done = {ref: step for ref, step in steps.items() if step is not None}
         if len(done) < len(steps):
             return None
-        added = {ref: added_fields(app, step, planned.undeclared, seen.schema_of) for ref, step in done.items()}
+        added = {ref: added_fields(app, step, planned.undeclared, observation.schema_of) for ref, step in done.items()}
         # another addition changes the status
         return done if all(added[ref] == planned.additions.get(ref, ()) for ref in done) else None
 

@@ -1,4 +1,4 @@
-"""Reconciles of one Agent on fakes of the ports: its children, its status, and when it is looked at again."""
+"""Reconciles of one Agent on fakes of the ports: its children, its status, and when it is reconciled again."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_dangerous_change_by_hand_is_held_until_approved() -> None:
     assert operator.status["updateRevision"] != revision
 
 
-def test_a_conflict_is_reported_and_looked_at_again() -> None:
+def test_a_conflict_is_reported_and_tried_again() -> None:
     operator = Operator()
     operator.cluster.put(
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "helper", "namespace": "shop"}, "spec": {}}

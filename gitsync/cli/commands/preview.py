@@ -104,13 +104,13 @@ def _merged(repository: LocalRepository, span: str, job: CiJob | None) -> MergeR
     if base:
         return merge(repository, repository.commit(base), repository.commit(head))
     candidates = (*(job.bases if job else ()), *_DEFAULT_BASES)
-    found = next((commit for name in candidates if (commit := repository.find_commit(name))), "")
-    if not found:
+    base_commit = next((commit for name in candidates if (commit := repository.find_commit(name))), "")
+    if not base_commit:
         raise InvalidInput(
             "no base to compare with: the repository has no remote branch",
             hint="name it: gitsync preview main..HEAD",
         )
-    return merge(repository, found, repository.commit(head))
+    return merge(repository, base_commit, repository.commit(head))
 
 
 def _report(repository: LocalRepository, merged: MergeResult, policies: Path | None, paths: list[str]) -> PreviewReport:

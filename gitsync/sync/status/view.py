@@ -125,9 +125,9 @@ def _foreign(change: Change, previous: ResourceView | None, observation: Observa
     # most objects have no other manager, and a comparison with their schema is expensive
     if all(owner.manager == FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
         return ()
-    found = undeclared(desired, live, observation.schema_of(desired))
+    differences = undeclared(desired, live, observation.schema_of(desired))
     taken = {item.pointer for item in change.differences if item.kind is Difference.EXTRA}
-    shown = (item for item in found if item.kind is Difference.FOREIGN and item.pointer not in taken)
+    shown = (item for item in differences if item.kind is Difference.FOREIGN and item.pointer not in taken)
     return tuple(mask_difference(change.ref, item) for item in shown)
 
 
