@@ -17,6 +17,7 @@ _MODULE_OF = {
     "reject": "approve",
     "resume": "suspend",
     "unpin": "pin",
+    "restore": "backup",
 }
 """Commands in the module of their opposite."""
 _COMPLETE = "_GITSYNC_COMPLETE"

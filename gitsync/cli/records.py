@@ -20,8 +20,17 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
 
     Raise InvalidInput when there is no such file: opening it would create an empty database.
     """
-    settings = load_settings(data=data)
-    url = settings.database_url
+    url = database_url_of(data)
+    records = SqlRecords(RecordDatabase(url), AuditHeads(load_settings(data=data).audit_heads))
+    try:
+        yield records
+    finally:
+        records.close()
+
+
+def database_url_of(data: Path) -> str:
+    """Return the URL of the controller's database; raise InvalidInput where its file does not exist."""
+    url = load_settings(data=data).database_url
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
     if file is not None and not file.is_file():
         raise InvalidInput(
@@ -29,8 +38,4 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
             location="--data",
             hint="run this beside the controller with its --data, or set GITSYNC_DATABASE to its URL",
         )
-    records = SqlRecords(RecordDatabase(url), AuditHeads(settings.audit_heads))
-    try:
-        yield records
-    finally:
-        records.close()
+    return url

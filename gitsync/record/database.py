@@ -82,6 +82,20 @@ class RecordDatabase:
         with self._translated(), self._readers.connect() as connection:
             yield connection
 
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file of this machine."""
+        return self._is_sqlite
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Yield a connection that reads all tables as they are at one moment, whatever is written meanwhile."""
+        with self._translated(), self._readers.connect() as connection:
+            # a transaction of SQLite is one already; PostgreSQL reads what was committed before each statement
+            if not self._is_sqlite:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that is durable once the block ends; one writer at a time."""

@@ -55,6 +55,10 @@ GROUPS: Final = {
         "install": "Print the manifests that install the controller, for `kubectl apply -f -`.",
         "upgrade": "Report whether a cluster can change to this version without losing a field.",
         "uninstall": "Remove the controller, its definitions and its rights; workloads stay.",
+        "backup": (
+            "Write history, audit, approvals and answers of reasoners into one file, also while the controller runs."
+        ),
+        "restore": "Restore a backup into the empty database of a controller that is stopped, of either kind.",
         "doctor": "Report what is missing on a cluster, a Git server or this machine, with the fix.",
         "run": "Run the controller and the dashboard against a cluster.",
         "webhook": "Validate Applications, ApplicationSets, Agents and MultiAgentSystems for the API server, over TLS.",
