@@ -52,7 +52,7 @@ from gitsync.operator.child_reconciler import (
 from gitsync.operator.contracts import ContractKeeper, ContractState, ProbedAgent
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
-from gitsync.operator.observations import CheckVerdict, RolloutAnalysis, RolloutObserver
+from gitsync.operator.observations import CREATION_SECONDS, CheckVerdict, RolloutAnalysis, RolloutObserver
 from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import EventRecorder
 from gitsync.plan.tracking import tracking_id
@@ -231,6 +231,8 @@ class AgentReconciler:
             self._analysis.period(input.agent, rollout.state, observed.analysis),
             backups.requeue_after,
             contract.requeue_after,
+            # Without a Pod no event would come before the deadline of the Job.
+            CREATION_SECONDS if observed.checks is CheckResult.RUNNING else None,
         )
         # Several things may be awaited at once; the first of them decides.
         return min((delay for delay in delays if delay is not None), default=None)

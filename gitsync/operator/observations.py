@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from gitsync.agents.evaluation.verdict import EvaluationResult
 from gitsync.agents.expansion.access import is_routed
@@ -75,6 +76,8 @@ def _exceeded(limit: Analysis, result: MetricResult | None) -> str:
 
 
 _FIRST_LIST = 5.0
+CREATION_SECONDS: Final = 10.0
+"""Seconds after which a Job without a Pod is in trouble; the Job controller creates it at once."""
 
 
 class EvaluationReader:
@@ -121,13 +124,29 @@ class EvaluationReader:
             return reported or None
         return {"message": message or "its Pod reported nothing"}
 
-    def trouble(self, job: Manifest | None) -> str:
+    def trouble(self, job: Manifest | None, now: datetime) -> str:
         """Return why the Pods of a running Job do not start, as far as Pods are followed; empty where they do."""
-        return next(filter(None, map(pod_trouble, self._pods(job))), "") if job is not None else ""
+        if job is None:
+            return ""
+        reason = next(filter(None, map(pod_trouble, self._pods(job))), "")
+        return reason or _without_pod(job, now)
 
     def _pods(self, job: Manifest) -> list[Manifest]:
         pods = [manifest for manifest in self._live.dependents(uid_of(job)) if manifest.get("kind") == "Pod"]
         return sorted(pods, key=lambda pod: str(metadata_of(pod).get("creationTimestamp", "")))
+
+
+def _without_pod(job: Manifest, now: datetime) -> str:
+    """Return that no Pod of a Job was created, empty where one was or still may be."""
+    status = job.get("status") or {}
+    started = status.get("startTime")
+    # The Job controller counts Pods that it has created; where the API server refuses one, it has only an Event.
+    if not started or any(status.get(count) for count in ("active", "succeeded", "failed")):
+        return ""
+    if (now - datetime.fromisoformat(str(started))).total_seconds() < CREATION_SECONDS:
+        return ""
+    name = ref_of(job).name
+    return f"no Pod of Job {name} was created, such as by a quota; its Events tell why: kubectl describe job {name}"
 
 
 def _inconclusive(message: str) -> dict[str, Any]:
@@ -225,7 +244,7 @@ class RolloutObserver:
         if checks is CheckResult.FAILED and (verdict or {}).get("result") == EvaluationResult.INCONCLUSIVE.value:
             checks = CheckResult.INCONCLUSIVE
         if checks is CheckResult.RUNNING:
-            message = self._evaluations.trouble(job)
+            message = self._evaluations.trouble(job, self._clock.now())
         recorded = CheckVerdict.parse(target.verdict)
         # The Job may be deleted by its TTL or by a user; its verdict is kept with the revision.
         if checks is CheckResult.NONE and recorded is not None and recorded.checks == wanted_checks:

@@ -247,6 +247,14 @@ class FakeLive:
     def observe_delete(self, resource: ApiResource, manifest: Manifest) -> None: ...
 
 
+class FakeReaderPorts:
+    """The two ports that readers of live objects need."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.live = FakeLive(cluster)
+
+
 @dataclass(slots=True)
 class FakeRecords:
     """Audit and history in lists; ``error`` is raised instead of a link, ``reviewed`` is the review of any plan."""

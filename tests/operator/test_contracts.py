@@ -18,7 +18,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.contracts import ContractKeeper, ContractState, ProbedAgent
 from tests.agents.factories import agent
-from tests.fakes.ports import FakeCluster, FakeLive
+from tests.fakes.ports import FakeCluster, FakeReaderPorts
 
 NOW = datetime(2026, 1, 1, 3, 0, 30, tzinfo=UTC)
 LOCK = {"lock": {"name": "helper-contract", "key": "contracts.lock"}}
@@ -45,7 +45,7 @@ class ProbeWorld:
         self.status: dict[str, Any] = {}
         self.is_configured = True
         self._cluster = FakeCluster()
-        self._keeper = ContractKeeper(FakePorts(self._cluster))  # type: ignore[arg-type]
+        self._keeper = ContractKeeper(FakeReaderPorts(self._cluster))  # type: ignore[arg-type]
 
     def pass_once(self) -> ContractState:
         """Plan as the operator does, create and delete what it wants, and store its status."""
@@ -93,14 +93,6 @@ class ProbeWorld:
         self.children[ref_of(job)] = ended
         self.pass_once()
         return self.pass_once()
-
-
-class FakePorts:
-    """The ports that the reader of reports needs."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.cluster = cluster
-        self.live = FakeLive(cluster)
 
 
 def test_a_comparison_has_the_keys_of_the_revision_and_no_others() -> None:
