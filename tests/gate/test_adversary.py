@@ -216,19 +216,20 @@ def repair(app, manifests, before, live):
     return plan, live
 
 
+APPLIED_LAST = [base for base in BASES if base["kind"] != "Application"]
+APPLIED = live_of(root(), *APPLIED_LAST)
 EDITS = st.lists(st.tuples(st.sampled_from(EDITED), st.sampled_from(EDITORS)), min_size=1, max_size=4)
 
 
-@settings(max_examples=int(os.environ.get("GITSYNC_ADVERSARY", "150")), deadline=None)
+@settings(max_examples=int(os.environ.get("GITSYNC_ADVERSARY", "40")), deadline=None)
 @given(EDITS, st.lists(st.sampled_from(EDITED), max_size=2, unique=True))
 def test_no_edits_of_an_editor_become_what_a_sync_writes(edits, committed):
     app = root()
-    applied_last = [base for base in BASES if base["kind"] != "Application"]
-    live = live_of(app, *applied_last)
+    live = dict(APPLIED)
     manifests = [item for item in manifests_of(committed) if item["kind"] != "Application"]
     for index, editor in edits:
         live = edited(live, index, editor)
-    plan, live = repair(app, manifests, applied_last, live)
+    plan, live = repair(app, manifests, APPLIED_LAST, live)
     # what was declared or what a known tool of users set is as it was applied, although a commit waits
     assert reached(live, {}) <= {ATTACKS[index][0] for index, editor in edits if editor == "an-unknown-tool"}
     # the commit is judged from what was applied: an edit to its values permits nothing

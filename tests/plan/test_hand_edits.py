@@ -1,7 +1,7 @@
 """
 Random edits of 20 kinds by kubectl: one apply brings the declared fields back, and leaves those of controllers alone.
 
-GITSYNC_HAND_EDITS is how many run, 60 by default; each is named by its seed, which repeats it.
+GITSYNC_HAND_EDITS is how many run, 40 by default; each is named by its seed, which repeats it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gitsync.plan.drift import find_drift
 from tests.plan.factories import SERVICE, application, applied, config, deployment, desired_of, live_of, plan_of
 from tests.plan.factories import schema_of as schema_by_kind
 
-RUNS = int(os.environ.get("GITSYNC_HAND_EDITS", "60"))
+RUNS = int(os.environ.get("GITSYNC_HAND_EDITS", "40"))
 APP = application()
 MANAGERS = ("kubectl-edit", "kubectl-patch", "kubectl-set", "kubectl", "kubectl-label", "kubectl-annotate")
 CONTROLLER = "acme-operator"

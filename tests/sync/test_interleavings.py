@@ -1,7 +1,7 @@
 """
 Random interleavings of edits, commits, reviews, windows, suspensions, restarts and faults, on fakes.
 
-GITSYNC_INTERLEAVINGS is how many run, 25 by default; each is named by its seed, which repeats it.
+GITSYNC_INTERLEAVINGS is how many run, 10 by default; each is named by its seed, which repeats it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gitsync.sync.status.report import Report
 from tests.fakes.engine import KEY, Engine, config_map
 from tests.fakes.ports import FakeCluster, FakeRecords
 
-RUNS = int(os.environ.get("GITSYNC_INTERLEAVINGS", "25"))
+RUNS = int(os.environ.get("GITSYNC_INTERLEAVINGS", "10"))
 STEPS = 40
 NAMES = ("a", "b", "c")
 DENY = [{"kind": "Deny", "schedule": "* * * * *", "duration": "1h"}]
