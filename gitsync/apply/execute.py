@@ -54,6 +54,8 @@ class Applier:
                 for change in ready
                 if change.ref.of not in undefined
                 and not is_recreation(change)
+                # it is a step until it is gone, since later waves wait for that
+                and not is_terminating(change)
                 and not (waiting and change.action in (Action.PRUNE, Action.RELEASE))  # its successor may wait
             ]
             # an object that is being deleted is created by a later reconcile, once its name is free
@@ -68,6 +70,13 @@ class Applier:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
         writes = self._writes.of(request.app.key)
         return writes.write(request, batch, lambda change: apply_change(request, change, self._cluster, self._live))
+
+
+def is_terminating(change: Change) -> bool:
+    """Whether the step waits for an object that is being deleted already."""
+    return change.action in (Action.PRUNE, Action.CREATE) and bool(
+        metadata_of(change.live or {}).get("deletionTimestamp")
+    )
 
 
 def is_recreation(change: Change) -> bool:

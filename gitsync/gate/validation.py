@@ -104,8 +104,8 @@ def _is_base64(value: Any) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        # Go's decoder skips line breaks, which block texts of YAML have; Python's does not with ``validate``.
-        base64.b64decode("".join(value.split()), validate=True)
+        # Go's decoder skips line breaks, which block texts of YAML have, and no other blanks (encoding/base64).
+        base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
         return False
     return True

@@ -131,6 +131,19 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
                 yield from _stale(schema.items, item, there, (*path, element), ours.get(element) or {})
 
 
+def is_of_another_choice(schema: Schema, name: str, live: Mapping[str, Any]) -> bool:
+    """
+    Whether a member goes with another value of its discriminator than the live one.
+
+    Where the API server accepts such a member it drops it (``sessionAffinityConfig`` without ``sessionAffinity``,
+    pkg/apis/core/v1/defaults.go: SetDefaults_Service), so that to apply it again would never end.
+    """
+    union = _union_of(schema)
+    if union is None or not union.discriminator or name not in union.members:
+        return False
+    return live.get(union.discriminator) != union.members[name]
+
+
 def _union_of(schema: Schema) -> Union | None:
     # of all its members but the name, at most one may be set (validateVolumeSource)
     if schema.name == f"{_CORE}Volume":

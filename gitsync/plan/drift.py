@@ -19,6 +19,7 @@ from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.plan.dependent_members import is_of_another_choice
 from gitsync.plan.equality import indexed, is_empty, matches_exactly, same_value
 from gitsync.plan.field_owners import Owners, applied_fields, node_at, owners_of
 
@@ -220,6 +221,7 @@ class _Comparer:
                 is_empty(below, value)
                 or (name in live and same_value(below, value, None))
                 or self.is_dropped_zero(value, here)
+                or (self.is_applied(here) and is_of_another_choice(schema, name, live))
             ):
                 self.record(Difference.GONE, here, there, value, ABSENT)
         node = (
@@ -235,7 +237,11 @@ class _Comparer:
 
     def is_dropped_zero(self, value: Any, path: Path) -> bool:
         """Whether a zero value was applied that the API server does not persist; removing it transfers ownership."""
-        return not self.include_unowned and value in (False, 0, "") and node_at(self.owners.ours, path) is not None
+        return value in (False, 0, "") and self.is_applied(path)
+
+    def is_applied(self, path: Path) -> bool:
+        """Whether we applied a value that is not live: a client that removes one takes its ownership."""
+        return not self.include_unowned and node_at(self.owners.ours, path) is not None
 
     def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
         """Compare two keyed lists or sets item by item, and the order of the items that both have."""

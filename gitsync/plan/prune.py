@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from gitsync.kube.json_pointer import escape
+from gitsync.kube.parts import WORKLOADS
+from gitsync.merge.schema import builtin
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION_LABEL, GROUP, TRACKING_ID
-from gitsync.objects.manifest import Manifest, annotations_of, labels_of, uid_of
+from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.options import Deletion, Options
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
@@ -49,7 +52,32 @@ def prune_changes(
         else:
             kept = _why_kept(app, live[ref], inventory.entries[ref].uid, options)
         steps.append(_step(ref, live[ref], options, kept))
-    return tuple(steps)
+    return tuple(_operators_last(steps))
+
+
+def _operators_last(steps: Sequence[Change]) -> list[Change]:
+    """
+    Return the steps, where a workload is pruned with custom resources that have finalizers before everything else.
+
+    The workload may be the operator that ends these finalizers: without it the resources would stay for good, and
+    their definition with them.
+    """
+    pruned = [step for step in steps if step.action is Action.PRUNE]
+    if not any(step.ref.of in WORKLOADS for step in pruned):
+        return list(steps)
+    first = {step.ref for step in pruned if _is_custom(step) and metadata_of(step.live or {}).get("finalizers")}
+    # a wave of their own: what follows waits until they are gone
+    wave = min(step.wave for step in pruned) - 1
+    stage = min(step.stage for step in pruned)
+    return [replace(step, stage=stage, wave=wave) if step.ref in first else step for step in steps]
+
+
+def _is_custom(step: Change) -> bool:
+    """Whether a step is of a kind that Kubernetes does not define, and neither does gitsync."""
+    live = step.live or {}
+    version = str(live.get("apiVersion") or "").rpartition("/")[2]
+    is_builtin = builtin().for_kind(step.ref.group, version, step.ref.kind) is not None
+    return not is_builtin and step.ref.group not in (GROUP, AGENTS_GROUP)
 
 
 def _is_released(app: Application, ref: ObjectRef, live: Manifest, known_uid: str, options: Options) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from gitsync.apply.execute import is_terminating
 from gitsync.apply.hooks import is_hook
 from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide, decide_deletion
@@ -17,7 +18,6 @@ from gitsync.plan.parts import part_of
 from gitsync.ports import Advice, Clock, Cluster, LiveCache, Reasoner, Reviews
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
 from gitsync.sync.credentials import reasoner_key
-from gitsync.sync.executor import is_terminating
 from gitsync.sync.planner import Planned
 from gitsync.sync.policies import Policies
 

@@ -497,13 +497,6 @@ def _delay(error: GitsyncError) -> float:
     return error.retry_after or _HOOK_DELETE_RETRY if isinstance(error, TransientError) else _HOOK_DELETE_REFUSED_RETRY
 
 
-def is_terminating(change: Change) -> bool:
-    """Whether the step only waits until an object that is being deleted is gone."""
-    return change.action in (Action.PRUNE, Action.CREATE) and bool(
-        metadata_of(change.live or {}).get("deletionTimestamp")
-    )
-
-
 def _due(changes: tuple[Change, ...], *, is_waiting_for_peers: bool) -> tuple[Change, ...]:
     """Return the steps that may run now; a creation waits with the prune that makes room for it."""
     late = {change.ref for change in changes if not _is_due(change, is_waiting_for_peers)}
@@ -512,7 +505,7 @@ def _due(changes: tuple[Change, ...], *, is_waiting_for_peers: bool) -> tuple[Ch
 
 def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:
     """Whether the step may run now."""
-    return change.action is not Action.PRUNE or not (is_waiting_for_peers or is_terminating(change))
+    return change.action is not Action.PRUNE or not is_waiting_for_peers
 
 
 def _unhealthy(planned: Planned, live: LiveCache) -> str:

@@ -6,8 +6,8 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from gitsync.objects.manifest import Manifest
-from tests.contract.manifests import config_map, definition, manifest
+from gitsync.objects.manifest import Manifest, at
+from tests.contract.manifests import config_map, definition, deployment, manifest
 from tests.contract.stage import Stage, eventually
 
 CRDS = "apiextensions.k8s.io/v1"
@@ -121,3 +121,18 @@ def test_a_bad_definition_stops_its_own_kind_only(stage: Stage) -> None:
     eventually(stage, lambda: stage.live("ConfigMap", "a")["data"] == {"a": "1"})
     stage.synced(stage.commit({"crd.yaml": definition(group)}))
     assert stage.live("Widget", "w", api=f"{group}/v1")
+
+
+def test_resources_with_finalizers_are_deleted_before_their_operator(stage: Stage) -> None:
+    group = group_of(stage)
+    held = widget(group, size=1)
+    held["metadata"]["finalizers"] = ["example.com/clean-up"]
+    stage.sync({"crd.yaml": definition(group), "w.yaml": held, "operator.yaml": deployment("operator", replicas=0)})
+    stage.delete("Application", "app", namespace=stage.system, api="gitsync.dev/v1alpha1")
+    terminating = lambda: at(stage.live("Widget", "w", api=f"{group}/v1"), "metadata", "deletionTimestamp")  # noqa: E731
+    eventually(stage, terminating)
+    eventually(stage, lambda: "Widget" in json.dumps(stage.status().get("conditions")))
+    assert stage.live("Deployment", "operator", api="apps/v1")
+    stage.patch("Widget", "w", {"metadata": {"finalizers": None}}, api=f"{group}/v1", manager="operator")
+    eventually(stage, lambda: stage.get("Deployment", "operator", api="apps/v1") is None)
+    eventually(stage, lambda: stage.get("CustomResourceDefinition", f"widgets.{group}", namespace="", api=CRDS) is None)

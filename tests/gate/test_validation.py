@@ -48,6 +48,8 @@ def test_sound_manifests_pass(manifest):
         (config(annotations={"a": "x" * 300_000}), "larger than 262144 bytes"),
         (secret(["a"]), "data must be a mapping"),
         (secret({"password": 5}), "data.password is not base64"),
+        (secret({"password": "YQ= ="}), "data.password is not base64"),
+        (secret({"password": "YWJj\tYWJj"}), "data.password is not base64"),
     ],
 )
 def test_unsound_manifests_are_named(manifest, says):

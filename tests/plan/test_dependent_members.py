@@ -9,7 +9,7 @@ import pytest
 from gitsync.merge.schema import builtin
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.dependent_members import stale_members
-from gitsync.plan.drift import Path
+from gitsync.plan.drift import Path, find_drift
 from gitsync.plan.ownership import with_claimed
 
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}
@@ -148,3 +148,15 @@ def test_policy_types_follow_egress_rules(declared: dict[str, Any], live: dict[s
 def test_policy_types_follow_egress_rules_of_others() -> None:
     live = policy(egress=[{}], policyTypes=["Ingress", "Egress"])
     assert excluded(policy(), with_applied(live, {"f:spec": {"f:podSelector": {}}})) == ()
+
+
+def test_a_member_that_the_api_server_drops_is_no_drift() -> None:
+    config = {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}}}
+    desired = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": config}
+    live = {**desired, "spec": {"sessionAffinity": "None"}}
+    schema = builtin().for_kind("", "v1", "Service")
+    fields = {"f:spec": {"f:sessionAffinityConfig": {"f:clientIP": {"f:timeoutSeconds": {}}}}}
+    assert find_drift(desired, with_applied(live, fields), schema).in_sync
+    assert not find_drift(desired, with_applied(live, {}), schema).in_sync, "not applied yet"
+    other = {**live, "spec": {"sessionAffinity": "ClientIP"}}
+    assert not find_drift(desired, with_applied(other, fields), schema).in_sync

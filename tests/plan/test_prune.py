@@ -123,3 +123,25 @@ def test_prunes_exactly_what_is_held_and_lives_and_is_not_declared(declared, liv
     inventory = Inventory({ref(config(name)): InventoryEntry("v1") for name in held})
     pruned = {change.ref.name for change in prune_changes(APP, desired, live, inventory, {}) if change.is_write}
     assert pruned == (held & lives) - declared
+
+
+def pruned(api, kind, name, **metadata):
+    of = ObjectRef(api.rpartition("/")[0], kind, "shop", name)
+    made = {"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "shop", **metadata}}
+    return {of: marked(APP, of, made)}
+
+
+@pytest.mark.parametrize(
+    ("workload", "finalizers", "first"),
+    [
+        pytest.param("Deployment", ["example.com/clean-up"], ["w"], id="of an operator"),
+        pytest.param("Deployment", [], [], id="without finalizers"),
+        pytest.param("", ["example.com/clean-up"], [], id="without a workload"),
+    ],
+)
+def test_resources_with_finalizers_precede_their_operator(workload, finalizers, first):
+    live = pruned("example.com/v1", "Widget", "w", finalizers=finalizers)
+    live |= pruned("apps/v1", workload, "operator") if workload else {}
+    steps = prune_changes(APP, {}, live, Inventory({of: InventoryEntry("v1") for of in live}), {})
+    lowest = max(step.wave for step in steps)
+    assert [step.ref.name for step in steps if step.wave < lowest] == first

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitsync.apply.change import StepResult
+from gitsync.apply.execute import is_terminating
 from gitsync.apply.hooks import is_hook
 from gitsync.objects.change import Change, Decision, HoldReason, Plan, Verdict
 from gitsync.objects.conditions import GROUP_UNAVAILABLE
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.cache import ExecutionCache
-from gitsync.sync.executor import is_terminating
 from gitsync.sync.planner import Planned
 
 _REVIEW_POLL = 5.0
