@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.keys import AGENTS_GROUP
@@ -22,6 +22,30 @@ def tool_unapproved(change: Change) -> str | None:
             freed &= set(new[tool].get("allow") or freed)
             if freed:
                 return f"{name}{tool}: {', '.join(sorted(freed))}"
+    return None
+
+
+_STRICTNESS: Final = {"Report": 0, "Evaluate": 1, "": 2, "Hold": 3, "Stop": 4}
+"""How much is done about contract drift; without a choice Dangerous drift holds, and Moderate one is evaluated."""
+
+
+def checks_weakened(change: Change) -> str | None:
+    """Match an agent whose evaluation or contract is removed or made weaker."""
+    for name, live, desired in _both(change):
+        for part in ("evaluation", "contract"):
+            if at(live, part) and not at(desired, part):
+                return f"{name}{part} is removed"
+        # absent: the default of the definition
+        share = at(live, "evaluation", "passPercent", default=100)
+        if at(live, "evaluation") and at(desired, "evaluation", "passPercent", default=100) < share:
+            return f"{name}evaluation.passPercent"
+        required = set(at(live, "evaluation", "mustPass", default=()) or ())
+        if lost := required - set(at(desired, "evaluation", "mustPass", default=()) or ()):
+            return f"{name}evaluation.mustPass: {', '.join(sorted(lost))}"
+        old, new = (at(spec, "contract", "onContractDrift", default="") or "" for spec in (live, desired))
+        # What is new is more than none, whatever is done about its drift.
+        if at(live, "contract") and _STRICTNESS.get(new, 0) < _STRICTNESS.get(old, 0):
+            return f"{name}contract.onContractDrift"
     return None
 
 

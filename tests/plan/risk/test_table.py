@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.risk import endpoints
+from gitsync.plan.risk.agents import checks_weakened
 from gitsync.plan.risk.privileges import permissions, widened
 from gitsync.plan.risk.table import NOTHING, RULES, SCOPED_RULES, Scope, classify, plan_risk
 from tests.plan.factories import application, config, deployment
@@ -71,6 +73,11 @@ AGENT = kind(
         "runtime": {"image": "agent@sha256:1", "securityContext": {"profile": "Restricted"}},
         "replicas": 2,
     },
+)
+CHECKED = with_(
+    with_(AGENT, "spec.evaluation", {"cases": {"name": "c", "key": "k"}, "passPercent": 90, "mustPass": ["a", "b"]}),
+    "spec.contract",
+    {"lock": {"name": "l", "key": "k"}, "onContractDrift": "Hold"},
 )
 SYSTEM = kind(
     "agents.gitsync.dev/v1alpha1",
@@ -186,6 +193,12 @@ CASES = [
     ("replaces", step(Action.REPLACE, config(), config())),
     ("prunes", prune(config())),
     ("agent-tool-unapproved", update(AGENT, with_(AGENT, f"{TOOL}.requireApproval", []))),
+    ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation", None))),
+    ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract", None))),
+    ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.passPercent", 80))),
+    ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.mustPass", ["a"]))),
+    ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract.onContractDrift", "Evaluate"))),
+    ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract.onContractDrift", None))),
     ("agent-tool-unapproved", update(SYSTEM, with_(SYSTEM, f"spec.agents.0.template.{TOOL}.requireApproval", []))),
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.endpoint", "http://b"))),
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.provider", "Bedrock"))),
@@ -439,6 +452,20 @@ def test_a_users_rule_on_a_path_matches_creating_the_whole_object():
 def test_more_steps_never_lower_the_class(changes, another):
     steps = [classify(change) for change in changes]
     assert plan_risk([*steps, classify(another)], 3).level >= plan_risk(steps, 3).level
+
+
+@pytest.mark.parametrize(
+    ("live", "desired"),
+    [
+        (AGENT, CHECKED),
+        (AGENT, with_(AGENT, "spec.contract", {"lock": {"name": "l", "key": "k"}, "onContractDrift": "Report"})),
+        (CHECKED, with_(CHECKED, "spec.contract.onContractDrift", "Stop")),
+        (CHECKED, with_(CHECKED, "spec.evaluation.passPercent", 95)),
+    ],
+    ids=["both are new", "a report is new", "a stop", "a higher share"],
+)
+def test_more_checks_of_an_agent_are_not_weaker(live: Manifest, desired: Manifest) -> None:
+    assert checks_weakened(update(live, desired)) is None
 
 
 def test_absent_values_need_no_owner():
