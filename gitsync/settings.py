@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     database: str = Field("", description="history database URL; empty: SQLite in the data folder")
     audit_days: int = Field(0, ge=0, description="days after which audit records are dropped; 0: never")
     audit_records: int = Field(
-        0, ge=0, description="newest audit records that are kept, older ones are dropped; 0: all"
+        1_000_000, ge=0, description="newest audit records that are kept, older ones are dropped; 0: all"
     )
     audit_heads: AbsolutePath | None = Field(
         None, description="append-only file for the newest hash of the audit, on another disk than the database"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -66,6 +67,9 @@ def decide_deletion(plan: Plan, app: Application, review: Review | None, policy:
     """
     if policy.read_only and plan.writes:
         return Verdict(Decision.REFUSED, (_read_only(policy),))
+    # of the steps alone: by the number of deletions a plan is dangerous without a step that could be reviewed
+    risk = max((change.risk for change in plan.writes), key=lambda step: step.level, default=plan.risk)
+    plan = replace(plan, risk=risk)
     return _verdict(app, plan, policy, review, _Waits(tuple(approval_messages(app, plan, policy))))
 
 

@@ -9,6 +9,7 @@ import pytest
 from gitsync.gate.approvals import approval_message, expires, may_review, needs_approval
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan, Review, Risk
 from gitsync.objects.ref import ObjectRef
@@ -135,6 +136,13 @@ def test_deleting_an_application_asks_only_for_what_it_wants_approved():
     assert decide_deletion(plan(step(0, Action.PRUNE)), app, None, Policy()).decision is Decision.ALLOWED
     assert decide_deletion(DANGEROUS, app, None, Policy()).holds == (HoldReason.APPROVAL,)
     assert decide_deletion(DANGEROUS, app, approved_by(), Policy()).approver == "jane"
+
+
+def test_the_number_of_deletions_holds_no_deletion_of_the_application():
+    many = plan(*(step(number, Action.PRUNE) for number in range(12)), risk=Risk.DANGEROUS)
+    assert decide_deletion(many, application(), None, Policy()).decision is Decision.ALLOWED
+    strict = Policy(require=(Require(approval="Moderate"),))
+    assert decide_deletion(many, application(), None, strict).decision is Decision.HELD
 
 
 @pytest.mark.parametrize(
