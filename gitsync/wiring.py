@@ -281,6 +281,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             policies.application,
             partial(read_files, settings.policies) if settings.policies else dict,
             settings.web_url,
+            settings.controller_rights,
         )
     )
     details = ApiObjectDetails(client)

@@ -54,6 +54,7 @@ class PullRequestPorts:
     manifest_of: Callable[[str], Manifest | None]
     policies: Callable[[], Mapping[str, bytes]]
     web_url: str = ""
+    controller_rights: bool = False
 
 
 @dataclass(slots=True)
@@ -275,6 +276,7 @@ class PullRequestController:
                 tuple(dict.fromkeys(without_user(app.source.repo_url) for app in followers.applications)),
                 tuple(self._manifests(followers, proposal.base_branch)),
                 ports.policies(),
+                ports.controller_rights,
             )
             # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same
             is_merged = not merged.changed and not proposal.url

@@ -19,13 +19,15 @@ class PreviewRequest:
     A merge to preview.
 
     ``urls`` are those of the repository, ``applications`` the manifests of the Applications that deploy it, and
-    ``policies`` the operator's Policy files by name.
+    ``policies`` the operator's Policy files by name; with ``controller_rights`` they let Applications without a
+    ServiceAccount write.
     """
 
     merge: MergeResult
     urls: tuple[str, ...]
     applications: tuple[Manifest, ...] = ()
     policies: Mapping[str, bytes] = field(default_factory=dict)
+    controller_rights: bool = False
 
 
 class Previewer(Protocol):

@@ -81,12 +81,19 @@ class Rules:
     manifests: tuple[ManifestRule, ...] = ()
 
 
-def rules_of(files: Mapping[str, bytes]) -> Rules:
-    """Return the rules in Policy files, by their names; raise InvalidInput for one that is not valid."""
+def rules_of(files: Mapping[str, bytes], *, controller_rights: bool = False) -> Rules:
+    """
+    Return the rules in Policy files, by their names; raise InvalidInput for one that is not valid.
+
+    With ``controller_rights`` each policy lets Applications without a ServiceAccount write, as in the controller.
+    """
     documents = [(document, name) for name, text in files.items() for document in read_all(text, name)]
-    policies = (parse_policy(document, name) for document, name in documents)
+    parsed = (parse_policy(document, name) for document, name in documents)
+    policies = tuple(policy for policy in parsed if policy is not None)
+    if controller_rights:
+        policies = tuple(replace(policy, controller_rights=True) for policy in policies)
     rules = (rule for document, name in documents for rule in parse_rules(document, name))
-    return Rules(tuple(policy for policy in policies if policy is not None), tuple(rules))
+    return Rules(policies, tuple(rules))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def of_preview(request: PreviewRequest) -> dict[str, Any]:
         "changed": [protocol.bytes_as_text(path) for path in sorted(merge.changed)],
         "urls": list(request.urls),
         "applications": list(request.applications),
+        "controller_rights": request.controller_rights,
         "policies": {name: content.decode("latin-1") for name, content in request.policies.items()},
     }
 
@@ -44,6 +45,7 @@ def to_preview(message: dict[str, Any]) -> PreviewRequest:
         tuple(message["urls"]),
         tuple(message["applications"]),
         {name: text.encode("latin-1") for name, text in message["policies"].items()},
+        message["controller_rights"],
     )
 
 
@@ -87,7 +89,7 @@ def previewed(request: dict[str, Any]) -> dict[str, Any]:
         comparison = preview(
             Sides(base, result, merged.changed),
             lambda url: any(matches_url(own, url) for own in asked.urls),
-            rules_of(asked.policies),
+            rules_of(asked.policies, controller_rights=asked.controller_rights),
             known=[Root(app.source.path, app) for app in map(_known_application, asked.applications)],
         )
         report = report_of(comparison, merged.base, merged.head, authors)

@@ -374,3 +374,21 @@ def test_the_scan_enqueues_what_has_another_state(shop: Shop) -> None:
     shop.views.known[view.key] = replace(view, status={"revision": {"fetched": "c" * 40}})
     shop.controller.reconcile("")
     assert queued == [shop.key]
+
+
+POLICY = b"""\
+apiVersion: gitsync.dev/v1alpha1
+kind: Policy
+metadata: {name: shop}
+spec: {applications: ["*"]}
+"""
+
+
+@pytest.mark.parametrize(("controller_rights", "state"), [(True, "success"), (False, "failure")])
+def test_policies_judge_as_the_controller_does(shop: Shop, controller_rights: bool, state: str) -> None:
+    ports = replace(shop.controller._ports, policies=lambda: {"a.yaml": POLICY}, controller_rights=controller_rights)
+    shop.controller._ports = ports
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.wake()
+    assert [reported for reported, _ in shop.statuses(head)] == [state]
