@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.edit.engine import Editor, EditScope
+from gitsync.edit.engine import Edit, Editor, EditScope
 from gitsync.edit.proof import EditedTree
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path
@@ -88,13 +88,23 @@ def adopt(
         try:
             _check(kept)
             position = _position(editor.build, kept.ref, namespace)
-            edit = editor.set_value(position, parse_path(kept.path), kept.value, EditScope())
+            edit = _edit(editor, position, kept)
         except InvalidInput as error:
             refused.append((kept, str(error)))
             continue
         files[edit.file] = edit.content
         adopted.append(AdoptedValue(kept, f"{edit.file}:{edit.line}", edit.old))
     return Adoption(files, tuple(adopted), tuple(refused))
+
+
+def _edit(editor: Editor, position: int, kept: ClusterValue) -> Edit:
+    """Return the edit of the place that sets the field, or a patch where that place is shared with others."""
+    path = parse_path(kept.path)
+    try:
+        return editor.set_value(position, path, kept.value, EditScope())
+    except InvalidInput:
+        # what was changed in one environment is kept in that one alone
+        return editor.set_value(position, path, kept.value, EditScope(overlay=True))
 
 
 def _check(kept: ClusterValue) -> None:

@@ -7,12 +7,13 @@ new value, and whatever else changes is reported. Other environments change only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from gitsync.edit.candidates import Candidate, candidates, wanted_value
+from gitsync.edit.candidates import Candidate, Wanted, candidates, wanted_value
 from gitsync.edit.overlay_patch import merge_patch, with_patch
 from gitsync.edit.proof import ChangedField, EditedTree, Renders, same
 from gitsync.errors import InvalidInput
@@ -20,7 +21,7 @@ from gitsync.kube.field_path import show_path
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import Entry, Tree
-from gitsync.render.build import Build
+from gitsync.render.build import Build, build
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.provenance.paths import FieldPath, indexes, starts_with
 from gitsync.render.provenance.recorder import History
@@ -66,9 +67,7 @@ class Editor:
         """What the folder renders to now; raise InvalidInput where it does not."""
         made = self._renders.before(self._root)
         if made is None:
-            from gitsync.render.build import build  # again, for its error
-
-            return build(self._tree, self._root)
+            return build(self._tree, self._root)  # again, for its error
         return made
 
     def set(self, position: int, field: Sequence[str], text: str, scope: EditScope) -> Edit:
@@ -112,18 +111,41 @@ class Editor:
         history = self.build.provenance[position]
         if path not in history.leaves:
             return None
+        wanted = wanted_value(path, history.leaves[path], new)
         refusal: InvalidInput | None = None
-        proposals = candidates(self._tree, history.setters(path), wanted_value(path, history.leaves[path], new))
+        overruled: Candidate | None = None
+        proposals = candidates(self._tree, history.setters(path), wanted)
         for candidate in islice(proposals, _MOST_CANDIDATES):
             try:
                 return self._proved(candidate, position, path, new, scope)
             except _Mismatch:
-                continue
+                overruled = overruled or candidate
             except InvalidInput as error:  # the right place, but it may not change, or the result does not render
                 refusal = refusal or error
         if refusal is not None:
             raise refusal
+        if overruled is None:
+            return None
+        for candidate in islice(self._repeated(overruled, position, path, wanted), _MOST_CANDIDATES):
+            with suppress(_Mismatch):
+                return self._proved(candidate, position, path, new, scope)
         return None
+
+    def _repeated(self, overruled: Candidate, position: int, path: FieldPath, wanted: Wanted) -> Iterator[Candidate]:
+        """
+        Yield edits of the places that set a field once more, to the value that it has already.
+
+        The history records what changes a value, so it names such a step only where an earlier place has another one.
+        """
+        edited = EditedTree(self._tree, {overruled.file: overruled.content})
+        try:
+            made = build(edited, self._root, provenance=True)
+        except InvalidInput:  # the new value is not valid at that place, so later steps are not known
+            return
+        if position < len(made.manifests) and ref_of(made.manifests[position]) == ref_of(
+            self.build.manifests[position]
+        ):
+            yield from candidates(self._tree, made.provenance[position].setters(path), wanted)
 
     def _in_the_overlay(self, position: int, path: FieldPath, new: Any) -> Edit | None:
         """Return a patch in the root's own kustomization, None where it has none or a later step sets the field."""

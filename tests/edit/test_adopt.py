@@ -70,6 +70,15 @@ def test_what_cannot_be_written_is_refused_with_its_reason() -> None:
     assert "c2VjcmV0" not in reasons
 
 
+def test_a_transformer_that_repeats_the_value_is_edited() -> None:
+    # the base has 1 too, so that this one changes nothing yet, and is in no history
+    repeated = {**FILES, "dev/kustomization.yaml": "resources: [../base]\nreplicas:\n- name: web\n  count: 1\n"}
+    adoption = adopt(tree(repeated), "dev", [value(".spec.replicas", 5)], "shop", lambda: ("prod", "dev"))
+    assert adoption.files == {"dev/kustomization.yaml": b"resources: [../base]\nreplicas:\n- name: web\n  count: 5\n"}
+
+
 def test_no_other_environment_changes() -> None:
     adoption = adopted(value('.spec.template.spec.containers[name="main"].image', "web:2"))
-    assert "base/deployment.yaml" not in adoption.files
+    assert adoption.refused == ()
+    assert list(adoption.files) == ["prod/kustomization.yaml"]
+    assert b"image: web:2" in adoption.files["prod/kustomization.yaml"]
