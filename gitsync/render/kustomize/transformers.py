@@ -16,7 +16,7 @@ from gitsync.render.resources.internal_annotations import wants_hash
 from gitsync.render.resources.resource import Gvk, Resource, SharedEntry, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import compile_pattern
-from gitsync.render.yaml.scalar_types import reset, styled, text_of
+from gitsync.render.yaml.scalar_types import NullKey, reset, styled, text_of
 from gitsync.render.yaml.scalars import resolve
 
 _IMAGE_MEMBERS: Final = ("newName", "tagSuffix", "newTag", "digest")
@@ -153,10 +153,19 @@ def add_affix(
 def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
     def put(holder: Any, key: Any) -> None:
         _refuse_collection(holder, key)
-        name = text_of(holder[key])
+        name = _text_at(holder, key)
         holder[key] = reset(affix + name if is_prefix else name + affix, holder[key])
 
     return put
+
+
+def _text_at(holder: Any, key: Any) -> str:
+    """Return the text of a plain value; of a null the one that its file has, as Kustomize (``~``, ``Null``, blank)."""
+    if holder[key] is not None or not isinstance(holder, dict):
+        return text_of(holder[key])
+    # the key of the mapping keeps it: an equal key need not be the same object
+    written = next(name for name in holder if name == key)
+    return written.text if type(written) is NullKey else "null"
 
 
 def _refuse_collection(holder: Any, key: Any) -> None:
