@@ -21,7 +21,7 @@ from tests.server.pages.test_agents import SPEC, STATUS, held, live
 
 _LINK = re.compile(r'(?:href|action)="(/[^"#]*)')
 _OBJECT = re.compile(r"/object[/?]")
-_NOT_FOLLOWED = re.compile(r"^/(static/|sign-out|apps/[^?]*/(sync|review|resume)$|bulk$|audit\.jsonl)")
+_NOT_FOLLOWED = re.compile(r"^/(static/|sign-out|apps/[^?]*/(sync|review|resume|keep)$|bulk$|audit\.jsonl)")
 """Files, and forms that are sent by POST."""
 _OWNERS = ("gitsync/shop", "shop/agent:triage", "shop/multiagentsystem:desk", "gitsync/applicationset:tenants")
 
