@@ -78,6 +78,7 @@ def _limits(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield what a policy allows and requires, besides approvals; what it leaves open is left out."""
     lists = (
         ("repositories", policy.repositories),
+        ("revisions", policy.revisions),
         ("remote repositories", policy.remotes),
         ("namespaces", policy.namespaces),
         ("kinds", policy.kinds),

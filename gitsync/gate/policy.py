@@ -13,6 +13,7 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.signers import Trust
 from gitsync.objects.urls import matches_url
 
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
 # It becomes a part of ``system:serviceaccount:NAMESPACE:NAME``: a colon in it would name another user.
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
@@ -31,11 +32,13 @@ class Policy:
     configured. ``require`` are the requirements of this policy, and of those of the Applications that manage the
     Application. ``controller_rights``: an Application that names no
     ServiceAccount may write with the controller's own rights, which in a cluster are those on every tenant's objects.
+    ``revisions`` are branches, tags and ranges as Applications write them; a commit id is none of them.
     """
 
     name: str = "default"
     applications: tuple[str, ...] = ("*",)
     repositories: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ()
     remotes: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -87,12 +90,26 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     messages = []
     if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
         messages.append(f"spec.source.repoURL is not allowed by policy {policy.name}")
+    if not _is_allowed_revision(policy, app.source.revision):
+        messages.append(
+            f"spec.source.revision: {app.source.revision} is not allowed by policy {policy.name}; follow one of"
+            f" {', '.join(policy.revisions)}"
+        )
     namespace = app.destination.namespace
     if not _matches(_namespaces(policy, app), namespace):
         messages.append(f"spec.destination.namespace: {namespace} is not allowed by policy {policy.name}")
     messages += account_violations(policy, app)
     messages += [f"{line} by policy {policy.name}" for require in policy.require for line in unmet(require, app)]
     return tuple(messages)
+
+
+def _is_allowed_revision(policy: Policy, revision: str) -> bool:
+    if not policy.revisions or "*" in policy.revisions:
+        return True
+    # servers show commits of forks and of deleted branches by their id: what is in no branch was reviewed by no rule
+    if _COMMIT.fullmatch(revision):
+        return False
+    return any(matches(revision.removeprefix("refs/heads/"), pattern) for pattern in policy.revisions)
 
 
 def account_violations(policy: Policy, app: Application) -> tuple[str, ...]:

@@ -26,6 +26,11 @@ class Allow(Spec):
     """What Applications may use; patterns with ``*``."""
 
     repositories: Strings = Field((), description="URLs of repositories; absent: all.")
+    revisions: Strings = Field(
+        (),
+        description="Branches, tags and ranges that `spec.source.revision` may be, as it is written there; a commit id"
+        " is refused, unless one of them is `*`; absent: all.",
+    )
     remotes: Strings = Field(
         (), description="URLs of other repositories whose folders kustomizations may name; absent: none."
     )
@@ -109,6 +114,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         name=name,
         applications=spec.applications,
         repositories=spec.allow.repositories,
+        revisions=spec.allow.revisions,
         remotes=spec.allow.remotes,
         namespaces=spec.allow.namespaces,
         kinds=spec.allow.kinds,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gitsync.gate.policy import Policy, application_violations, violations
+from gitsync.objects.application import parse_application
 from gitsync.objects.ref import ObjectRef
 from tests.gate.factories import application, is_namespaced
 
@@ -120,3 +121,27 @@ def test_the_controllers_own_rights_have_to_be_allowed(account: str, is_rejected
     assert bool(lines) is is_rejected
     assert all("name a ServiceAccount of namespace gitsync" in line for line in lines)
     assert application_violations(Policy(controller_rights=True), app) == ()
+
+
+@pytest.mark.parametrize(
+    ("revision", "is_allowed"),
+    [
+        ("main", True),
+        ("refs/heads/main", True),
+        ("release-1", True),
+        ("refs/tags/v1.2", True),
+        ("refs/tags/main", False),
+        ("topic", False),
+        ("refs/pull/7/head", False),
+        ("f" * 40, False),
+        ("f" * 64, False),
+    ],
+)
+def test_a_policy_limits_what_is_followed(revision, is_allowed):
+    policy = Policy(name="team", revisions=("main", "release-*", "refs/tags/v*", "f*"))
+    source = {"repoURL": "https://x", "revision": revision}
+    app = parse_application({"metadata": {"name": "a", "namespace": "g"}, "spec": {"source": source}})
+    lines = application_violations(policy, app)
+    expected = f"spec.source.revision: {revision} is not allowed by policy team"
+    assert [expected in line for line in lines] == ([] if is_allowed else [True])
+    assert application_violations(Policy(revisions=("*",)), app) == ()

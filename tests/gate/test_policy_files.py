@@ -18,6 +18,7 @@ def document(**spec):
 def test_a_document_says_what_is_allowed():
     allow = {
         "repositories": ["https://git.example/team-a/*"],
+        "revisions": ["main"],
         "namespaces": ["team-a"],
         "kinds": ["ConfigMap"],
         "deniedKinds": ["Secret"],
@@ -30,6 +31,7 @@ def test_a_document_says_what_is_allowed():
         name="team-a",
         applications=("gitsync/team-a-*",),
         repositories=("https://git.example/team-a/*",),
+        revisions=("main",),
         namespaces=("team-a",),
         kinds=("ConfigMap",),
         denied_kinds=("Secret",),
