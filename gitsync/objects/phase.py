@@ -1,4 +1,4 @@
-"""The phase of an Application: what the controller is doing with it, as its status says."""
+"""The phase of an Application, what the controller is doing with it, and whether objects are as Git declares them."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ class Phase(StrEnum):
     def is_in_progress(self) -> bool:
         """Whether the controller is working on the Application."""
         return self in (Phase.OBSERVING, Phase.PLANNING, Phase.EXECUTING, Phase.DELETING)
+
+
+class SyncStatus(StrEnum):
+    """Of an Application: Synced, OutOfSync or Unknown; of one object all of them."""
+
+    SYNCED = "Synced"
+    OUT_OF_SYNC = "OutOfSync"
+    UNKNOWN = "Unknown"
+    MISSING = "Missing"
+    TO_PRUNE = "ToPrune"

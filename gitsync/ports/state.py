@@ -11,8 +11,8 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.sync_status import SyncStatus
 from gitsync.plan.running import RunningFinding
 from gitsync.runtime.work_costs import Interval
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, RemoteNeeded
 from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for
+from gitsync.kube.kinds import CRD
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
-from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.objects.tree import Tree
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.plan.normalize import desired_objects
 from gitsync.preview.effects import Effect, effects_of
-from gitsync.preview.namespaced import cluster_scoped_kinds
 from gitsync.preview.roots import BuildSources, Root, find_roots
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
@@ -264,3 +265,41 @@ def _stand_in(root: Root) -> Application:
     source = GitSource.model_construct(repo_url="", path=root.path)
     # Cluster-scoped objects are allowed: what an unknown Application may not do cannot be judged.
     return Application("preview", "default", "", 0, source, Destination(namespace="default", allow_cluster_scoped=True))
+
+
+# Kubernetes 1.36, `kubectl api-resources --namespaced=false`; reviews are left out, they are never stored.
+_BUILT_IN: Final = """
+.                             ComponentStatus Namespace Node PersistentVolume
+admissionregistration.k8s.io  MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
+admissionregistration.k8s.io  ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
+apiextensions.k8s.io          CustomResourceDefinition
+apiregistration.k8s.io        APIService
+certificates.k8s.io           CertificateSigningRequest ClusterTrustBundle
+flowcontrol.apiserver.k8s.io  FlowSchema PriorityLevelConfiguration
+networking.k8s.io             IPAddress IngressClass ServiceCIDR
+node.k8s.io                   RuntimeClass
+rbac.authorization.k8s.io     ClusterRole ClusterRoleBinding
+resource.k8s.io               DeviceClass DeviceTaintRule ResourceSlice
+scheduling.k8s.io             PriorityClass
+storage.k8s.io                CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass
+"""
+
+
+def _table() -> frozenset[GroupKind]:
+    rows = (line.split() for line in _BUILT_IN.strip().splitlines())
+    return frozenset(GroupKind(group.lstrip("."), kind) for group, *kinds in rows for kind in kinds)
+
+
+_KINDS: Final = _table()
+
+
+def cluster_scoped_kinds(manifests: Iterable[Manifest]) -> frozenset[GroupKind]:
+    """Return the cluster-scoped kinds: those of Kubernetes, and those that definitions among the manifests say are."""
+    defined = (
+        GroupKind(str(at(manifest, "spec", "group")), str(at(manifest, "spec", "names", "kind")))
+        for manifest in manifests
+        if manifest.get("kind") == CRD.kind
+        and ref_of(manifest).of == CRD
+        and at(manifest, "spec", "scope") == "Cluster"
+    )
+    return _KINDS | frozenset(defined)

@@ -24,10 +24,9 @@ from gitsync.objects.change import Plan, Verdict
 from gitsync.objects.conditions import CLUSTER_UNAVAILABLE, SOURCE_READY, Condition, find_condition
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.phase import Phase
+from gitsync.objects.phase import Phase, SyncStatus
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.sync_status import SyncStatus
 from gitsync.ports import EndedReconcile
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState

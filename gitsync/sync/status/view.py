@@ -10,8 +10,8 @@ from gitsync.objects.change import Action, Change, Difference, FieldDifference
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.sync_status import SyncStatus
 from gitsync.plan.build import with_steps
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.mask import mask, mask_change, mask_difference
