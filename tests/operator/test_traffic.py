@@ -100,7 +100,7 @@ class Caller:
             return str(answer.read().decode())
 
     def _run(self) -> None:
-        while not self._ended.wait(0.001):
+        while not self._ended.wait(0.005):
             try:
                 self.ask()
                 self.answered += 1
