@@ -160,11 +160,11 @@ def _code(text: str) -> str:
     return f"{delimiter}{padding}{line}{padding}{delimiter}"
 
 
-def fenced(lines: Iterable[str]) -> str:
+def fenced(lines: Iterable[str], language: str = "diff") -> str:
     """Return lines as a block of code whose fence they do not contain."""
     text = "\n".join(printable(line, _LINE) for line in lines)
     fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}diff\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def printable(line: str, limit: int) -> str:

@@ -25,7 +25,7 @@ def open_review(
         return ""
     try:
         host = hosts.host_of(app.source, app.pull_requests.host, credentials)
-        return host.open_pull_request(NewPullRequest(branch, tracked, title, f"{fenced(lines)}\n")).url
+        return host.open_pull_request(NewPullRequest(branch, tracked, title, f"{fenced(lines, 'text')}\n")).url
     except GitsyncError as error:
         raise Refused(
             f"branch {branch} was pushed, but its pull request could not be opened: {error}", hint="open it at the host"

@@ -205,10 +205,16 @@ class Repositories:
         mirror = self._mirror(source)
         with mirror.locked():
             mirror.fetch(source.revision, edit.head, credentials)
+            target = self._target(edit.branch)
+            if target and target in mirror.branches(source.revision, credentials, 0.0):
+                raise Refused(
+                    f"branch {target} exists already",
+                    hint="the same may be proposed: merge it, or name another",
+                )
             commit = make_edit(mirror, edit.head, edit.files, edit.message, edit.author)
             patch = mirror.git("format-patch", "--stdout", "--no-signature", "-1", commit).decode(errors="replace")
-            if edit.branch:
-                _push(mirror, commit, self._target(edit.branch), credentials, "edit")
+            if target:
+                _push(mirror, commit, target, credentials, "edit")
             return mirror.commit(commit), patch
 
     @staticmethod

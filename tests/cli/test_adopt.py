@@ -54,6 +54,8 @@ def test_a_branch_is_pushed_where_one_is_named(edited: Shop) -> None:
     repo.git("fetch", "--quiet", "origin")
     assert "+  replicas: 4" in repo.git("diff", "origin/main", "origin/keep/triage")
     assert repo.git("log", "-1", "--format=%an <%ae>", "origin/keep/triage") == "Ada <a@b.c>"
+    again = edited("adopt", "shop", *("deployment/triage", "spec.replicas"), "--branch", "keep/triage")
+    assert (again.code, "branch keep/triage exists already; the same may be proposed" in again.err) == (2, True)
 
 
 def test_another_field_is_left_alone(edited: Shop) -> None:

@@ -89,7 +89,7 @@ def test_an_adoption_becomes_a_pull_request_at_the_host() -> None:
     assert request.title == "Keep what was changed in the cluster: Deployment shop/web"
     # its text is one block of code, whose fence no value ends
     first, *_, last = request.text.strip().splitlines()
-    assert (first, last) == ("````diff", "````")
+    assert (first, last) == ("````text", "````")
     again = service(pushes, hosts).propose(HOSTED, "a" * 40, ADOPTION, author="Ada")
     assert again.branch == proposed.branch
 
