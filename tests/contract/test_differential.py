@@ -54,6 +54,7 @@ KNOWN = {
     ("Job", "completions"): "immutable, and its default depends on whether parallelism was set at the creation",
     ("PersistentVolume", "claimRef"): "the claim that another pair of the batch bound to it",
     ("Service", "clusterIP"): "immutable: to and from headless",
+    ("Service", "ipFamilyPolicy"): "an update without it keeps it",
 }
 """Members that differ for a reason, by kind and name."""
 
