@@ -76,7 +76,17 @@ def _nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), 10**400, "\ud800", {"\udc00": 1}, object(), _nested(101)], ids=repr
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        10**400,
+        "\ud800",
+        {"\udc00": 1},
+        pytest.param(object(), id="an object"),
+        _nested(101),
+    ],
+    ids=repr,
 )
 def test_what_is_not_json_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput):
