@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from gitsync.agents.expansion.checks import checks_hash
@@ -307,7 +308,10 @@ class AgentReconciler:
             spec_change=_spec_change(input),
         )
         return self._child_reconciler.reconcile(
-            input.owner, Desired(children.objects, kept=backups.kept | children.untouched), cache, gate
+            input.owner,
+            Desired(children.objects, kept=backups.kept | children.untouched, as_live=partial(_as_live, input.agent)),
+            cache,
+            gate,
         )
 
     def _plan_backups(self, input: _AgentInput) -> Backups:
@@ -330,22 +334,13 @@ class AgentReconciler:
         served = child_resources(self._cluster)
         unserved = {ref.kind for ref in children if ref.of not in served}
         # A kind that is not served would fail the whole plan; it is reported in the status instead.
-        desired = {ref: self._as_live(input, ref, child) for ref, child in children.items() if ref.of in served}
+        desired = {ref: child for ref, child in children.items() if ref.of in served}
         data = {
             ref: child
             for ref, child in input.children.items()
             if ref.kind == "PersistentVolumeClaim" and ref not in desired and ref not in untouched
         }
         return _Children(desired, untouched | data.keys() | probes, data, tuple(sorted(unserved)))
-
-    def _as_live(self, input: _AgentInput, ref: ObjectRef, desired: Manifest) -> Manifest:
-        """Return a child with the members that the live object decides; a claim may have no owner reference."""
-        # The claim is read by name: one that outlives its Agent has no owner reference to be found by.
-        if ref.kind == "PersistentVolumeClaim":
-            resource = self._cluster.resource("", "v1", ref.kind)
-            return as_created(desired, self._live.get(resource, ref.namespace, ref.name) if resource else None)
-        scaling = input.agent.spec.autoscaling
-        return without_reset(desired, input.children.get(ref), scaling.min_replicas if scaling else 0)
 
     def _back_up(self, input: _AgentInput, backups: Backups, cache: ChildrenCache, *, is_guard_wanted: bool) -> None:
         """Begin the backups that are due, and delete those that are not kept, as a plan of their own."""
@@ -478,3 +473,11 @@ def _kept(known: Mapping[str, Revision], state: RolloutState, layout: Layout, ta
     newest = sorted(unused, key=lambda revision: -revision.number)[:_HISTORY]
     kept = used | {revision.name for revision in newest}
     return {name: revision for name, revision in sorted(known.items()) if name in kept}
+
+
+def _as_live(agent: Agent, ref: ObjectRef, desired: Manifest, live: Manifest | None) -> Manifest:
+    """Return a child with the members that the live object decides."""
+    if ref.kind == "PersistentVolumeClaim":
+        return as_created(desired, live)
+    scaling = agent.spec.autoscaling
+    return without_reset(desired, live, scaling.min_replicas if scaling else 0)

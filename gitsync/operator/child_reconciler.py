@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from gitsync.agents.keys import AGENT_LABEL
 from gitsync.apply.change import ApplyRequest, StepResult
@@ -100,10 +100,17 @@ class WriteRights:
     default_account: str = ""
 
 
+AsLive: TypeAlias = Callable[[ObjectRef, Manifest, Manifest | None], Manifest]
+"""Return a child with the members that its live object decides, None where it has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desired:
     """
     The children to have; those of ``frozen`` are left as they are for now.
+
+    ``as_live`` gets the live objects that the plan is made for. An object that was read before might be deleted
+    meanwhile: a claim would be created anew without the snapshot that it is to be restored from.
 
     Children of ``kept`` are not part of this plan, and of a plan that ``is_partial`` no others than ``objects`` are.
     ``expired`` are live objects, also those without owner reference, that are deleted.
@@ -114,6 +121,7 @@ class Desired:
     kept: frozenset[ObjectRef] = frozenset()
     is_partial: bool = False
     expired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+    as_live: AsLive = lambda ref, desired, live: desired
 
     @property
     def options(self) -> dict[ObjectRef, Options]:
@@ -275,7 +283,6 @@ class ChildrenReconciler:
         app = self.writer_of(owner)
         now = self._clock.now()
         began = self._clock.monotonic()
-        objects = desired.objects
         # First: the observation that follows includes what these writes did.
         results = tuple(write.result for write in self._writes.of(app.key).take())
         # A partial plan has no children to delete, so that none are read.
@@ -285,7 +292,9 @@ class ChildrenReconciler:
             for ref, manifest in (known | dict(desired.expired)).items()
             if ref not in desired.kept
         }
-        observation = observe(Selection(objects, Inventory(held)), self._cluster, self._live)
+        observed = observe(Selection(desired.objects, Inventory(held)), self._cluster, self._live)
+        objects = {ref: desired.as_live(ref, child, observed.live.get(ref)) for ref, child in desired.objects.items()}
+        observation = replace(observed, desired=objects)
         conflicts = _conflicts(owner, objects, observation.live)
         commit = Commit(f"generation-{owner.generation}", message=f"{owner.ref} at generation {owner.generation}")
         # An empty state: owner references are the inventory, so that nothing is kept in a status.

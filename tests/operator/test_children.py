@@ -107,6 +107,20 @@ def test_a_child_that_is_not_desired_any_more_is_deleted() -> None:
     assert reconciled.live.keys() == {ref(child("a"))}
 
 
+def test_a_child_gets_what_the_live_object_of_its_plan_decides() -> None:
+    def as_live(ref: ObjectRef, desired: Manifest, live: Manifest | None) -> Manifest:
+        return {**desired, "data": live["data"] if live else {"x": "restored"}}
+
+    children = Children()
+    children.reconcile(child("a", data={"x": "1"}))
+    children.cluster.writes.clear()
+    children.reconcile(child("a"), as_live=as_live)
+    assert children.cluster.writes == []
+    del children.cluster.objects[ref(child("a"))]  # after the children were expanded, before they were observed
+    children.reconcile(child("a"), as_live=as_live)
+    assert children.cluster.objects[ref(child("a"))]["data"] == {"x": "restored"}
+
+
 def test_kept_and_foreign_objects_are_left_as_they_are() -> None:
     children = Children()
     children.reconcile(child("a"), child("kept"))
