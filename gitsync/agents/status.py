@@ -26,6 +26,7 @@ ACCEPTED = "Accepted"
 REFERENCES = "ReferencesResolved"
 CONTRACT_DRIFT = "ContractDrift"
 _LONGEST_MESSAGE = 1024
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,11 @@ def phase_of(computed: Sequence[Condition], *, is_suspended: bool, is_new: bool,
 
 
 def _references(situation: Situation) -> Condition:
-    if situation.missing:
-        return Condition(REFERENCES, "False", "NotFound", "; ".join(situation.missing))
+    # scalers have a condition of their own
+    unserved = [f"the cluster does not serve {kind}" for kind in situation.unserved if kind not in _SCALERS]
+    if situation.missing or unserved:
+        reason = "NotFound" if situation.missing else "KindNotServed"
+        return Condition(REFERENCES, "False", reason, "; ".join((*situation.missing, *unserved)))
     return Condition(REFERENCES, "True", "AllFound", f"{situation.references} references")
 
 
@@ -155,10 +159,9 @@ def _validated(situation: Situation) -> Condition | None:
 def _scaling(situation: Situation) -> Condition | None:
     if situation.agent.spec.autoscaling is None:
         return None
-    kinds = ("HorizontalPodAutoscaler", "ScaledObject")
-    if unserved := [kind for kind in situation.unserved if kind in kinds]:
+    if unserved := [kind for kind in situation.unserved if kind in _SCALERS]:
         return Condition("ScalingActive", "False", "KindNotServed", f"the cluster does not serve {unserved[0]}")
-    status = next((status for ref, status in situation.health.items() if ref.kind in kinds), None)
+    status = next((status for ref, status in situation.health.items() if ref.kind in _SCALERS), None)
     # A suspended Agent has no autoscaler, which would start Pods again.
     if status is None:
         return Condition("ScalingActive", "False", "Suspended")

@@ -232,6 +232,12 @@ def test_a_kind_that_is_not_served_is_reported_and_left_out() -> None:
     operator.settle()
     assert "ScaledObject" not in operator.children()
     assert operator.condition("ScalingActive")["message"] == "the cluster does not serve ScaledObject"
+    monitored = Operator(observability={"metrics": {"serviceMonitor": "Always"}})
+    monitored.settle()
+    assert "ServiceMonitor" not in monitored.children()
+    missing = monitored.condition("ReferencesResolved")
+    assert (missing["status"], missing["reason"]) == ("False", "KindNotServed")
+    assert missing["message"] == "the cluster does not serve ServiceMonitor"
 
 
 def test_a_status_that_did_not_change_makes_no_event() -> None:
