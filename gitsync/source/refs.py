@@ -88,7 +88,7 @@ def missing_revision(revision: str, refs: Collection[str], url: str) -> MissingR
         hint = "HEAD may move to another branch at the server; name the branch, such as main"
         return MissingRevision("HEAD is not followed", location=where, hint=hint)
     if revision.startswith("refs/") and not revision.startswith((HEADS, TAGS)):
-        hint = "set it to the full id of the commit, or push the commit to a branch"
+        hint = "push the commit to a branch of the repository, and name that"
         return MissingRevision(f"{revision} is neither a branch nor a tag", location=where, hint=hint)
     # ^{}: the commit of an annotated tag, which ls-remote lists beside the tag itself
     names = {name.removeprefix(HEADS).removeprefix(TAGS): name for name in refs if not name.endswith("^{}")}

@@ -62,7 +62,7 @@ def test_what_could_be_a_branch_counts_as_one_before_an_answer() -> None:
     [
         ("mian", "the revision 'mian' does not exist in .*; similar names: main"),
         ("HEAD", "HEAD is not followed; .*name the branch, such as main"),
-        ("refs/pull/1/head", "refs/pull/1/head is neither a branch nor a tag; set it to the full id of the commit"),
+        ("refs/pull/1/head", "refs/pull/1/head is neither a branch nor a tag; push the commit to a branch"),
         ("refs/merge-requests/7/head", "is neither a branch nor a tag"),
         ("refs/heads/mian", "does not exist in .*similar names: main"),
         ("abc1234", "write a commit id in full"),
