@@ -110,7 +110,7 @@ class Desired:
     The children to have; those of ``frozen`` are left as they are for now.
 
     ``as_live`` gets the live objects that the plan is made for. An object that was read before might be deleted
-    meanwhile: a claim would be created anew without the snapshot that it is to be restored from.
+    meanwhile: a claim would be recreated without the snapshot that it is to be restored from.
 
     Children of ``kept`` are not part of this plan, and of a plan that ``is_partial`` no others than ``objects`` are.
     ``expired`` are live objects, also those without owner reference, that are deleted.

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from typing import Final
 
 from gitsync.runtime.clock import Periodic
 
 _EVERY = 10.0
-# Objects that a collection may examine: that stops every thread for 4 ms. More are frozen, and examined again
-# only with all others.
-_EXAMINED = 50_000
+# Blocks of memory that are made between two freezes: to examine the 50,000 objects in them stops every thread for 4 ms.
+_EXAMINED = 100_000
 # How much more objects than after the last collection of all are frozen when all are examined again. So cycles among
 # them can take half as much memory as the rest, and the cost follows what the process makes, not the time.
 _GROWTH = 1.5
-_OLDEST: Final = 2
 _DEFAULT: Final = gc.get_threshold()
 _NEVER = 1 << 30
 
@@ -33,6 +32,7 @@ class GarbageCollection(Periodic):
         super().__init__("garbage", self.collect, every, at_start=False)
         self._examined = examined
         self._frozen = 0
+        self._frozen_blocks = 0
         self._collections = 0
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
@@ -57,9 +57,13 @@ class GarbageCollection(Periodic):
         if is_of_all:
             gc.unfreeze()
         gc.collect()
+        # not gc.get_objects: its references make tuples that other threads are about to complete fail with SystemError
+        blocks = sys.getallocatedblocks()
         # what a running reconcile holds now is garbage soon: frozen at each collection, it would stay for long
-        if is_of_all or len(gc.get_objects(_OLDEST)) > self._examined:
+        if is_of_all or blocks - self._frozen_blocks > self._examined:
             gc.freeze()
+            self._frozen_blocks = blocks
+        self._frozen_blocks = min(self._frozen_blocks, blocks)
         if is_of_all or not self._frozen:
             self._frozen = gc.get_freeze_count()
         if self._trim is not None:  # only the C library of GNU has it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 
@@ -102,3 +103,26 @@ def test_frozen_objects_stay_unexamined_while_they_do_not_grow(collections: list
         collecting.collect()
     assert gc.get_freeze_count() < frozen * 1.1
     gc.unfreeze()
+
+
+def test_values_that_other_threads_complete_are_left_alone() -> None:
+    collecting, ended, errors = GarbageCollection(), threading.Event(), list[Exception]()
+
+    def complete() -> None:
+        while not ended.is_set():
+            try:
+                tuple(number for number in range(2000))
+            except SystemError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=complete) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        make_objects()
+        collecting.collect()
+    ended.set()
+    for thread in threads:
+        thread.join()
+    gc.unfreeze()
+    assert errors == []
