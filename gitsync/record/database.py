@@ -134,8 +134,8 @@ class RecordDatabase:
         self._writer.dispose()
 
 
-_CORRUPT = ("malformed", "not a database", "disk I/O error")
-"""What SQLite says of a damaged file. Source: its result codes SQLITE_CORRUPT, SQLITE_NOTADB and SQLITE_IOERR."""
+_CORRUPT = ("malformed", "not a database")
+"""What SQLite says of a damaged file: SQLITE_CORRUPT and SQLITE_NOTADB. SQLITE_IOERR is a full disk as well."""
 
 
 def _hint(cause: str) -> str:

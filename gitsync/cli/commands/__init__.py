@@ -9,17 +9,16 @@ GROUPS: Final = {
         "status": "Show sync state, health and reasons.",
         "changes": "List commits with their syncs, drift, decisions and requests, newest first.",
         "prs": "List the pull requests that wait, with what they will do, or show one of them.",
-        "tree": "Show the objects of an Application by kind, and under each what it owns, down to the Pods.",
         "logs": "Print the log of a container of a Pod that an object owns, or is.",
         "diff": "Show each field in which the cluster differs from Git.",
         "plan": "Show what a sync would do: each step with its class, rule and reason.",
         "sync": "Request a sync now and wait until it ends.",
         "approve": "Approve the held plan for one sync, exactly as it is, or some steps of it with all that they need.",
         "reject": "Reject the held plan; it stays held until it changes.",
-        "adopt": "Take what was changed in the cluster back into Git: as a pull request, a branch, or a patch.",
         "rollback": "Push a revert commit to Git; the controller then applies it.",
     },
     "Find out why": {
+        "tree": "Show the objects of an Application by kind, and under each what it owns, down to the Pods.",
         "objects": "List the objects of all Applications, those with problems first.",
         "events": "List the Kubernetes Events about an object of an Application, newest first.",
         "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
@@ -46,6 +45,7 @@ GROUPS: Final = {
         "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",
         "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
         "set": "Change the one value in a file that sets a field of a rendered object, and prove it by rendering.",
+        "adopt": "Take what was changed in the cluster back into Git: as a pull request, a branch, or a patch.",
         "preview": (
             "Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects."
         ),
