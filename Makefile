@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CASES  ?= $(or $(GITSYNC_CONFORMANCE),../shared/conformance)
-WORKERS ?= 2
+# One more than the cores of a small machine: half of the time, tests wait for a poll, a browser or a server.
+WORKERS ?= 3
 
 # Stamps: the runtime, and on top of it what `make check` and `make test` need.
 RUNTIME := $(VENV)/.runtime

@@ -128,7 +128,9 @@ def running(
     *arguments: object, cwd: Path | None = None, **environment: object
 ) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Start a command and yield it with the file that it prints to; interrupt it in the end."""
-    log = (cwd or Path(str(arguments[-1])).parent) / f"log-{time.monotonic_ns()}"
+    files = [path for path in map(Path, map(str, arguments)) if path.is_absolute()]
+    # never the working directory, which is the checkout
+    log = (cwd or files[-1].parent) / f"log-{time.monotonic_ns()}"
     with log.open("w") as out:
         command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
         options = {"stdout": out, "stderr": subprocess.STDOUT, "cwd": cwd, "text": True}
