@@ -22,7 +22,7 @@ from tests.git_repository import GitRepo, git
 
 ADA = Credentials(username="ada", password="right")
 EVE = Credentials(username="eve", password="guessed")
-NOBODY = Credentials()
+ANONYMOUS = Credentials()
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def repositories(tmp_path: Path, seconds: float = 30.0) -> Repositories:
     return Repositories(tmp_path / "mirrors", schemes=("http",), limits=SourceLimits(seconds=seconds))
 
 
-@pytest.mark.parametrize("other", [NOBODY, EVE], ids=["anonymous", "wrong"])
+@pytest.mark.parametrize("other", [ANONYMOUS, EVE], ids=["anonymous", "wrong"])
 def test_what_one_application_may_read_is_not_shown_to_another_that_may_not(
     tmp_path: Path, server: GitServer, repo: GitRepo, other: Credentials
 ) -> None:
@@ -149,16 +149,16 @@ def test_a_server_that_trickles_is_given_up_at_the_deadline_and_others_go_on(
 ) -> None:
     first = repo.commit({"a.yaml": "a: 1"})
     source, branch = repositories(tmp_path, seconds=1.0), GitSource(repo_url=server.url("origin.git"))
-    source.snapshot(branch, NOBODY, source.resolve(branch, NOBODY))
+    source.snapshot(branch, ANONYMOUS, source.resolve(branch, ANONYMOUS))
     server.trickle = 0.2
     began = time.monotonic()
     with pytest.raises(SourceUnavailable, match="took longer than 1 s"):
-        source.resolve(branch, NOBODY)
+        source.resolve(branch, ANONYMOUS)
     assert time.monotonic() - began < 5
-    assert source.snapshot(branch, NOBODY, first).commit.id == first, "the last good one can be read"
+    assert source.snapshot(branch, ANONYMOUS, first).commit.id == first, "the last good one can be read"
     server.trickle = 0.0
     second = repo.commit({"a.yaml": "a: 2"})
-    assert source.resolve(branch, NOBODY) == second
+    assert source.resolve(branch, ANONYMOUS) == second
 
 
 def test_applications_share_a_failed_poll_unless_their_credentials_differ(
@@ -189,8 +189,8 @@ def test_urls_of_one_repository_share_a_mirror_and_its_polls(tmp_path: Path, ser
         named.replace("localhost", "localhost."),
     ):
         branch = GitSource(repo_url=spelling)
-        assert source.resolve(branch, NOBODY, max_age=3600) == commit, spelling
-        source.snapshot(branch, NOBODY, commit)
+        assert source.resolve(branch, ANONYMOUS, max_age=3600) == commit, spelling
+        source.snapshot(branch, ANONYMOUS, commit)
     assert len([path for path in (tmp_path / "mirrors").iterdir() if path.is_dir()]) == 1
     assert server.packs == 1
 
@@ -209,22 +209,22 @@ def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path, server: 
     git(work, "push", "-q", str(folder / "origin.git"), "HEAD:main")
     source = Repositories(tmp_path / "mirrors", schemes=("http",))
     branch = GitSource(repo_url=server.url("origin.git"))
-    commit = source.resolve(branch, NOBODY)
+    commit = source.resolve(branch, ANONYMOUS)
     assert len(commit) == 64
     for revision in ("main", commit):
         fixed = GitSource(repo_url=branch.repo_url, revision=revision)
-        assert source.snapshot(fixed, NOBODY, commit).tree.read("a.yaml") == b"2"
+        assert source.snapshot(fixed, ANONYMOUS, commit).tree.read("a.yaml") == b"2"
     assert source.is_forward(branch, git(work, "rev-parse", "HEAD^"), commit)
     assert source.changed_paths(branch, git(work, "rev-parse", "HEAD^"), commit) == {"a.yaml"}
-    reverted = source.revert(branch, NOBODY, [commit], author="Ada").commit.id
-    assert source.snapshot(branch, NOBODY, reverted).tree.read("a.yaml") == b"1"
+    reverted = source.revert(branch, ANONYMOUS, [commit], author="Ada").commit.id
+    assert source.snapshot(branch, ANONYMOUS, reverted).tree.read("a.yaml") == b"1"
 
 
 def test_a_repository_may_change_to_sha_256(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
     repo.commit({"a.yaml": "a: 1"})
     branch = GitSource(repo_url=server.url("origin.git"))
     source = Repositories(tmp_path / "mirrors", schemes=("http",))
-    source.snapshot(branch, NOBODY, source.resolve(branch, NOBODY))
+    source.snapshot(branch, ANONYMOUS, source.resolve(branch, ANONYMOUS))
     shutil.rmtree(repo.origin)
     git(tmp_path, "init", "-q", "--bare", "-b", "main", "--object-format=sha256", str(repo.origin))
     work = tmp_path / "work"
@@ -233,8 +233,8 @@ def test_a_repository_may_change_to_sha_256(tmp_path: Path, server: GitServer, r
     git(work, "add", "-A")
     git(work, "commit", "-q", "-m", "two")
     git(work, "push", "-q", str(repo.origin), "HEAD:main")
-    commit = source.resolve(branch, NOBODY)
-    assert source.snapshot(branch, NOBODY, commit).tree.read("a.yaml") == b"a: 2"
+    commit = source.resolve(branch, ANONYMOUS)
+    assert source.snapshot(branch, ANONYMOUS, commit).tree.read("a.yaml") == b"a: 2"
 
 
 @pytest.mark.parametrize("spelling", ["http_proxy", "HTTP_PROXY"])
@@ -244,17 +244,17 @@ def test_the_proxy_of_the_environment_is_used_in_both_spellings(
     commit = repo.commit({"a.yaml": "a: 1"})
     monkeypatch.setenv(spelling, server.url(""))  # a request to a proxy names the complete URL, and this server sees it
     source, branch = repositories(tmp_path), GitSource(repo_url="http://git.invalid/origin.git")
-    assert source.resolve(branch, NOBODY) == commit
+    assert source.resolve(branch, ANONYMOUS) == commit
     monkeypatch.setenv(spelling.replace("http", "no").replace("HTTP", "NO"), "git.invalid")
     with pytest.raises(SourceUnavailable, match="resolve host"):
-        source.resolve(branch, NOBODY)
+        source.resolve(branch, ANONYMOUS)
 
 
 def test_a_named_host_is_read_over_http_without_credentials(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
     commit = repo.commit({"a.yaml": "a: 1"})
     host = server.url("").removeprefix("http://").strip("/")
     branch = GitSource(repo_url=server.url("origin.git"))
-    for plain, credentials in ((PlainHosts.parse(host, ""), NOBODY), (PlainHosts.parse("", host), ADA)):
+    for plain, credentials in ((PlainHosts.parse(host, ""), ANONYMOUS), (PlainHosts.parse("", host), ADA)):
         source = Repositories(tmp_path / "mirrors", plain=plain)
         assert source.resolve(branch, credentials) == commit
         source.snapshot(branch, credentials, commit)

@@ -27,7 +27,7 @@ from gitsync.source.snapshot import SourceLimits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
-NOBODY = Credentials()
+ANONYMOUS = Credentials()
 ACCESS = GitAccess("https://git.example.com/shop.git")
 COMMIT = "1" * 40
 OTHER = "2" * 40
@@ -158,8 +158,8 @@ def repo(tmp_path: Path) -> GitRepo:
 
 
 def read(source: Repositories, branch: GitSource) -> str:
-    commit = source.resolve(branch, NOBODY)
-    return source.snapshot(branch, NOBODY, commit).tree.read("a.yaml").decode()
+    commit = source.resolve(branch, ANONYMOUS)
+    return source.snapshot(branch, ANONYMOUS, commit).tree.read("a.yaml").decode()
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_a_poll_is_one_request_and_a_commit_two(
     counts = (server.requests, server.connections)
     monkeypatch.setattr("gitsync.source.remote.Remote._run", None)  # no git talks to the server
     for _ in range(5):
-        repositories.resolve(branch, NOBODY)
+        repositories.resolve(branch, ANONYMOUS)
     assert (server.requests, server.connections) == (counts[0] + 5, counts[1])
     for number in (2, 3):
         repo.commit({"a.yaml": f"a: {number}"})
@@ -230,7 +230,7 @@ def test_a_closed_connection_is_opened_again(followed: tuple[Repositories, GitSo
     opened = server.connections
     for connection in (idle.connection for idle in repositories._transport.connections._idle):
         connection.sock.shutdown(socket.SHUT_WR)  # the server ends its side too
-    repositories.resolve(branch, NOBODY)
+    repositories.resolve(branch, ANONYMOUS)
     assert server.connections == opened + 1
 
 
@@ -239,7 +239,7 @@ def test_a_server_says_how_long_to_wait(followed: tuple[Repositories, GitSource]
     server.failures[""] = 429
     server.retry_after = "120"
     with pytest.raises(SourceThrottled) as caught:
-        repositories.resolve(branch, NOBODY)
+        repositories.resolve(branch, ANONYMOUS)
     assert caught.value.retry_after == 120.0
 
 
@@ -267,4 +267,4 @@ def test_a_server_that_refuses_connections_is_named(tmp_path: Path) -> None:
         port = unused.getsockname()[1]
     repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
     with pytest.raises(SourceUnavailable, match="Connection refused"):
-        repositories.resolve(GitSource(repo_url=f"http://127.0.0.1:{port}/origin.git"), NOBODY)
+        repositories.resolve(GitSource(repo_url=f"http://127.0.0.1:{port}/origin.git"), ANONYMOUS)
