@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,13 +18,16 @@ from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.objects.tree import Tree
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.plan.normalize import desired_objects
-from gitsync.preview.effects import Effect, effects_of
+from gitsync.preview.effects import Effect, effects_of, made_secrets, missing_references
 from gitsync.preview.roots import BuildSources, Root, find_roots
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import Traces, trace
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
+
+_ANY: Final = "*"
+"""A namespace that is not known; no namespace has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def preview(
     sources = (BuildSources(sides.base), BuildSources(sides.result))
     # On either side: a file may be read only before or only after the change.
     touched = [root for root in covered if any(side.reads_any(root, sides.changed) for side in sources)]
-    comparison = _RootComparer(sides, rules or Rules())
+    comparison = _RootComparer(sides, rules or Rules(), roots_once)
     changes = sorted((change for root in touched if (change := comparison.of(root)) is not None), key=_rank)
     # traced only now: a build that records every step takes longer than all others together
     return Preview(tuple(covered), tuple(comparison.traced(group) for group in _grouped(changes)))
@@ -151,7 +154,8 @@ def _signature(change: RootChange) -> object:
     steps = sorted(
         (step.action.value, str(step.ref.of), step.risk.value, step.rule, repr(_values(step))) for step in change.steps
     )
-    return tuple(steps), change.problem, change.base_problem, change.violations
+    # their texts name objects; where another number of references is missing, it is not the same
+    return tuple(steps), len(change.effects), change.problem, change.base_problem, change.violations
 
 
 def _values(step: Change) -> object:
@@ -188,10 +192,12 @@ def _is_production(root: Root) -> bool:
 class _RootComparer:
     """Build folders on both sides; parsed files are shared by all builds."""
 
-    def __init__(self, sides: Sides, rules: Rules) -> None:
+    def __init__(self, sides: Sides, rules: Rules, roots: Sequence[Root]) -> None:
         self._sides = sides
         self._rules = rules
+        self._roots = roots
         self._cache = ParseCache()
+        self._provided: frozenset[tuple[GroupKind, str, str]] | None = None
 
     def of(self, root: Root) -> RootChange | None:
         """Return what changes in a root, None where nothing does."""
@@ -217,7 +223,8 @@ class _RootComparer:
         broken = self._violations(root, new)
         if not steps and not broken:
             return None
-        return RootChange((root,), steps, effects_of(steps, new), broken)
+        effects = (*effects_of(steps, new), *missing_references(steps, new, self._is_provided))
+        return RootChange((root,), steps, effects, broken)
 
     def traced(self, change: RootChange) -> RootChange:
         """Return a change with the files and lines that set the new values of its first root."""
@@ -227,6 +234,24 @@ class _RootComparer:
             return change
         made = build(self._sides.result, root.path, cache=self._cache, renderer=root.renderer, provenance=True)
         return replace(change, traces=trace(made, wanted))
+
+    def _is_provided(self, ref: ObjectRef) -> bool:
+        """Return whether any folder declares an object; all are built for the first that none of its own declares."""
+        if self._provided is None:
+            self._provided = frozenset(self._provided_by_all())
+        return not self._provided.isdisjoint({(ref.of, ref.namespace, ref.name), (ref.of, _ANY, ref.name)})
+
+    def _provided_by_all(self) -> Iterator[tuple[GroupKind, str, str]]:
+        for root in self._roots:
+            try:
+                objects = self._objects(self._sides.result, root, root.application or _stand_in(root))
+            except FileNotFetched:
+                raise
+            except GitsyncError:  # it is reported where the change reaches it
+                continue
+            for ref in (*objects, *(secret for pair in objects.items() for secret in made_secrets(*pair))):
+                # the namespace into which a folder without an Application is deployed is not known
+                yield ref.of, ref.namespace if root.application else _ANY, ref.name
 
     def _objects(self, tree: Tree, root: Root, app: Application) -> dict[ObjectRef, Manifest]:
         """Return what a root declares; nothing where the folder does not exist on this side."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from gitsync.errors import GitsyncError
 from gitsync.kube import quantity
 from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from gitsync.kube.references import references
 from gitsync.kube.selectors import matches
 from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.manifest import Manifest, at, labels_of
@@ -17,6 +18,8 @@ from gitsync.objects.ref import ObjectRef
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _NANO = 10**9
 _REQUESTS = (("cpu", "CPU"), ("memory", "memory"))
+_EVERYWHERE = (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"))
+"""What the control plane creates in each namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,51 @@ def effects_of(steps: Sequence[Change], declared: Mapping[ObjectRef, Manifest]) 
     effects = [effect for step in steps for effect in _of_step(step, declared)]
     effects += [Effect(text) for text in _request_changes(steps)]
     return tuple(sorted(effects, key=lambda effect: not effect.is_loss))
+
+
+def missing_references(
+    steps: Sequence[Change], declared: Mapping[ObjectRef, Manifest], is_provided: Callable[[ObjectRef], bool]
+) -> tuple[Effect, ...]:
+    """
+    Return what objects name and nothing provides after the change: new names, and names of what the change removes.
+
+    ``declared`` is everything that the folder declares after the change; ``is_provided`` tells whether something else
+    does. What was named before the change already is not reported.
+    """
+    removed = {step.ref for step in steps if step.action is Action.PRUNE}
+    changed = {step.ref: {item.ref for item in references(step.ref, step.live or {})} for step in steps}
+    made = {secret for ref, manifest in declared.items() for secret in made_secrets(ref, manifest)}
+    effects: dict[Effect, None] = {}
+    for ref, manifest in declared.items():
+        for relation in references(ref, manifest):
+            target = relation.ref
+            if (
+                relation.is_optional
+                or target in declared
+                or target in made
+                or (target.kind, target.name) in _EVERYWHERE
+            ):
+                continue
+            if target in removed:
+                effects[Effect(f"{ref}: {relation.relation} {target}, which the change removes")] = None
+            elif ref in changed and target not in changed[ref] and not is_provided(target):
+                effects[Effect(f"{ref}: {relation.relation} {target}, which nothing in Git declares")] = None
+    return tuple(effects)
+
+
+def made_secrets(ref: ObjectRef, manifest: Manifest) -> Iterator[ObjectRef]:
+    """Yield the Secret that a controller makes of an object: of cert-manager, External Secrets or Sealed Secrets."""
+    match ref.kind:
+        case "Certificate":
+            name = at(manifest, "spec", "secretName", default=None)
+        case "ExternalSecret":
+            name = at(manifest, "spec", "target", "name", default=ref.name)
+        case "SealedSecret":
+            name = ref.name
+        case _:
+            return
+    if name:
+        yield ObjectRef("", "Secret", ref.namespace, str(name))
 
 
 def _of_step(step: Change, declared: Mapping[ObjectRef, Manifest]) -> Iterator[Effect]:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gitsync.kube.references import references
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import at, metadata_of
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.server.queries.agents import FoundAgent
 from gitsync.server.queries.fields import FieldRow, recorded_field
-from gitsync.server.queries.references import references
 
 _FIELDS = 12
 """Fields of one change that are shown."""

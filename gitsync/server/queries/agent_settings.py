@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
+from gitsync.kube.references import references
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, annotations_of, at
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView
-from gitsync.server.queries.references import references
 
 # the most specific name first, as the first one that is set is shown
 _MODEL: Final = ("AGENT_MODEL_ID", "MODEL_ID", "MODEL_NAME", "MODEL", "OPENAI_MODEL")

@@ -9,6 +9,7 @@ from typing import Final
 from gitsync.health.assess import assess
 from gitsync.kube.kinds import POD
 from gitsync.kube.parts import PART_KINDS
+from gitsync.kube.references import references
 from gitsync.objects.health import Health
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, at, uid_of
@@ -16,7 +17,7 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
 from gitsync.server.queries.objects import by_severity
-from gitsync.server.queries.references import references, selected_by
+from gitsync.server.queries.references import selected_by
 from gitsync.server.queries.tree import Owned, with_parts
 
 MOST: Final = 60

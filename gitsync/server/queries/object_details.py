@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.health.assess import assess
+from gitsync.kube.references import references
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
-from gitsync.server.queries.references import references, selected_by, users_of
+from gitsync.server.queries.references import selected_by, users_of
 
 LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 """Kinds with Pods, of which there are logs."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gitsync.kube.references import Relation
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.queries.references import Relation, users_of
+from gitsync.server.queries.references import users_of
 from gitsync.server.queries.waiting import Owned, mounted_by
 
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")

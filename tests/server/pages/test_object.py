@@ -10,11 +10,11 @@ from urllib.parse import quote
 import pytest
 
 from gitsync.errors import Rejected
+from gitsync.kube.references import references
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, ResourceView
 from gitsync.server.queries.object_details import ContainerLog, telling_log
-from gitsync.server.queries.references import references
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
 
