@@ -21,6 +21,7 @@ from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.tree import Tree
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, Credentials, LiveCache, Source
@@ -118,15 +119,20 @@ class Evaluator:
         cache = ReconcileCache()
         if local is not None:
             place = open_path(str(local))
-            app = replace(reconcile.app, source=reconcile.app.source.model_copy(update={"path": place.path or "."}))
-            source = FolderSource(self._target.data / "mirrors", place.tree)
-            return self._evaluate(manifest, replace(reconcile, app=app), source, Commit(""), cache)
+            return self.evaluate_tree(manifest, place.tree, place.path)
         reconcile, commit, notes = self._fetched(reconcile, cache)
         comparison = self._evaluate(manifest, reconcile, self.source, commit, cache)
         rollback = reconcile.state.rollback
         if rollback is not None and rollback.bad_commit == commit.id:
             notes += (rollback.message,)
         return replace(comparison, notes=(*notes, *comparison.notes))
+
+    def evaluate_tree(self, manifest: Manifest, tree: Tree, path: str) -> ApplicationComparison:
+        """Compare what a folder of a tree declares, as if it were the Application's own, with the cluster."""
+        reconcile = self._input(manifest)
+        app = replace(reconcile.app, source=reconcile.app.source.model_copy(update={"path": path or "."}))
+        source = FolderSource(self._target.data / "mirrors", tree)
+        return self._evaluate(manifest, replace(reconcile, app=app), source, Commit(""), ReconcileCache())
 
     def evaluate_commit(self, manifest: Manifest, commit: str) -> ApplicationComparison:
         """Compare what a commit declares with the cluster."""

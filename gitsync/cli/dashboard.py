@@ -44,7 +44,7 @@ def local_token(data: Path) -> str:
     """Return the token for the dashboard on loopback, which stays the same; commands find it in the data folder."""
     file = data / _LOCAL_TOKEN
     create_file(file, f"{secrets.token_urlsafe(32)}\n", PRIVATE)
-    return _token(file)
+    return read_token(file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class DashboardOptions:
 
     def find(self) -> Dashboard | None:
         """Return the dashboard, None when none is named and none runs on the data folder."""
-        token = _token(self.token_file)
+        token = read_token(self.token_file)
         if self.server:
             if not host_of(self.server):
                 raise InvalidInput(
@@ -66,7 +66,7 @@ class DashboardOptions:
             return Dashboard(self.server.rstrip("/"), token)
         # a generated token exists only where the dashboard runs on loopback without users of its own
         local = self.data / _LOCAL_TOKEN
-        token = token or (_token(local) if local.exists() else "")
+        token = token or (read_token(local) if local.exists() else "")
         try:
             running = Dashboard(address_file(self.data).read_text(encoding="utf-8").strip(), token)
         except OSError:
@@ -169,7 +169,8 @@ def _detail(answer: bytes) -> str:
     return str(problem.get("detail", "")) if isinstance(problem, dict) else ""
 
 
-def _token(file: Path | None) -> str:
+def read_token(file: Path | None) -> str:
+    """Return the token in a file, empty without one; raise InvalidInput where it cannot be read."""
     if file is None:
         return ""
     try:

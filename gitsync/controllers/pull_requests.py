@@ -260,8 +260,6 @@ class PullRequestController:
     def _previewed(self, followers: _Deployers, proposal: Proposal, base: str) -> ProposalView:
         ports = self._ports
         source = followers.main.source
-        number = proposal.name.removeprefix("#")
-        ref = f"refs/pull/{number}/head" if number != proposal.name else ""
         report = None
         problem = ""
         is_merged = False
@@ -269,7 +267,7 @@ class PullRequestController:
             if not base:
                 raise InvalidInput(f"branch {proposal.base_branch} does not exist")
             merged, snapshot = ports.source.merge(
-                source, ports.credentials_of(followers.main), base, proposal.head, ref=ref
+                source, ports.credentials_of(followers.main), base, proposal.head, ref=proposal.ref
             )
             request = PreviewRequest(
                 merged,
@@ -400,6 +398,7 @@ def _of_pulls(repository: _Known, followers: _Deployers) -> Iterable[Proposal]:
                 pull.updated,
                 pull.is_fork,
                 pull.is_draft,
+                pull.ref,
             )
 
 

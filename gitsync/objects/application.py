@@ -414,9 +414,9 @@ class HistorySpec(Section):
 class PullRequestSettings(Section):
     """How pull requests against the branch of the Application are previewed at the Git host."""
 
-    host: Literal["Gitea", "GitHub"] = Field(
-        description="The program of the Git host: `Gitea`, also for Forgejo, or `GitHub`. Its API is at the host of"
-        " `source.repoURL`, and gets the token of `source.credentials`."
+    host: Literal["Gitea", "GitHub", "GitLab"] = Field(
+        description="The program of the Git host: `Gitea`, also for Forgejo, `GitHub` or `GitLab`. Its API is at the"
+        " host of `source.repoURL`, and gets the token of `source.credentials`."
     )
     comment: bool = Field(True, description="Whether the preview is a comment on the pull request, beside its status.")
     fail_above: Annotated[Risk | None, Field(strict=False)] = Field(

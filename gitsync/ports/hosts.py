@@ -26,7 +26,7 @@ class PullRequest:
     A pull request as its host describes it; title, author and branch names are texts of users.
 
     ``head`` is the commit that is proposed, ``merge_commit`` the one that has it in the target, empty until then.
-    ``is_fork``: the head is in another repository.
+    ``is_fork``: the head is in another repository; ``ref`` names it in this one all the same.
     """
 
     number: int
@@ -41,6 +41,7 @@ class PullRequest:
     merge_commit: str = ""
     is_fork: bool = False
     is_draft: bool = False
+    ref: str = ""
 
 
 class CommitState(StrEnum):

@@ -65,6 +65,8 @@ class Proposal:
     updated: datetime | None = None
     is_fork: bool = False
     is_draft: bool = False
+    ref: str = ""
+    """What names the head at its host where no branch of the repository does."""
 
     @property
     def key(self) -> str:

@@ -38,7 +38,9 @@ def to_markdown(report: PreviewReport, limit: int = COMMENT_LIMIT) -> str:
         if len(text) + len(block) + len(rest) > limit:
             return text + rest
         text += block
-    return text + _unchanged(report)
+    text += _unchanged(report)
+    live = "".join(_change(change, "In the cluster: ") for change in report.live)
+    return text + live if len(text) + len(live) <= limit else text
 
 
 def problem_markdown(problem: str, base: str, head: str) -> str:
@@ -59,9 +61,10 @@ def _headline(report: PreviewReport) -> str:
     )
 
 
-def _change(change: ReportedChange) -> str:
+def _change(change: ReportedChange, prefix: str = "") -> str:
     title = named_roots([_code(root) for root in change.roots])
-    return "\n".join((f"\n#### {title}: {change.risk}\n", *_facts(change), *_steps(change), ""))
+    unable = "cannot be compared" if prefix else "cannot be built"
+    return "\n".join((f"\n#### {prefix}{title}: {change.risk}\n", *_facts(change, unable), *_steps(change), ""))
 
 
 def named_roots(roots: Sequence[str]) -> str:
@@ -70,12 +73,12 @@ def named_roots(roots: Sequence[str]) -> str:
     return ", ".join(roots[:_NAMED_ROOTS]) + (f" and {more} more, in the same way" if more > 0 else "")
 
 
-def _facts(change: ReportedChange) -> Iterator[str]:
+def _facts(change: ReportedChange, unable: str) -> Iterator[str]:
     """Yield what a reviewer has to know before the fields."""
     if change.applications:
         yield f"- deployed by {', '.join(_code(name) for name in change.applications[:_NAMED_ROOTS])}"
     if change.problem:
-        yield f"- **cannot be built**: {_code(change.problem)}"
+        yield f"- **{unable}**: {_code(change.problem)}"
     if change.base_problem:
         yield f"- cannot be compared, it was not valid before: {_code(change.base_problem)}"
     yield from (f"- **rejected by policy**: {_code(line)}" for line in change.violations)

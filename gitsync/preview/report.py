@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -100,11 +100,14 @@ class PreviewReport(_Model):
     covered: tuple[str, ...] = Field(description="Deployed folders that were found.")
     unchanged: tuple[str, ...] = Field(description="Those in which nothing changes.")
     changes: tuple[ReportedChange, ...] = ()
+    live: tuple[ReportedChange, ...] = Field(
+        (), description="With --live: what a sync of the merge would do in the cluster, by Application."
+    )
 
     @property
     def is_valid(self) -> bool:
         """Whether every folder can be built, and no policy rejects it."""
-        return not any(change.problem or change.violations for change in self.changes)
+        return not any(change.problem or change.violations for change in (*self.changes, *self.live))
 
 
 def report_of(preview: Preview, base: str, head: str, authors_of: AuthorsOf) -> PreviewReport:
@@ -121,6 +124,11 @@ def report_of(preview: Preview, base: str, head: str, authors_of: AuthorsOf) -> 
         unchanged=tuple(root.name for root in preview.covered if root not in changed),
         changes=tuple(_change(change, authors) for change in preview.changes),
     )
+
+
+def with_live(report: PreviewReport, changes: Iterable[RootChange]) -> PreviewReport:
+    """Return a report with what a sync of the merge would do in the cluster."""
+    return report.model_copy(update={"live": tuple(_change(change, {}) for change in changes)})
 
 
 def _change(change: RootChange, authors: Mapping[str, Commit]) -> ReportedChange:

@@ -13,6 +13,18 @@ _LIMIT = 200
 
 def to_lines(report: PreviewReport) -> Iterator[tuple[str, str]]:
     """Yield the lines of the report, each with its style."""
+    yield from _declared(report)
+    for change in report.live:
+        yield f"in the cluster: {', '.join(change.applications)}  [{change.risk}]", "bold"
+        if change.problem:
+            yield f"  cannot be compared: {change.problem}", "red"
+            continue
+        yield from _facts(change)
+        if not change.steps:
+            yield "  nothing would be written", "green"
+
+
+def _declared(report: PreviewReport) -> Iterator[tuple[str, str]]:
     folders = f"{len(report.covered)} deployed folder{'' if len(report.covered) == 1 else 's'}"
     if not report.changes:
         yield f"nothing changes in {folders}", "green"
@@ -26,6 +38,10 @@ def to_lines(report: PreviewReport) -> Iterator[tuple[str, str]]:
 
 def _change(change: ReportedChange) -> Iterator[tuple[str, str]]:
     yield f"{named_roots(change.roots)}  [{change.risk}]", "bold"
+    yield from _facts(change)
+
+
+def _facts(change: ReportedChange) -> Iterator[tuple[str, str]]:
     if change.problem:
         yield f"  cannot be built: {change.problem}", "red"
     if change.base_problem:

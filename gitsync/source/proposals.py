@@ -93,7 +93,9 @@ class LocalRepository:
             text = self.git("config", "--get-regexp", r"^remote\..*\.url$").decode(errors="replace")
         except GitFailed:  # there is none
             return frozenset()
-        return frozenset(line.partition(" ")[2] for line in text.splitlines())
+        urls = (line.partition(" ")[2] for line in text.splitlines())
+        # Applications name a folder of this machine by its URL
+        return frozenset(f"file://{url}" if url.startswith("/") else url for url in urls)
 
     def commit(self, revision: str, option: str = "the range") -> str:
         """Return the id of the commit that a revision names; raise InvalidInput where there is none."""

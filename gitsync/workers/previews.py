@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,20 @@ def _printable(value: Any) -> Any:
 
 
 class _MirrorGit:
-    """The mirror as ``blame`` reads it."""
+    """A mirror as ``blame`` reads it."""
 
     def __init__(self, git_dir: str) -> None:
         self._git_dir = Path(git_dir)
 
     def git(self, *arguments: str, timeout: float) -> bytes:
         return run(self._git_dir, *arguments, env=environment(()), timeout=timeout)
+
+
+def line_authors(git_dir: str, reader: ObjectReader, merge: str, places: Collection[str]) -> dict[str, Commit]:
+    """Return the commits that wrote lines of a merge, by ``file:line``, as far as git tells within a second."""
+    writers = blame(_MirrorGit(git_dir), merge, places)
+    # a line of the merge itself is one that no commit has yet
+    return {place: reader.commit(id).commit for place, id in writers.items() if id != merge}
 
 
 def previewed(request: dict[str, Any]) -> dict[str, Any]:
@@ -75,11 +83,6 @@ def previewed(request: dict[str, Any]) -> dict[str, Any]:
     git_dir = request["git_dir"]
     limits = SourceLimits(file_bytes=request["file_bytes"])
     reader = ObjectReader(git_dir)
-
-    def authors(places: Collection[str]) -> dict[str, Commit]:
-        writers = blame(_MirrorGit(git_dir), merged.commit, places)
-        # a line of the merge itself is one that no commit has yet
-        return {place: reader.commit(id).commit for place, id in writers.items() if id != merged.commit}
 
     try:
         base, result = (
@@ -92,7 +95,7 @@ def previewed(request: dict[str, Any]) -> dict[str, Any]:
             rules_of(asked.policies, controller_rights=asked.controller_rights),
             known=[Root(app.source.path, app) for app in map(_known_application, asked.applications)],
         )
-        report = report_of(comparison, merged.base, merged.head, authors)
+        report = report_of(comparison, merged.base, merged.head, partial(line_authors, git_dir, reader, merged.commit))
     finally:
         reader.close()
     printed: dict[str, Any] = _printable(report.model_dump(mode="json"))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
-from tests.cli.conftest import Gitsync
+from gitsync.objects.application import GitSource
+from gitsync.settings import Settings
+from gitsync.source.repositories import Repositories
+from tests.cli.conftest import Gitsync, Shop
+from tests.fakes.code_host import HostServer, code_host
+from tests.flow.factories import deployment as flow_deployment
 from tests.git_repository import GitRepo, git
 from tests.preview.factories import deployment
 
@@ -118,3 +125,76 @@ def test_a_repository_without_a_remote_needs_a_base(
 
     assert done.code == 2
     assert "gitsync preview main..HEAD" in done.err
+
+
+def test_one_page_of_html(gitsync: Gitsync, repo: GitRepo) -> None:
+    done = gitsync("preview", "-o", "html")
+    assert done.code == 1
+    assert "<ins>+ .spec.replicas: 3   # prod/d.yaml:5" in done.out
+    assert done.out.count("<script") == 0
+
+
+def test_a_pull_request_is_read_from_its_host(
+    gitsync: Gitsync, repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = git(repo.work, "rev-parse", "change")
+    git(repo.work, "push", "-q", "origin", f"{head}:refs/pull/7/head")
+    # git reads from the folder what the command asks the host for
+    monkeypatch.setattr(Settings, "repositories", partial(_served_by, repo))
+    with code_host(HostServer()) as server:
+        server.add(7, head)
+        token = tmp_path / "token"
+        token.write_text("TOKEN\n")
+        done = gitsync("preview", "--pr", f"{server.base}/team/shop/pulls/7", "--token-file", token)
+    assert done.code == 1, done.err
+    assert "update Deployment default/web  [Moderate, rule updates] changes an object" in done.out
+    assert "prod/d.yaml:5" in done.out
+
+
+class _Served(Repositories):
+    """The repository of a host, which is a folder."""
+
+    url = ""
+
+    def resolve(self, source: GitSource, *more: Any, **named: Any) -> str:
+        return super().resolve(source.model_copy(update={"repo_url": self.url}), *more, **named)
+
+    def merge(self, source: GitSource, *more: Any, **named: Any) -> Any:
+        return super().merge(source.model_copy(update={"repo_url": self.url}), *more, **named)
+
+    def snapshot(self, source: GitSource, *more: Any, **named: Any) -> Any:
+        return super().snapshot(source.model_copy(update={"repo_url": self.url}), *more, **named)
+
+
+def _served_by(repo: GitRepo, folder: Path, **_: Any) -> Repositories:
+    served = _Served(folder, schemes=("file",))
+    served.url = repo.url
+    return served
+
+
+@pytest.mark.parametrize("url", ["https://github.com/a/b", "file:///x/pull/1", "https://github.com/a/b/pull/x"])
+def test_another_url_is_no_pull_request(gitsync: Gitsync, repo: GitRepo, url: str) -> None:
+    done = gitsync("preview", "--pr", url)
+    assert (done.code, "--pr: is not the page of a pull request" in done.err) == (2, True)
+
+
+def test_a_pull_request_and_a_range_are_not_mixed(gitsync: Gitsync, repo: GitRepo) -> None:
+    done = gitsync("preview", "main..change", "--pr", "https://github.com/a/b/pull/1")
+    assert (done.code, "not both" in done.err) == (2, True)
+
+
+def test_without_a_cluster_there_is_no_live_comparison(gitsync: Gitsync, repo: GitRepo, tmp_path: Path) -> None:
+    assert gitsync("preview", "--live", "--kubeconfig", tmp_path / "absent").code == 2
+
+
+def test_live_drift_that_a_merge_would_meet_is_shown(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = shop.world
+    clone = world.repo.clone
+    (clone / "shop/web.yaml").write_text(flow_deployment("web", replicas=3))
+    world.repo.git("add", "-A")
+    monkeypatch.chdir(clone)
+    done = shop("preview", "--staged", "--live")
+    assert done.code == 1, done.err
+    live = done.out.partition("in the cluster: gitsync/shop")[2]
+    assert "update Deployment shop/web" in live
+    assert "+ .spec.replicas: 3" in live

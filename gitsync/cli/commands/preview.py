@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gitsync.cli.applications import all_applications, connect, one_application
+from gitsync.cli.change import PreviewedChange, local_change, pull_request_change
 from gitsync.cli.ci import CiJob, detect
-from gitsync.cli.options import Policies, command
+from gitsync.cli.comparison import Evaluator
+from gitsync.cli.dashboard import read_token
+from gitsync.cli.options import ClusterTarget, GitTarget, Policies, command
 from gitsync.cli.output import Exit, say, to_json
-from gitsync.errors import InvalidInput
+from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.policy_files import PolicySet
-from gitsync.objects.change import Risk
-from gitsync.objects.urls import matches_url
-from gitsync.ports import MergeResult
+from gitsync.objects.application import parse_application
+from gitsync.objects.change import Decision, Risk
 from gitsync.preview.annotations import annotate
-from gitsync.preview.compare import Rules, Sides
+from gitsync.preview.compare import Preview, RootChange, Rules, Sides
 from gitsync.preview.compare import preview as preview_of
+from gitsync.preview.effects import effects_of
+from gitsync.preview.html import to_html
 from gitsync.preview.markdown import to_markdown
-from gitsync.preview.report import PreviewReport, report_of
+from gitsync.preview.report import PreviewReport, report_of, with_live
+from gitsync.preview.roots import Root
 from gitsync.preview.text import to_lines
 from gitsync.services.policies import read_policies
-from gitsync.source.proposals import LocalRepository, merge
-
-_DEFAULT_BASES = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
-"""What a change is compared with where nothing is named: the branch that a clone checks out, then common names."""
+from gitsync.source.validation import clean_path
 
 
 class PreviewFormat(StrEnum):
@@ -36,6 +39,7 @@ class PreviewFormat(StrEnum):
 
     TEXT = "text"
     MARKDOWN = "markdown"
+    HTML = "html"
     JSON = "json"
     SCHEMA = "schema"
 
@@ -50,6 +54,7 @@ class MaxRisk(StrEnum):
 
 @command
 def preview(
+    cluster: ClusterTarget,
     change: Annotated[
         list[str] | None,
         typer.Argument(
@@ -64,12 +69,22 @@ def preview(
     max_risk: Annotated[
         MaxRisk | None, typer.Option(help="Exit with 2 where a step is of a higher class than this.")
     ] = None,
+    pull_request: Annotated[
+        str, typer.Option("--pr", metavar="URL", help="Preview a pull request by its page, without a clone.")
+    ] = "",
+    token: Annotated[
+        Path | None,
+        typer.Option("--token-file", envvar="GITSYNC_GIT_TOKEN_FILE", help="The file with your token for its host."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Compare with the cluster too: what a sync of the merge would write.")
+    ] = False,
     policies: Policies = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write the Markdown of a comment to this file.")
     ] = None,
     output: Annotated[
-        PreviewFormat, typer.Option("--output", "-o", help="text, markdown, json, or the schema of the JSON.")
+        PreviewFormat, typer.Option("--output", "-o", help="text, markdown, html, json, or the schema of the JSON.")
     ] = PreviewFormat.TEXT,
 ) -> Exit:
     """
@@ -84,11 +99,19 @@ def preview(
     paths = [item for item in change or () if item not in spans]
     if len(spans) > 1 or (spans and staged):
         raise InvalidInput("name one range of commits, or --staged")
-    # the repository of the first path need not be that of the current folder
-    repository = LocalRepository(Path(paths[0] if paths and Path(paths[0]).exists() else "."))
     job = detect(os.environ) if ci else None
-    merged = repository.staged() if staged else _merged(repository, spans[0] if spans else "", job)
-    report = _report(repository, merged, policies, paths)
+    if not pull_request:
+        previewed = local_change(spans[0] if spans else "", paths, job, staged=staged)
+    elif spans or paths or staged:
+        raise InvalidInput("name a pull request or a change of this clone, not both", location="--pr")
+    else:
+        previewed = pull_request_change(pull_request, read_token(token))
+    known = _known(cluster, previewed) if live else ()
+    comparison = _compared(previewed, policies, known)
+    merged = previewed.merge
+    report = report_of(comparison, merged.base, merged.head, previewed.authors)
+    if live:
+        report = with_live(report, _live_changes(cluster, previewed, comparison, policies))
     if markdown_file is not None:
         markdown_file.write_text(to_markdown(report), encoding="utf-8")
     if job is not None:
@@ -98,39 +121,46 @@ def preview(
     return _exit_of(report, max_risk, is_ci=ci)
 
 
-def _merged(repository: LocalRepository, span: str, job: CiJob | None) -> MergeResult:
-    base, _, head = span.replace("...", "..").partition("..")
-    head = head or (job.head if job else "HEAD")
-    if base:
-        return merge(repository, repository.commit(base), repository.commit(head))
-    candidates = (*(job.bases if job else ()), *_DEFAULT_BASES)
-    base_commit = next((commit for name in candidates if (commit := repository.find_commit(name))), "")
-    if not base_commit:
-        raise InvalidInput(
-            "no base to compare with: the repository has no remote branch",
-            hint="name it: gitsync preview main..HEAD",
-        )
-    return merge(repository, base_commit, repository.commit(head))
+def _known(cluster: ClusterTarget, change: PreviewedChange) -> tuple[Root, ...]:
+    """Return the folders of the repository that Applications of the cluster deploy, declared in it or not."""
+    applications = (parse_application(manifest) for manifest in all_applications(connect(cluster.cluster)))
+    return tuple(Root(clean_path(app.source.path), app) for app in applications if change.is_own(app.source.repo_url))
 
 
-def _report(repository: LocalRepository, merged: MergeResult, policies: Path | None, paths: list[str]) -> PreviewReport:
+def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Root]) -> Preview:
     policy_set = read_policies(policies) if policies else PolicySet()
-    urls = repository.urls()
-    below = [Path(os.path.abspath(path)).relative_to(repository.top).as_posix() for path in paths]
-    base = repository.tree(merged.base)
-    result = repository.tree(merged.commit)
-    try:
-        comparison = preview_of(
-            Sides(base, result, merged.changed),
-            # without a remote every URL may be that of this repository
-            lambda url: not urls or any(matches_url(own, url) for own in urls),
-            Rules(policy_set.policies, policy_set.rules),
-            ["" if path == "." else path for path in below],
+    return preview_of(
+        Sides(change.base, change.result, change.merge.changed),
+        change.is_own,
+        Rules(policy_set.policies, policy_set.rules),
+        change.below,
+        known,
+    )
+
+
+def _live_changes(
+    cluster: ClusterTarget, change: PreviewedChange, comparison: Preview, policies: Path | None
+) -> Iterator[RootChange]:
+    """Yield what a sync of the merge would write for each Application whose folder changes, drift included."""
+    roots = {root for item in comparison.changes for root in item.roots if root.application}
+    for root in sorted(roots, key=lambda item: item.name):
+        app = root.application
+        if app is None:
+            continue
+        target = GitTarget(
+            kubeconfig=cluster.kubeconfig, data=cluster.data, name=app.name, namespace=app.namespace, policies=policies
         )
-        return report_of(comparison, merged.base, merged.head, partial(repository.authors, merged.commit))
-    finally:
-        base.close()
-        result.close()
+        try:
+            evaluator = Evaluator(target)
+            manifest = one_application(evaluator.client, app.namespace, app.name)
+            evaluated = evaluator.evaluate_tree(manifest, change.result, root.path)
+        except GitsyncError as error:  # the others are compared all the same
+            yield RootChange((root,), problem=str(error))
+            continue
+        steps = tuple(evaluated.plan.outstanding)
+        is_rejected = evaluated.verdict.decision is Decision.REFUSED
+        violations = evaluated.verdict.reasons if is_rejected else ()
+        yield RootChange((root,), steps, effects_of(steps, {}), violations, evaluated.traces)
 
 
 def _print(report: PreviewReport, output: PreviewFormat) -> None:
@@ -138,6 +168,8 @@ def _print(report: PreviewReport, output: PreviewFormat) -> None:
         print(to_json(report.model_dump(mode="json")))
     elif output is PreviewFormat.MARKDOWN:
         print(to_markdown(report), end="")
+    elif output is PreviewFormat.HTML:
+        print(to_html(report), end="")
     else:
         for line, style in to_lines(report):
             say(line, style)

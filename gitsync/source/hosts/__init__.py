@@ -1,1 +1,1 @@
-"""Hosts of Git repositories by their HTTP APIs: the port ``CodeHost`` for Gitea, Forgejo and GitHub."""
+"""Hosts of Git repositories by their HTTP APIs: the port ``CodeHost`` for Gitea, Forgejo, GitHub and GitLab."""

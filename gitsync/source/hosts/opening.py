@@ -17,6 +17,7 @@ from gitsync.source.github_app import InstallationTokens, api_of
 from gitsync.source.hosts.connection import ApiConnection
 from gitsync.source.hosts.gitea import Gitea
 from gitsync.source.hosts.github import HEADERS, GitHub
+from gitsync.source.hosts.gitlab import GitLab
 
 
 class ApiHosts:
@@ -29,9 +30,14 @@ class ApiHosts:
     def host_of(self, source: GitSource, kind: str, credentials: Credentials) -> CodeHost:
         """Return the repository of a source at its host; see the port."""
         page = page_url(source.repo_url)
-        base, repository = _divided(page)
         trusted = partial(certificates, credentials, self._ca_file)
         authorization = self._authorization(page, kind, credentials)
+        if kind == "GitLab":
+            # groups may contain groups, so that all of the path is the project: no path of the server precedes it
+            server, _, project = page.partition("://")[2].partition("/")
+            api = f"{urlsplit(page).scheme}://{server}/api/v4"
+            return GitLab(ApiConnection(api, authorization, trusted, {}), project)
+        base, repository = _divided(page)
         if kind == "GitHub":
             # only of the URL that the Application names: a Secret names no API that would receive the token
             connection = ApiConnection(api_of(page), authorization, trusted, HEADERS)
@@ -41,7 +47,7 @@ class ApiHosts:
         raise InvalidInput(f"{kind!r} is not a known Git host", location="spec.pullRequests.host")
 
     def _authorization(self, page: str, kind: str, credentials: Credentials) -> Callable[[], str]:
-        word = "Bearer" if kind == "GitHub" else "token"
+        word = "token" if kind == "Gitea" else "Bearer"
 
         def header() -> str:
             token = credentials.token

@@ -156,6 +156,7 @@ def _pull_request(item: Any) -> PullRequest:
             # Without a repository: the fork was deleted.
             is_fork=(head.get("repo") or {}).get("full_name") != (base.get("repo") or {}).get("full_name"),
             is_draft=bool(item.get("draft")),
+            ref=f"refs/pull/{int(item['number'])}/head",
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SourceUnavailable("the API of the Git host describes a pull request in an unknown way") from error
