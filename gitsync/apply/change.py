@@ -120,7 +120,8 @@ def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest 
     if change.action is Action.PRUNE:
         if change.live is None:
             raise ValueError(f"{change.ref}: a prune needs the live object")
-        return cluster.delete(ref, request.versions[ref], uid=uid_of(change.live), user=user)
+        in_foreground = request.app.deletes_in_foreground
+        return cluster.delete(ref, request.versions[ref], uid=uid_of(change.live), user=user, foreground=in_foreground)
     if change.action is Action.RELEASE:
         return cluster.release(change, manager=request.app.field_manager, user=user)
     if change.desired is None:

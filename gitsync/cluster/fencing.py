@@ -56,10 +56,12 @@ class FencedCluster(KubernetesCluster):
         self._check()
         return super().release(released, manager=manager, user=user)
 
-    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+    def delete(
+        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+    ) -> Manifest | None:
         """Delete the object if it still has this uid."""
         self._check()
-        return super().delete(ref, version, uid=uid, user=user)
+        return super().delete(ref, version, uid=uid, user=user, foreground=foreground)
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Write the object, or one subresource of it."""

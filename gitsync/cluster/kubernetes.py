@@ -147,7 +147,9 @@ class KubernetesCluster:
             raise Conflict(error.message, object=str(ref)) from error
         return patched
 
-    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+    def delete(
+        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+    ) -> Manifest | None:
         """
         Delete the object if it still has this uid; an object that is already gone is ignored.
 
@@ -158,7 +160,8 @@ class KubernetesCluster:
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
-            "propagationPolicy": "Background",  # named: the default of batch/v1 Jobs orphans their pods
+            # named also for the default: that of batch/v1 Jobs orphans their pods
+            "propagationPolicy": "Foreground" if foreground else "Background",
             "preconditions": {"uid": uid},
         }
         try:

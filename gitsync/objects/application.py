@@ -473,7 +473,8 @@ class Application:
     ``owner`` is the key of the Application whose marks it carries, empty where a user applied it. ``set`` is the name
     of the ApplicationSet that yields it, empty where none does. ``field_manager`` applies its objects.
     ``owns_by_reference``: its objects name its uid as their controller, instead of carrying marks; that is so for the
-    plans of Agents. ``account_namespace`` is that of the ServiceAccount, empty for the Application's own.
+    plans of Agents. ``deletes_in_foreground``: a deleted object stays until what it owns is gone.
+    ``account_namespace`` is that of the ServiceAccount, empty for the Application's own.
     """
 
     name: str
@@ -495,6 +496,7 @@ class Application:
     set: str = ""
     field_manager: str = FIELD_MANAGER
     owns_by_reference: bool = False
+    deletes_in_foreground: bool = False
     account_namespace: str = ""
     pull_requests: PullRequestSettings | None = None
     proposals: tuple[str, ...] = ()

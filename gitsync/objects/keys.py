@@ -48,6 +48,12 @@ TEMPLATE_HASH: Final = "gitsync.dev/template-hash"
 """Annotation on the Applications of an ApplicationSet: a hash of what was applied, to find fields that are gone."""
 APPROVE_DELETIONS: Final = "gitsync.dev/approve-deletions"
 """Annotation on an ApplicationSet: the id of the deletions that a user approves."""
+OWNER_UID: Final = "gitsync.dev/owner-uid"
+"""
+Annotation on the Agents of a system that is deleted in order: the uid of the system.
+
+A foreground deletion of the system lets the garbage collector remove the owner reference to it.
+"""
 # With a domain: the API server refuses the name of a finalizer without one.
 FINALIZER: Final = "gitsync.dev/finalizer"
 """Finalizer of an Application whose objects are deleted with it."""

@@ -65,6 +65,8 @@ class Owner:
     generation: int
     manager: str = ""
     """The key of the Application that applied it from Git, empty where a user applied it."""
+    deletes_in_foreground: bool = False
+    """Whether a deleted child stays until what it owns is gone, so that its absence means that its Pods have ended."""
 
     @property
     def application(self) -> Application:
@@ -85,6 +87,7 @@ class Owner:
             risk=RiskPolicy(approval="Never" if self.manager else "Dangerous", max_deletes=1_000_000),
             field_manager=AGENTS_MANAGER,
             owns_by_reference=True,
+            deletes_in_foreground=self.deletes_in_foreground,
         )
 
 

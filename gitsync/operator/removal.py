@@ -8,7 +8,7 @@ are removed, otherwise only the finalizer.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gitsync.agents.keys import ORDERED_DELETION
 from gitsync.apply.change import impersonated
@@ -53,21 +53,24 @@ class RemovalGuard:
         if not metadata.get("deletionTimestamp"):
             if CHILDREN_FINALIZER not in finalizers:
                 # before the children exist, so that none of them can be deleted with an unguarded Agent
-                self._set_finalizer(manifest, wanted=True)
+                self._set_finalizer(manifest)
             return self._inner.reconcile(manifest, cache)
         if CHILDREN_FINALIZER not in finalizers:
             return self._inner.reconcile(manifest, cache)
         if not self._installation.removal(manifest):
-            self._set_finalizer(manifest, wanted=False)
+            try:
+                manifest = without_finalizer(self._cluster, manifest, CHILDREN_FINALIZER, _MANAGER)
+            except Conflict:  # it changed since it was observed
+                return _RETRY
             return self._inner.reconcile(manifest, cache)
         try:
             self._release(manifest)
-        except Conflict:  # a child changed since it was observed
+            # after the children are released: without it the Agent is gone, and with it their references lead nowhere
+            manifest = without_finalizer(self._cluster, manifest, CHILDREN_FINALIZER, _MANAGER)
+            # the order of a deletion that does not happen
+            without_finalizer(self._cluster, manifest, ORDERED_DELETION, AGENTS_MANAGER)
+        except Conflict:  # the object or a child changed since it was observed
             return _RETRY
-        # after the children are released: without it the Agent is gone, and with it their references lead nowhere
-        self._set_finalizer(manifest, wanted=False)
-        if ORDERED_DELETION in finalizers:  # the order of a deletion that does not happen
-            self._apply(manifest, AGENTS_MANAGER, ())
         return None
 
     def _release(self, manifest: Manifest) -> None:
@@ -85,23 +88,41 @@ class RemovalGuard:
             ]
             self._cluster.remove_fields(child, pointers, manager=_MANAGER, user=user)
 
-    def _set_finalizer(self, manifest: Manifest, *, wanted: bool) -> None:
-        self._apply(manifest, _MANAGER, (CHILDREN_FINALIZER,) if wanted else ())
-
-    def _apply(self, manifest: Manifest, manager: str, finalizers: tuple[str, ...]) -> None:
-        """Apply the finalizers of a field manager; those that it set before and omits now are removed."""
+    def _set_finalizer(self, manifest: Manifest) -> None:
+        """Apply the finalizer."""
         ref = ref_of(manifest)
         # the uid: the apply must not create the object again where it is gone by now
-        metadata: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace, "uid": uid_of(manifest)}
-        if finalizers:
-            metadata["finalizers"] = list(finalizers)
+        metadata = {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "uid": uid_of(manifest),
+            "finalizers": [CHILDREN_FINALIZER],
+        }
         try:
             self._cluster.apply(
-                {"apiVersion": manifest["apiVersion"], "kind": ref.kind, "metadata": metadata}, manager=manager
+                {"apiVersion": manifest["apiVersion"], "kind": ref.kind, "metadata": metadata}, manager=_MANAGER
             )
         except Conflict:
             return  # it is gone, or was recreated: its event follows
         except Rejected as error:
-            # 404: it was deleted meanwhile, which ends the wait for the finalizer too
-            if error.code != 404:
+            if error.code != 404:  # it was deleted meanwhile
                 raise
+
+
+def without_finalizer(cluster: Cluster, manifest: Manifest, finalizer: str, manager: str) -> Manifest:
+    """
+    Remove a finalizer, and return the object then; raise Conflict where it changed since it was observed.
+
+    By a patch: an apply without the last finalizer of its manager removes ``foregroundDeletion`` too, which no manager
+    owns (Kubernetes 1.36), and the garbage collector would not wait for what the object owns any more.
+    """
+    finalizers = metadata_of(manifest).get("finalizers") or []
+    if finalizer not in finalizers:
+        return manifest
+    try:
+        return cluster.remove_fields(manifest, [f"/metadata/finalizers/{finalizers.index(finalizer)}"], manager=manager)
+    except Rejected as error:
+        # 404: it was deleted meanwhile, which ends the wait for the finalizer too
+        if error.code != 404:
+            raise
+        return manifest

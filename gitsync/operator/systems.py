@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -16,10 +17,11 @@ from gitsync.agents.systems.members import agent_name, check_members, member_spe
 from gitsync.agents.systems.rollout import MemberSpecs, stored_system_revision, system_rollout
 from gitsync.agents.systems.status import MemberState, SystemSituation, system_status
 from gitsync.apply.owner_writes import WritesByOwner
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, Rejected
+from gitsync.kube.kinds import NAMESPACE
 from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER
-from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.child_reconciler import (
@@ -32,7 +34,9 @@ from gitsync.operator.child_reconciler import (
 )
 from gitsync.operator.kinds import AGENT, own_resource
 from gitsync.operator.ownership import Ownership
+from gitsync.operator.removal import without_finalizer
 from gitsync.operator.reporting import EventRecorder
+from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
 
@@ -76,13 +80,16 @@ class SystemReconciler:
             self._write(manifest, rejected_status(generation, str(error), previous, stamp), now)
             return None
         if system.is_deleted:
-            return self._delete(system, self._ownership.manager(manifest), cache)
+            return self._delete(system, manifest, cache)
         refusal = self._ownership.refusal(manifest)
         if refusal:
             self._write(manifest, changed_status(manifest, refusal, timestamp(now.timestamp())), now)
             return _UNCONFIRMED
         # Before the Agents are written: without it they could be deleted in any order.
-        self._set_finalizer(system, wanted=system.spec.deletion.order == "ReverseDependencies")
+        if system.spec.deletion.order == "ReverseDependencies":
+            self._set_finalizer(system)
+        else:
+            manifest = without_finalizer(self._cluster, manifest, ORDERED_DELETION, AGENTS_MANAGER)
         return self._reconcile_members(system, manifest, cache, now)
 
     def _reconcile_members(
@@ -150,6 +157,7 @@ class SystemReconciler:
         """Return the children; Agents of later waves, and those above the limit of a wave, stay as they are."""
         system = rollout.system
         ports = self._ports(system)
+        namespace_uid = self._namespace_uid(system, members)
         kept = (kept_revision(system, manifest) for manifest in rollout.kept)
         objects = {
             ref_of(manifest): manifest for manifest in (topology(system, ports), *entry_service(system, ports), *kept)
@@ -161,7 +169,7 @@ class SystemReconciler:
         for member in system.spec.agents:
             if member.template is None:
                 continue
-            agent = member_agent(system, member)
+            agent = member_agent(system, member, namespace_uid)
             state = members[member.name]
             live = state.live
             is_update = state.is_serving and not state.is_current
@@ -176,15 +184,18 @@ class SystemReconciler:
                 objects[ref_of(agent)] = agent
         return Desired(objects, frozenset(frozen & objects.keys()))
 
-    def _delete(self, system: System, manager: str, cache: ChildrenCache) -> float | None:
+    def _delete(self, system: System, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Delete the Agents, those first on which none depends, then the finalizer."""
         if ORDERED_DELETION not in system.finalizers:
             return None
         members = self._members(system)
         owned = {
-            member.name: members[member.name].live
+            member.name: live
             for member in system.spec.agents
-            if member.template is not None and members[member.name].live is not None
+            if member.template is not None
+            and (live := members[member.name].live) is not None
+            # Another object of the name is not deleted, and must not hold the finalizer for good.
+            and controller_of(live) == system.uid
         }
         order = waves(system)
         if system.spec.deletion.cascade == "Background":
@@ -194,7 +205,7 @@ class SystemReconciler:
         if last is None:
             # The last chance to audit the outcomes of its writes: without the finalizer the system is gone.
             self._writes.of(str(OwnerKey.of_ref(system.ref))).conclude()
-            self._set_finalizer(system, wanted=False)
+            without_finalizer(self._cluster, manifest, ORDERED_DELETION, AGENTS_MANAGER)
             return None
         # Those of earlier waves are kept until the later ones, which depend on them, are gone.
         kept = {name for wave in order[:last] for name in wave}
@@ -204,9 +215,26 @@ class SystemReconciler:
             if member.name in kept and member.name in owned
         ]
         objects = {ref_of(member): member for member in agents}
-        owner = Owner(system.ref, system.uid, system.generation, manager)
-        done = self._child_reconciler.reconcile(owner, Desired(objects, frozenset(objects)), cache)
+        # By name: a foreground deletion of the system removes the owner references of its members.
+        expired = {ref_of(live): live for name, live in owned.items() if name not in kept}
+        # In the foreground: an Agent without Pods is what its wave waits for, and their drain may take minutes.
+        is_ordered = system.spec.deletion.cascade == "Foreground"
+        manager = self._ownership.manager(manifest)
+        owner = Owner(system.ref, system.uid, system.generation, manager, deletes_in_foreground=is_ordered)
+        done = self._child_reconciler.reconcile(owner, Desired(objects, frozenset(objects), expired=expired), cache)
         return _RETRY if _is_blocked(done) else None
+
+    def _namespace_uid(self, system: System, members: Mapping[str, MemberState]) -> str:
+        """Return the uid of the system's namespace, empty where the controller may not read it."""
+        for member in members.values():
+            references = at(member.live, "metadata", "ownerReferences", default=[])
+            uid = next((str(owner["uid"]) for owner in references if owner["kind"] == NAMESPACE.kind), "")
+            if uid:
+                return uid
+        # With the rights of single namespaces only, members have no second owner; see ``member_agent``.
+        with suppress(Rejected):
+            return uid_of(self._cluster.read(ObjectRef("", NAMESPACE.kind, "", system.namespace), "v1") or {})
+        return ""
 
     def _members(self, system: System) -> dict[str, MemberState]:
         return {member.name: self._member(system, member) for member in system.spec.agents}
@@ -232,15 +260,12 @@ class SystemReconciler:
             ports[agent_name(system, member)] = port_of(spec)
         return ports
 
-    def _set_finalizer(self, system: System, *, wanted: bool) -> None:
-        if wanted is (ORDERED_DELETION in system.finalizers):
+    def _set_finalizer(self, system: System) -> None:
+        if ORDERED_DELETION in system.finalizers:
             return
         ref = system.ref
-        metadata: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
-        if wanted:
-            metadata["finalizers"] = [ORDERED_DELETION]
+        metadata = {"name": ref.name, "namespace": ref.namespace, "finalizers": [ORDERED_DELETION]}
         manifest = {"apiVersion": f"{ref.group}/v1alpha1", "kind": ref.kind, "metadata": metadata}
-        # Without the finalizer in the applied set, server-side apply removes the one that this manager has set.
         self._cluster.apply(manifest, manager=AGENTS_MANAGER)
 
     def _write(self, manifest: Manifest, status: dict[str, Any], now: datetime) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gitsync.objects.application import Application
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
+from gitsync.objects.keys import APPLICATION_LABEL, OWNER_UID, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 
@@ -44,9 +44,10 @@ def is_owned(app: Application, live: Manifest) -> bool:
 
 
 def controller_of(live: Manifest) -> str:
-    """Return the uid of the object that controls a live one, empty where none does."""
+    """Return the uid of the object that controls a live one, also without a reference to it; empty where none does."""
     references = metadata_of(live).get("ownerReferences") or ()
-    return next((str(reference.get("uid")) for reference in references if reference.get("controller")), "")
+    controllers = (str(reference.get("uid")) for reference in references if reference.get("controller"))
+    return next(controllers, annotations_of(live).get(OWNER_UID, ""))
 
 
 def owner_of(live: Manifest) -> str:

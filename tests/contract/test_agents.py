@@ -99,6 +99,26 @@ def test_an_agent_is_updated_and_deleted_with_its_children(stage: Stage) -> None
     eventually(stage, lambda: all(stage.get(kind, name, api=apis[kind]) is None for kind, name in names))
 
 
+def test_a_foreground_deletion_of_a_system_keeps_its_order(stage: Stage) -> None:
+    stage.start()
+    # at once: without Pods that start, a wave would never be ready
+    at_once = {"order": "Parallel"}
+    stage.apply(system(member("a", "b"), member("b"), namespace=stage.namespace, rollout=at_once))
+    deployments = {name: partial(stage.get, "Deployment", f"desk-{name}", api="apps/v1") for name in "ab"}
+    eventually(stage, lambda: all(read() is not None for read in deployments.values()))
+    drains = {"apiVersion": "apps/v1", "kind": "Deployment", **_in(stage, "desk-a")}
+    stage.apply(changed(drains, "metadata.finalizers", ["example.com/drains"]), manager="drain")
+    path = stage.path("MultiAgentSystem", "desk", api=API)
+    stage.client.send("DELETE", path, {"propagationPolicy": "Foreground"})
+    eventually(stage, lambda: "deletionTimestamp" in (deployments["a"]() or {})["metadata"])
+    assert "deletionTimestamp" in stage.live("Agent", "desk-a", api=API)["metadata"]
+    assert "deletionTimestamp" not in stage.live("Agent", "desk-b", api=API)["metadata"]
+    assert "deletionTimestamp" not in stage.live("Deployment", "desk-b", api="apps/v1")["metadata"]
+    stage.apply(drains, manager="drain")
+    eventually(stage, lambda: stage.get("MultiAgentSystem", "desk", api=API) is None)
+    eventually(stage, lambda: all(read() is None for read in deployments.values()))
+
+
 def test_a_replica_may_hold_its_lease_and_nothing_else(stage: Stage) -> None:
     stage.start()
     stage.apply(agent(namespace=stage.namespace, leaderElection={}))

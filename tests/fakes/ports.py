@@ -148,7 +148,9 @@ class FakeCluster:
             raise Conflict("the object has been modified", object=str(ref))
         return self.put(manifest)
 
-    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+    def delete(
+        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+    ) -> Manifest | None:
         self._begin("delete", {"metadata": {"name": ref.name}})
         live = self.objects.get(ref)
         if live is None or uid_of(live) != uid:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
 from tests.agents.factories import agent, changed, member, system
 from tests.flow.environment import World
 from tests.operator.agent_world import API, approve, condition, delete, running, status_of
@@ -154,6 +158,42 @@ def test_members_are_deleted_before_those_that_they_depend_on(world: World) -> N
     world.apply(_bare(held), "test")
     until(lambda: world.get(DESK, "desk", api=API) is None, 15)
     until(lambda: not exists(world, "b"))
+
+
+@pytest.mark.parametrize("cascade", ["Background", "Foreground"])
+def test_a_wave_waits_for_the_pods_of_the_one_before(world: World, cascade: str) -> None:
+    world.start()
+    world.apply(system(member("a", "b"), member("b")))
+    ready(world)
+    pod = _held_pod(world, "desk-a")
+    delete(world, "desk", DESK, propagationPolicy=cascade)
+    until(lambda: "deletionTimestamp" in (world.get("Pod", ref_of(pod).name) or {})["metadata"], 15)
+    assert "deletionTimestamp" in (world.get("Agent", "desk-a", api=API) or {})["metadata"]
+    assert "deletionTimestamp" not in (world.get("Agent", "desk-b", api=API) or {})["metadata"]
+    assert "deletionTimestamp" not in (world.get("Deployment", "desk-b", api="apps/v1") or {})["metadata"]
+    world.apply(pod, "test")
+    until(lambda: world.get(DESK, "desk", api=API) is None, 15)
+    until(lambda: not exists(world, "b") and world.get("Deployment", "desk-b", api="apps/v1") is None, 15)
+
+
+def _held_pod(world: World, name: str) -> Manifest:
+    """Let a finalizer keep the Pod of an Agent, as a long drain does; return what applied removes it."""
+    path = f"/api/v1/namespaces/shop/pods?labelSelector=agents.gitsync.dev/agent={name}"
+    (pod,) = world.client.get(path)["items"]
+    metadata = {"name": pod["metadata"]["name"], "namespace": "shop"}
+    bare: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    world.apply({**bare, "metadata": {**metadata, "finalizers": ["example.com/drains"]}}, "test")
+    return bare
+
+
+def test_an_agent_of_another_does_not_hold_a_deletion(world: World) -> None:
+    world.apply(agent("desk-a"))
+    world.start()
+    world.apply(system(member("a")))
+    until(lambda: "exists" in condition(world, "Stalled", "desk", DESK).get("message", ""), 15)
+    delete(world, "desk", DESK)
+    until(lambda: world.get(DESK, "desk", api=API) is None, 15)
+    assert exists(world, "a")
 
 
 def _bare(live: dict[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class SystemDeletion(Section):
         "ReverseDependencies", description="`ReverseDependencies`: those first on which none depends."
     )
     cascade: Literal["Foreground", "Background"] = Field(
-        "Foreground", description="`Foreground`: a wave waits until the one before it is gone."
+        "Foreground", description="`Foreground`: a wave waits until the Pods of the one before have ended."
     )
 
 

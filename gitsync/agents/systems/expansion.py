@@ -9,18 +9,33 @@ from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL, SYSTEM_LABEL, compac
 from gitsync.agents.model.system import Channel, Member, System
 from gitsync.agents.systems.members import agent_name, member_spec
 from gitsync.agents.systems.rollout import SystemRevision, kept_data
-from gitsync.objects.keys import AGENTS_GROUP, VERSION
+from gitsync.objects.keys import AGENTS_GROUP, OWNER_UID, VERSION
 from gitsync.objects.manifest import Manifest, at
 
 _DEFAULT_PORT = 8080
 
 
-def member_agent(system: System, member: Member) -> Manifest:
-    """Return the Agent of an inline member."""
+def member_agent(system: System, member: Member, namespace_uid: str = "") -> Manifest:
+    """Return the Agent of an inline member; ``namespace_uid`` is that of its namespace, empty where it is not known."""
     labels = dict(member.template.labels) if member.template else {}
+    manifest = _object(system, f"{AGENTS_GROUP}/{VERSION}", "Agent", agent_name(system, member), labels)
+    if namespace_uid and system.spec.deletion.order == "ReverseDependencies":
+        manifest["metadata"] |= _outliving(manifest["metadata"], system, namespace_uid)
+    return {**manifest, "spec": member_spec(system, member)}
+
+
+def _outliving(metadata: dict[str, Any], system: System, namespace_uid: str) -> dict[str, Any]:
+    """
+    Return the metadata that keep a member when its system is deleted in the foreground.
+
+    The garbage collector would delete all members at once, before any finalizer counts. One with a second owner that
+    stays only loses its reference to the system (attemptToDeleteItem of Kubernetes), and the operator deletes it in
+    its wave. A namespace is the owner that always is there, and goes after everything in it.
+    """
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "name": system.namespace, "uid": namespace_uid}
     return {
-        **_object(system, f"{AGENTS_GROUP}/{VERSION}", "Agent", agent_name(system, member), labels),
-        "spec": member_spec(system, member),
+        "annotations": {OWNER_UID: system.uid},
+        "ownerReferences": [*metadata["ownerReferences"], namespace],
     }
 
 
