@@ -64,6 +64,7 @@ from gitsync.ports import (
 from gitsync.record.configuration_audit import POLICY, USERS, ConfigurationAudit
 from gitsync.record.database import RecordDatabase
 from gitsync.record.heads import AuditHeads
+from gitsync.record.proposals import SqlProposals
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
@@ -208,7 +209,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
-    records = SqlRecords(RecordDatabase(settings.database_url), AuditHeads(settings.audit_heads))
+    database = RecordDatabase(settings.database_url)
+    records = SqlRecords(database, AuditHeads(settings.audit_heads))
     source = settings.repositories(settings.data / "mirrors", file_urls=settings.allow_file_urls)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
     client = _client(settings)
@@ -250,10 +252,10 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             "applicationsets": sets.cached(),
             "mirrors": source.opened(),
         }
-        database = None
+        stored = None
         with suppress(RecordUnavailable):
-            database = records.size()
-        return Sizes(live.counts(), entries, database)
+            stored = records.size()
+        return Sizes(live.counts(), entries, stored)
 
     view = StateView(state, LiveObjects(cluster, live, state.views), sizes)
 
@@ -278,6 +280,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             clock,
             share,
             read_credentials,
+            SqlProposals(database),
             policies.application,
             partial(read_files, settings.policies) if settings.policies else dict,
             settings.web_url,

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from gitsync import __version__
 from gitsync.controllers.commit_statuses import deployed_status, preview_status
-from gitsync.errors import GitsyncError, InvalidInput, SourceThrottled, TransientError
+from gitsync.errors import GitsyncError, InvalidInput, RecordUnavailable, SourceThrottled, TransientError
 from gitsync.objects.application import Application
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED
+from gitsync.objects.manifest import Manifest, annotations_of, content_hash, metadata_of
 from gitsync.objects.patterns import matches
 from gitsync.objects.record import Commit
 from gitsync.objects.remote import without_user
 from gitsync.objects.urls import repository_key
 from gitsync.ports import ApplicationView, Clock, Credentials, ProposalSource, StateReader
 from gitsync.ports.hosts import CodeHost, CodeHosts, CommitStatus, PullRequest, PullRequestState
-from gitsync.ports.previews import Previewer, PreviewRequest, Proposal, ProposalView
+from gitsync.ports.previews import KeptProposal, Previewer, PreviewRequest, Proposal, ProposalStore, ProposalView
 from gitsync.preview.markdown import MARKER, problem_markdown, to_markdown
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard
@@ -38,6 +40,8 @@ _DEBOUNCE = 0.2
 """Seconds after an event in which further ones are awaited: a push to a pull request sends two."""
 _WORKERS = 2
 _HEADS = "refs/heads/"
+_REPOSITORY: Final = ""
+"""The name of what is kept about a repository itself: no proposal has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class PullRequestPorts:
     clock: Clock
     share: Shard
     credentials_of: Callable[[Application], Credentials]
+    store: ProposalStore
     manifest_of: Callable[[str], Manifest | None]
     policies: Callable[[], Mapping[str, bytes]]
     web_url: str = ""
@@ -68,8 +73,12 @@ class _Known:
     relisted_at: float = float("-inf")
     views: dict[str, ProposalView] = field(default_factory=dict)
     """By the names of proposals."""
-    reported: dict[tuple[str, str], object] = field(default_factory=dict)
-    """The last report to the host, by proposal or context, and by kind of report."""
+    reported: dict[tuple[str, str], str] = field(default_factory=dict)
+    """A digest of the last report to the host, by proposal or context, and by kind of report."""
+    kept: dict[str, KeptProposal] = field(default_factory=dict)
+    """What the store has, by name."""
+    rules: str = ""
+    """A digest of what the previews depend on beside their commits."""
     host: tuple[object, CodeHost] | None = None
     failure: str = ""
 
@@ -107,6 +116,8 @@ class PullRequestController:
         self._notified: set[str] = set()
         self._states: dict[str, object] = {}
         """The states of the Applications of a repository when they were reported last."""
+        self._forwarded: dict[str, object] = {}
+        """The marks of forwarded events, by repository, when they were read last."""
 
     def start(self) -> None:
         """Start following the repositories of Applications that ask for it."""
@@ -118,19 +129,29 @@ class PullRequestController:
         self._controller.stop()
 
     def proposals(self) -> tuple[ProposalView, ...]:
-        """Return the proposals that were previewed, those updated last first."""
+        """Return the proposals that any process has previewed, those updated last first."""
         views = [
-            view
-            for repository in list(self._repositories.values())
-            for view in list(repository.views.values())
-            if not view.is_merged
+            kept.view
+            for rows in self._kept_by_all().values()
+            for kept in rows.values()
+            if kept.view is not None and not kept.view.is_merged
         ]
         return tuple(sorted(views, key=lambda view: view.proposal.updated or view.previewed, reverse=True))
 
     def failures(self) -> Mapping[str, str]:
         """Return why proposals of repositories cannot be read, by URL."""
-        repositories = list(self._repositories.items())
-        return {url: repository.failure for url, repository in repositories if repository.failure}
+        rows = {url: rows.get(_REPOSITORY) for url, rows in self._kept_by_all().items()}
+        return {url: kept.failure for url, kept in rows.items() if kept is not None and kept.failure}
+
+    def _kept_by_all(self) -> Mapping[str, Mapping[str, KeptProposal]]:
+        """Return what the processes keep of the repositories that are followed; our own alone without a database."""
+        try:
+            kept = self._ports.store.all()
+        except RecordUnavailable:
+            kept = {key: dict(repository.kept) for key, repository in list(self._repositories.items())}
+        followers = self._followers()
+        # rows of a repository that no Application names any more may remain after its process has ended
+        return {key: rows for key, rows in kept.items() if key in followers}
 
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """Poll the proposals of the repositories with these URLs now; return how many repositories that are."""
@@ -148,16 +169,54 @@ class PullRequestController:
             return _SCAN_PERIOD
         ours = followers.get(key)
         if ours is None or not self._ports.share.owns(ours.main.key):
-            self._repositories.pop(key, None)
+            if self._repositories.pop(key, None) is not None and ours is None:
+                self._ports.store.forget(key)
             self._states.pop(key, None)
             return None
-        repository = self._repositories.setdefault(key, _Known())
+        repository = self._repositories.get(key) or self._loaded(key)
+        self._repositories[key] = repository
         self._states[key] = _state_of(ours)
         try:
             return self._update(key, ours, repository)
         except GitsyncError as error:
             repository.failure = str(error)
             raise
+        finally:
+            self._keep(key, repository)
+
+    def _loaded(self, key: str) -> _Known:
+        """Return what the process that had the repository before has kept: nothing of it is reported again."""
+        kept = dict(self._ports.store.all().get(key, {}))
+        rules = self._rules()
+        views = {name: row.view for name, row in kept.items() if row.view is not None and row.rules == rules}
+        reported = {(name, kind): digest for name, row in kept.items() for kind, digest in row.reported.items()}
+        return _Known(views=views, reported=reported, kept=kept, rules=rules)
+
+    def _keep(self, key: str, repository: _Known) -> None:
+        """Store what has changed of a repository."""
+        rows = {name: KeptProposal(view, rules=repository.rules) for name, view in repository.views.items()}
+        for (name, kind), digest in repository.reported.items():
+            row = rows.get(name, KeptProposal())
+            rows[name] = replace(row, reported={**row.reported, kind: digest})
+        if repository.failure:
+            rows[_REPOSITORY] = KeptProposal(failure=repository.failure)
+        changed: dict[str, KeptProposal | None] = {
+            name: row for name, row in rows.items() if repository.kept.get(name) != row
+        }
+        changed |= dict.fromkeys(repository.kept.keys() - rows.keys())
+        if not changed:
+            return
+        try:
+            self._ports.store.keep(key, changed)
+        except RecordUnavailable as error:  # with the next pass; until then a restart would report again
+            _log.warning("previews of %s were not stored: %s", key, error)
+        else:
+            repository.kept = rows
+
+    def _rules(self) -> str:
+        """Return a digest of what previews depend on beside their commits."""
+        policies = {name: content.decode(errors="replace") for name, content in self._ports.policies().items()}
+        return content_hash([__version__, policies, self._ports.controller_rights])[:16]
 
     def _followers(self) -> dict[str, _Deployers]:
         """Return the Applications of each repository of which one asks for previews."""
@@ -175,10 +234,29 @@ class PullRequestController:
         for key, group in followers.items():
             if self._states.get(key) != _state_of(group):
                 self._queue.add(key)
+            hints = self._hints(group)
+            # the first ones that are seen may be years old
+            if self._forwarded.get(key, hints) != hints:
+                self._notified.add(key)
+                self._queue.add(key)
+            self._forwarded[key] = hints
         for key in self._repositories.keys() - followers.keys():
             self._queue.add(key)
 
+    def _hints(self, followers: _Deployers) -> object:
+        """Return the marks by which another replica has forwarded an event of the repository."""
+        manifests = (self._ports.manifest_of(app.key) for app in followers.applications)
+        return [
+            [annotations_of(manifest).get(name) for name in (GIT_CHANGED, GIT_PUSHED)]
+            for manifest in manifests
+            if manifest is not None
+        ]
+
     def _update(self, key: str, followers: _Deployers, repository: _Known) -> float:
+        rules = self._rules()
+        if rules != repository.rules:
+            repository.views.clear()
+            repository.rules = rules
         now = self._ports.clock.monotonic()
         is_notified = key in self._notified
         self._notified.discard(key)
@@ -284,7 +362,8 @@ class PullRequestController:
         except TransientError:
             raise
         except GitsyncError as error:  # a conflict, or a change that no preview can read
-            problem = str(error)
+            # a path that is not valid UTF-8 can be neither stored nor sent
+            problem = str(error).encode(errors="backslashreplace").decode()
         keys = tuple(view.key for view in followers.views)
         return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged)
 
@@ -344,7 +423,8 @@ class PullRequestController:
         if not (settings.comment and is_wanted):
             return
         # without the base: a push to it that leaves the preview as it is causes no comment
-        reported = (proposal.head, view.report.model_copy(update={"base": ""}) if view.report else view.problem)
+        shown = view.report.model_copy(update={"base": ""}).model_dump(mode="json") if view.report else view.problem
+        reported = content_hash([proposal.head, shown])
         if repository.reported.get(key) != reported:
             text = to_markdown(view.report) if view.report else problem_markdown(view.problem, view.base, proposal.head)
             host.comment(number, f"{text}\n[Review it in gitsync]({page})\n" if page else text, MARKER)
@@ -352,13 +432,14 @@ class PullRequestController:
 
     def _set_status(self, host: CodeHost, repository: _Known, name: str, commit: str, status: CommitStatus) -> None:
         key = (name, "status")
-        if repository.reported.get(key) == (commit, status):
+        reported = content_hash([commit, status.context, status.state.value, status.description, status.url])
+        if repository.reported.get(key) == reported:
             return
         try:
             host.set_status(commit, status)
         except InvalidInput as error:  # such as a commit that is gone after a forced push: no later attempt differs
             _log.warning("status %s of %s was rejected: %s", status.context, commit[:12], error)
-        repository.reported[key] = (commit, status)
+        repository.reported[key] = reported
 
     def _page(self, path: str) -> str:
         return f"{self._ports.web_url.rstrip('/')}{path}" if self._ports.web_url else ""

@@ -91,6 +91,37 @@ class ProposalView:
     is_merged: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KeptProposal:
+    """
+    What is kept of a proposal over a restart: its preview, and digests of what was reported of it, by kind.
+
+    One without a view has the reports on a deployed commit, or ``failure``: why the repository cannot be read.
+    ``rules`` is a digest of what the preview depends on beside its commits.
+    """
+
+    view: ProposalView | None = None
+    reported: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
+    rules: str = ""
+
+
+class ProposalStore(Protocol):
+    """Keep what is known of proposals. Called by the controller of pull requests; raises RecordUnavailable."""
+
+    def all(self) -> Mapping[str, Mapping[str, KeptProposal]]:
+        """Return what is kept, by the key of the repository and by name, of all processes."""
+        ...
+
+    def keep(self, repository: str, rows: Mapping[str, KeptProposal | None]) -> None:
+        """Write what is kept of a repository, by name; None deletes it."""
+        ...
+
+    def forget(self, repository: str) -> None:
+        """Delete what is kept of a repository."""
+        ...
+
+
 class Proposals(Protocol):
     """What waits to be merged, from memory. Called by the dashboard for every view, and by webhooks."""
 

@@ -79,6 +79,16 @@ ADVICE = Table(
 )
 """Answers of reasoners; ``asked`` is a hash of endpoint and model."""
 
+PROPOSALS = Table(
+    "proposals",
+    METADATA,
+    Column("repository", String(1024), primary_key=True),
+    Column("name", String(1024), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("body", Text, nullable=False),
+)
+"""What is known of pull requests: a preview and what was reported of it. A backup leaves it out."""
+
 
 GENESIS = "0" * 64
 """The previous hash of the first link of the audit chain."""

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from gitsync.controllers.pull_requests import POLL_PERIOD, PullRequestController, PullRequestPorts
-from gitsync.errors import SourceThrottled, SourceUnavailable
+from gitsync.errors import RecordUnavailable, SourceThrottled, SourceUnavailable
 from gitsync.objects.application import Application, GitSource, parse_application
-from gitsync.objects.keys import API_VERSION
+from gitsync.objects.keys import API_VERSION, GIT_PUSHED
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import ApplicationView, Credentials, MergeResult, Snapshot
 from gitsync.ports.previews import PreviewRequest
 from gitsync.preview.report import PreviewReport
+from gitsync.record.database import RecordDatabase
+from gitsync.record.proposals import SqlProposals
 from gitsync.runtime.membership import SingleReplica
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.repositories import Repositories
@@ -161,6 +163,7 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
             clock,
             SingleReplica(),
             lambda _: Credentials(password="TOKEN"),
+            SqlProposals(RecordDatabase(f"sqlite:///{tmp_path}/records.db")),
             lambda key: declared,
             dict,
             "https://gitsync.example.com/",
@@ -374,6 +377,82 @@ def test_the_scan_enqueues_what_has_another_state(shop: Shop) -> None:
     shop.views.known[view.key] = replace(view, status={"revision": {"fetched": "c" * 40}})
     shop.controller.reconcile("")
     assert queued == [shop.key]
+
+
+def restarted(shop: Shop, **ports: Any) -> PullRequestController:
+    """Return the controller of another process, with the same database."""
+    return PullRequestController(replace(shop.controller._ports, **ports))
+
+
+def test_a_restart_previews_and_reports_nothing_again(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    [view] = shop.views.applications()
+    shop.views.known[view.key] = replace(view, status={"phase": "Executing", "revision": {"fetched": "c" * 40}})
+    shop.wake()
+    shop.server.requests.clear()
+    shop.controller = restarted(shop)
+    shop.wake()
+    assert [method for method, _, _ in shop.server.requests] == ["GET"]
+    assert len(shop.previewer.heads) == 1
+    second = shop.push("change/1", 4)
+    shop.open(1, second)
+    shop.wake()
+    [comment] = shop.server.comments[1]
+    assert "+ .spec.replicas: 4" in comment["body"]
+
+
+def test_another_process_shows_all_proposals(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.server.add(2, "f" * 40)  # the mirror cannot fetch it
+    with pytest.raises(SourceUnavailable):
+        shop.wake()
+    other = restarted(shop)
+    assert other.proposals() == shop.controller.proposals()
+    assert [view.proposal.name for view in other.proposals()] == ["#1"]
+    assert other.failures() == shop.controller.failures() != {}
+
+
+def test_changed_policies_preview_again(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    shop.controller = restarted(shop, policies=lambda: {"a.yaml": b"kind: Other"})
+    shop.wake()
+    assert len(shop.previewer.heads) == 2
+
+
+def test_an_event_that_another_replica_got_is_acted_on(shop: Shop) -> None:
+    annotations: dict[str, str] = {}
+    declared = {"metadata": {"name": "shop", "namespace": "gitsync", "annotations": annotations}}
+    shop.controller = restarted(shop, manifest_of=lambda key: {**manifest("x"), **declared})
+    shop.controller.reconcile("")
+    shop.controller.reconcile(shop.key)
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    annotations[GIT_PUSHED] = "2026-11-26T03:00:00Z"
+    shop.controller.reconcile("")
+    shop.controller.reconcile(shop.key)
+    assert len(shop.statuses(head)) == 1
+
+
+def test_a_database_that_fails_keeps_the_page(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+
+    class Broken:
+        def all(self) -> Any:
+            raise RecordUnavailable("the disk is full")
+
+        def keep(self, repository: str, rows: Any) -> None:
+            raise RecordUnavailable("the disk is full")
+
+        def forget(self, repository: str) -> None:
+            raise RecordUnavailable("the disk is full")
+
+    shop.controller._ports = replace(shop.controller._ports, store=Broken())
+    shop.open(2, shop.push("change/2", 4))
+    shop.wake()
+    assert [view.proposal.name for view in shop.controller.proposals()] == ["#1"]
 
 
 POLICY = b"""\

@@ -1,0 +1,85 @@
+"""SqlProposals: what is known of pull requests, kept over a restart, for every process that shows them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from functools import cache
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import delete, insert, select
+
+from gitsync.ports.previews import KeptProposal
+from gitsync.record.database import RecordDatabase
+from gitsync.record.tables import PROPOSALS
+
+
+class SqlProposals:
+    """Implement ``gitsync.ports.previews.ProposalStore``; safe from several threads."""
+
+    def __init__(self, database: RecordDatabase) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._read: dict[tuple[str, str], tuple[str, KeptProposal | None]] = {}
+        """The rows as they were last read, by repository and name, with their digests."""
+
+    def all(self) -> Mapping[str, Mapping[str, KeptProposal]]:
+        """Return what is kept, by repository and name; rows that are the same as at the last read are not read."""
+        with self._lock:
+            self._refresh()
+            kept: dict[str, dict[str, KeptProposal]] = {}
+            for (repository, name), (_, row) in self._read.items():
+                if row is not None:
+                    kept.setdefault(repository, {})[name] = row
+            return kept
+
+    def _refresh(self) -> None:
+        query = select(PROPOSALS.c.repository, PROPOSALS.c.name, PROPOSALS.c.digest)
+        with self._database.reading() as connection:
+            digests = {(repository, name): digest for repository, name, digest in connection.execute(query)}
+            self._read = {key: row for key, row in self._read.items() if digests.get(key) == row[0]}
+            for repository, name in digests.keys() - self._read.keys():
+                # one at a time: a report may have a megabyte
+                row = select(PROPOSALS.c.digest, PROPOSALS.c.body).where(
+                    PROPOSALS.c.repository == repository, PROPOSALS.c.name == name
+                )
+                for digest, body in connection.execute(row):
+                    self._read[repository, name] = (digest, _parsed(body))
+
+    def keep(self, repository: str, rows: Mapping[str, KeptProposal | None]) -> None:
+        """Write rows of a repository by name; None deletes one."""
+        if not rows:
+            return
+        written = []
+        for name, row in rows.items():
+            if row is not None:
+                body = _rows().dump_json(row).decode()
+                digest = hashlib.sha256(body.encode()).hexdigest()
+                written.append({"repository": repository, "name": name, "digest": digest, "body": body})
+        with self._database.writing() as connection:
+            # delete and insert: an upsert is written differently in SQLite and PostgreSQL
+            for name in rows:
+                connection.execute(
+                    delete(PROPOSALS).where(PROPOSALS.c.repository == repository, PROPOSALS.c.name == name)
+                )
+            if written:
+                connection.execute(insert(PROPOSALS), written)
+
+    def forget(self, repository: str) -> None:
+        """Delete all rows of a repository."""
+        with self._database.writing() as connection:
+            connection.execute(delete(PROPOSALS).where(PROPOSALS.c.repository == repository))
+
+
+# built at the first use: pydantic takes longer to build it than a command without it takes to run
+@cache
+def _rows() -> TypeAdapter[KeptProposal]:
+    return TypeAdapter(KeptProposal)
+
+
+def _parsed(body: str) -> KeptProposal | None:
+    try:
+        return _rows().validate_json(body)
+    except ValidationError:  # another version wrote it: its pull request is previewed again
+        return None
