@@ -69,14 +69,16 @@ def find_drift(
     applied before is read from ``managedFields``. ``is_stored``: the API server stores what we apply to the object as
     it is, see ``stores_as_declared``.
     """
-    applied = applied_fields(live, manager)
     # Nearly every object of nearly every reconcile ends here.
-    if _is_exact(desired, live, schema, applied):
+    if is_exact(desired, live, schema, manager):
         return IN_SYNC
+    applied = applied_fields(live, manager)
     return _compared(_Comparer(owners_of(live, manager), is_stored=is_stored), applied, desired, live, schema)
 
 
-def _is_exact(desired: Manifest, live: Manifest, schema: Schema | None, applied: Node | None) -> bool:
+def is_exact(desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> bool:
+    """Whether a live object has the declared values, and we own exactly these, so that an apply changes nothing."""
+    applied = applied_fields(live, manager)
     return applied is not None and matches_exactly(schema or DEDUCED, desired, live, applied)
 
 

@@ -7,6 +7,7 @@ A write without a field manager gets the part of its User-Agent before the slash
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from gitsync.objects.keys import FIELD_MANAGER
@@ -81,6 +82,7 @@ A container is never recognised by its name: a user who may edit an object may c
 """
 
 
+@functools.lru_cache(maxsize=4096)  # every object of every plan asks for its managers, and a cluster has few
 def is_interactive(manager: str, more: tuple[str, ...] = ()) -> bool:
     """Whether a manager is one of users, by the table or by further patterns of the operator."""
     return any(matches(manager, pattern) for pattern in (*INTERACTIVE, *more))

@@ -129,9 +129,11 @@ def with_claimed(
     """
     entries = list(moved.managed_fields if moved else metadata_of(live).get("managedFields") or ())
     unowned = [path for path in paths if all(node_at(entry.get("fieldsV1") or {}, path) is None for entry in entries)]
+    if not unowned:
+        return moved
     present = declared_fields(live, schema or DEDUCED)
     ours = next((entry for entry in entries if _is_ours(entry)), _entry(version, ()))
-    if not unowned or present is None or not _is_of(ours, version):
+    if present is None or not _is_of(ours, version):
         return moved
     fields = union(ours.get("fieldsV1") or {}, _at_paths(present, unowned))
     rest = [entry for entry in entries if not _is_ours(entry)]

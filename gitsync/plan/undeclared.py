@@ -121,9 +121,10 @@ class Undeclared:
 
     def _has_users(self, live: Manifest) -> bool:
         """Whether a user is among the managers of an object, which is cheaper to tell than which fields they added."""
-        entries = metadata_of(live).get("managedFields") or ()
-        managers = {str(entry.get("manager")) for entry in entries if not entry.get("subresource")}
-        return any(is_interactive(manager, self.interactive) for manager in managers)
+        for entry in metadata_of(live).get("managedFields") or ():
+            if not entry.get("subresource") and is_interactive(str(entry.get("manager")), self.interactive):
+                return True
+        return False
 
     def _is_of_users(self, difference: FieldDifference, manager: str) -> bool:
         """Whether only users have a field, and the manager that applies the object at most beside them."""

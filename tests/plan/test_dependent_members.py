@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
+from gitsync.merge.apply import Conflicts
+from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import builtin
+from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.dependent_members import stale_members
-from gitsync.plan.drift import Path, find_drift
+from gitsync.plan.drift import Path, find_drift, is_exact
 from gitsync.plan.ownership import with_claimed
 
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}
@@ -160,3 +164,31 @@ def test_a_member_that_the_api_server_drops_is_no_drift() -> None:
     assert not find_drift(desired, with_applied(live, {}), schema).in_sync, "not applied yet"
     other = {**live, "spec": {"sessionAffinity": "ClientIP"}}
     assert not find_drift(desired, with_applied(other, fields), schema).in_sync
+
+
+@pytest.mark.parametrize(
+    ("desired", "others"),
+    [
+        pytest.param(
+            deployment(strategy={"type": "Recreate"}), {"strategy": {"rollingUpdate": {"maxSurge": 1}}}, id="a strategy"
+        ),
+        pytest.param(policy(egress=[{}]), {"policyTypes": ["Ingress"]}, id="policy types of another source"),
+        pytest.param(policy(), {"egress": [{}], "policyTypes": ["Ingress"]}, id="egress rules of others"),
+        pytest.param(policy(egress=[]), {"policyTypes": ["Ingress"]}, id="no egress rules"),
+        pytest.param(
+            pod(volumes=[{"name": "v", "emptyDir": {}}]), {"dnsPolicy": "ClusterFirst"}, id="a volume with its source"
+        ),
+    ],
+)
+def test_nothing_is_stale_beside_what_is_live_and_owned(desired: Manifest, others: dict[str, Any]) -> None:
+    # the plan relies on it: it reads stale members only where something differs
+    group, _, version = desired["apiVersion"].rpartition("/")
+    schema = builtin().for_kind(group, version, desired["kind"])
+    assert schema is not None
+    live = copy.deepcopy(apply_object(None, desired, schema, Write(FIELD_MANAGER)))
+    assert not isinstance(live, Conflicts)
+    for name, value in others.items():
+        spec = live["spec"]
+        spec[name] = {**spec[name], **value} if isinstance(value, dict) else value
+    assert is_exact(desired, live, schema)
+    assert excluded(desired, live) == ()

@@ -13,6 +13,8 @@ _POD_PATHS = {
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
 _TEMPLATE = ("spec", "template", "spec")
+_NESTING = frozenset({dict, list})
+"""Values that may have a pod spec in them; most members of an object are scalars."""
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -52,9 +54,13 @@ def _shaped(value: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             listed = item.get("containers")
             if isinstance(listed, list) and any(isinstance(entry, dict) and "image" in entry for entry in listed):
                 yield place, item
-            pending.extend((member, f"{place}.{key}") for key, member in item.items())
+            pending.extend((member, f"{place}.{key}") for key, member in item.items() if type(member) in _NESTING)
         elif isinstance(item, list):
-            pending.extend((entry, f"{place}.{_key_of(entry, index)}") for index, entry in enumerate(item))
+            pending.extend(
+                (entry, f"{place}.{_key_of(entry, index)}")
+                for index, entry in enumerate(item)
+                if type(entry) in _NESTING
+            )
 
 
 def _key_of(entry: Any, index: int) -> str:
