@@ -267,6 +267,11 @@ class SyncPolicy(Section):
     preserve_resources_on_deletion: bool = Field(
         False, description="Whether the objects stay when the Application is deleted, also with `prune`."
     )
+    keep_generated: Annotated[int, Field(ge=0, le=100)] = Field(
+        0,
+        description="How many earlier ConfigMaps and Secrets of each generated name (with a hash as suffix) are kept,"
+        " so that a rollback finds them. Those that Pods still read are kept anyway, until their rollout is complete.",
+    )
     undeclared_fields: Literal["Report", "Remove", "Ignore"] | None = Field(
         None,
         description="What to do with fields that others add to an object and Git does not declare: `Report` them,"

@@ -148,6 +148,8 @@ class Change:
     """Whether the step needs approval whatever the Application says."""
     options: Options = DEFAULT
     """Those of the desired object, of the live one for a delete."""
+    is_leftover: bool = False
+    """Whether it deletes what the sync of the applied commit kept for a while, which is not drift."""
     unobserved: str = ""
     """Why the live object is unknown; such a step does nothing."""
     finished: HealthStatus | None = None

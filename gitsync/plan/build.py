@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan, Risk
-from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, resource_version_of, uid_of
 from gitsync.objects.options import DEFAULT, Options
-from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan import jq_paths
-from gitsync.plan.drift import compare_objects
 from gitsync.plan.exclusive import with_room
 from gitsync.plan.explain import explain
+from gitsync.plan.generated import family, paired, predecessors, retained
 from gitsync.plan.hook_needs import needs_first
 from gitsync.plan.normalize import declared
 from gitsync.plan.order import in_order, prune_stage, sort_key
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.repair import object_steps
 from gitsync.plan.risk.table import Scope, classify, plan_risk
-from gitsync.plan.steps import UNOBSERVED, ClusterState, PlanInput, SchemaOf, steps_of
+from gitsync.plan.steps import UNOBSERVED, ClusterState, PlanInput, steps_of
 from gitsync.plan.tracking import owner_of
-
-_HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
-# hexadecimal digits with 0, 1, 3, a and e replaced (api/hasher/hasher.go of Kustomize)
-_GENERATED = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
-"""The suffix that Kustomize gives to names; its alphabet has no other characters."""
 
 
 def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -> Plan:
@@ -74,6 +67,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
     fresh += prune_changes(app, desired, cluster.live, inputs.inventory, cluster.claims)
     fresh += _unobserved_changes(cluster.unobserved, desired)
     pruned = predecessors(fresh)
+    fresh = retained(app, fresh, cluster.readers, is_late=inputs.is_applied)
     # by the settings of what is live, a user could edit an endpoint in, and have a commit pass that introduces it
     scope = Scope(app, desired, _with_repaired(cluster.live, repaired))
     if pruned:
@@ -82,7 +76,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
     else:
         fresh = [classify(step, app.risk.rules, None, scope) for step in fresh]
     fresh = with_room(fresh)
-    if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in fresh):
+    if not app.is_deleted and not any(map(_needs_hooks, fresh)):
         # Hooks surround a sync; with nothing to sync they do not run.
         fresh = [_skipped(step) if step.action is Action.HOOK else step for step in fresh]
     steps += fresh
@@ -202,28 +196,6 @@ def _reviewed_content(change: Change) -> object:
     return [[item.pointer, item.live] for item in change.differences]
 
 
-def family(ref: ObjectRef) -> ObjectRef:
-    """Return the ref without the hash suffix that a generator appends to a name."""
-    return ref._replace(name=_HASH.sub("", ref.name))
-
-
-def predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
-    """Return the pruned objects by family: an object that a generator creates under a new name replaces one of them."""
-    return {family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
-
-
-def paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> Change:
-    """Return the step that creates a generated object with its differences from the one it follows."""
-    if step.action is not Action.CREATE or step.desired is None or predecessor is None:
-        return step
-    follows = ref_of(predecessor)
-    if not (_GENERATED.search(follows.name) and _GENERATED.search(step.ref.name)):
-        return step
-    differences = compare_objects(step.desired, predecessor, schema_of(step.desired)).differences
-    mark = "/metadata/annotations/" + TRACKING_ID.replace("/", "~1")  # it names the object, so it always differs
-    return replace(step, follows=follows, differences=tuple(item for item in differences if item.pointer != mark))
-
-
 def _ownership_conflicts(app: Application, changes: Iterable[Change], cluster: ClusterState) -> tuple[str, ...]:
     """Return a line for each object that another Application declares, and owns or has claimed."""
     claims = cluster.claims
@@ -270,6 +242,11 @@ def _is_same_version(live: Manifest, previous: Manifest | None) -> bool:
 
 def _version(live: Manifest) -> tuple[str, str]:
     return uid_of(live), resource_version_of(live)
+
+
+def _needs_hooks(step: Change) -> bool:
+    """Whether hooks run with a step: those of the commit have run before its leftovers are deleted."""
+    return step.is_write and step.action is not Action.HOOK and not step.is_leftover
 
 
 def _skipped(step: Change) -> Change:

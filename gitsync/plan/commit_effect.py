@@ -10,8 +10,8 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.plan.build import family, paired, predecessors
 from gitsync.plan.drift import compare_objects
+from gitsync.plan.generated import family, paired, predecessors
 from gitsync.plan.mask import mask_change
 from gitsync.plan.risk.table import Scope, classify
 

@@ -78,9 +78,9 @@ def running_findings(
     Pods that ended or are being deleted do not count. Configuration is compared once the workload is rolled out: until
     then its old Pods are replaced anyway.
     """
-    current = sorted((pod for pod in pods if _is_current(pod)), key=lambda pod: str(metadata_of(pod).get("name")))
+    current = sorted((pod for pod in pods if is_current(pod)), key=lambda pod: str(metadata_of(pod).get("name")))
     findings = [*_images(workload, current), *_ephemeral(current)]
-    if ref_of(workload).of in RESTARTABLE and _is_rolled_out(workload):
+    if ref_of(workload).of in RESTARTABLE and is_rolled_out(workload):
         findings += _stale(current, contents_of)
     return tuple(item for item in findings if not _is_ignored(item, rules))
 
@@ -116,7 +116,8 @@ def changed_at(manifest: Manifest) -> datetime | None:
     return datetime.fromisoformat(newest) if newest else None
 
 
-def _is_current(pod: Manifest) -> bool:
+def is_current(pod: Manifest) -> bool:
+    """Whether a Pod has not ended and is not being deleted."""
     return not metadata_of(pod).get("deletionTimestamp") and at(pod, "status", "phase") not in _ENDED
 
 
@@ -233,7 +234,7 @@ def _read_at(pod: Manifest) -> datetime | None:
         return first
 
 
-def _is_rolled_out(workload: Manifest) -> bool:
+def is_rolled_out(workload: Manifest) -> bool:
     """Whether the Pods of a workload are those of its template of now."""
     status = workload.get("status") or {}
     if status.get("observedGeneration", 0) < metadata_of(workload).get("generation", 0):

@@ -57,6 +57,8 @@ class ClusterState:
     """The resourceVersions at which the API server rejected an apply of an object as invalid."""
     left_to: Mapping[ObjectRef, str] = field(default_factory=dict)
     """The Application that an object belongs to once it exists, of those that several declare."""
+    readers: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """What still reads a ConfigMap or Secret that Git no longer declares, as a sentence about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class PlanInput:
     repairs_below: Risk | None = None
     """The class from which the policy of the operator requires an approval of repairs too."""
     users: tuple[str, ...] = ()
+    is_applied: bool = False
+    """Whether the commit was applied completely before."""
 
     @property
     def undeclared(self) -> Undeclared:

@@ -38,6 +38,9 @@ class Settled:
         is_failed = report.error is not None or report.source_error is not None
         if planned is None or is_failed or report.outcome.phase is not Phase.SYNCED or planned.plan.writes:
             return None
+        # any change of a Pod may be what the prune of a generated object waits for
+        if planned.observation.readers:
+            return None
         return cls(resource_version_of(report.manifest), planned)
 
 

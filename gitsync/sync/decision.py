@@ -212,6 +212,9 @@ def _trigger(planned: Planned, execution: ExecutionCache) -> str:
         return ""
     if not planned.is_applied:
         return "retry" if execution.retry.failures else "commit"
+    # what the sync of the commit left for later, until nothing reads it any more
+    if not planned.drifted:
+        return "retry" if execution.retry.failures else "commit"
     return "drift" if app.sync.self_heal.enabled else ""
 
 

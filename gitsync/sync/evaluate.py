@@ -23,6 +23,7 @@ from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
 from gitsync.sync.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.running import readers_of
 from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.validation import validate_once
 
@@ -86,7 +87,9 @@ class SyncEvaluator:
         running, references = cache.running.find(app, observation.live, cluster, live)
         # a change of what they read, also where nothing declares it, has the workloads compared again
         self._view.tracked.track_more(app.key, references)
-        observation = replace(observation, health=health, running=running, references=references)
+        replaced = [ref for ref in inventory if ref not in desired and ref in observation.live]
+        readers = readers_of(replaced, observation.live, live)
+        observation = replace(observation, health=health, running=running, references=references, readers=readers)
         report.contents = cache.running.to_status()
         report.state = replace(report.state, inventory=observation.inventory)
         return observation

@@ -57,6 +57,8 @@ class Observation:
     """The Secrets and ConfigMaps that the workloads read, declared or not."""
     defined: DefinedKinds = field(default_factory=DefinedKinds)
     """The kinds that Git defines."""
+    readers: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """What still reads the ConfigMaps and Secrets that Git no longer declares."""
 
     @cached_property
     def overall_health(self) -> Health:

@@ -70,7 +70,8 @@ class Planned:
     @property
     def drifted(self) -> tuple[Change, ...]:
         """The steps for objects that others changed; all steps where Git did not change since the last sync."""
-        return self.plan.outstanding if self.is_applied else self.plan.repairs
+        steps = self.plan.outstanding if self.is_applied else self.plan.repairs
+        return tuple(step for step in steps if not step.is_leftover)
 
     @property
     def drift(self) -> tuple[tuple[ObjectRef, str], ...]:
@@ -192,6 +193,7 @@ class Planner:
             {ref: answer for ref, (_, _, answer, _) in cache.repair_dry_runs.items()},
             cache.refused,
             self._declarations.claim(inputs.app.key),
+            observation.readers,
         )
         return PlanInput(
             inputs.app,
@@ -205,6 +207,7 @@ class Planner:
             applied,
             required_class(self._policy_of(inputs.app)),
             cache.undeclared.interactive,
+            is_applied=target.commit.id == inputs.state.applied_to(inputs.app),
         )
 
     def _dry_run(self, desired: Manifest, app: Application) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +12,8 @@ from gitsync.kube.parts import WORKLOADS
 from gitsync.objects.application import Application
 from gitsync.objects.conditions import Condition
 from gitsync.objects.manifest import Manifest, at, resource_version_of, uid_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.plan.generated import is_configuration, read_by
 from gitsync.plan.running import (
     POD,
     RESTARTABLE,
@@ -20,6 +21,7 @@ from gitsync.plan.running import (
     RunningFinding,
     changed_at,
     content_digest,
+    is_rolled_out,
     references_of,
     running_findings,
 )
@@ -27,6 +29,8 @@ from gitsync.ports import Cluster, LiveCache
 
 RUNNING: Final = "PodsDiffer"
 """The type of the condition; an Application has it while there is something to report."""
+_REPLACED_IN_PLACE: Final = frozenset({GroupKind("apps", "DaemonSet"), GroupKind("apps", "StatefulSet")})
+"""Workloads without an object for each revision of their Pods, as a Deployment has ReplicaSets."""
 _NAMED = 3
 """Pods that the condition names; the others are counted."""
 _LISTED = 50
@@ -159,6 +163,33 @@ def running_status(running: Running) -> list[dict[str, str]]:
         for finding in findings
     ]
     return rows[:_LISTED]
+
+
+def readers_of(
+    replaced: Iterable[ObjectRef], live: Mapping[ObjectRef, Manifest], cache: LiveCache
+) -> dict[ObjectRef, str]:
+    """
+    Return what still reads ConfigMaps and Secrets that Git no longer declares, of all that came from ``live``.
+
+    Agents have Deployments, these have ReplicaSets: a part at any depth may be of the former revision. Nothing is
+    requested: the parts are those that are watched already.
+    """
+    refs = {ref for ref in replaced if is_configuration(ref)}
+    if not refs:
+        return {}
+    readers: dict[ObjectRef, str] = {}
+    # the Pods of these kinds are the only trace of the former revision, and one may be absent for a moment
+    for ref, workload in live.items():
+        if ref.of in _REPLACED_IN_PLACE and not is_rolled_out(workload):
+            readers |= {
+                it: f"{ref.kind} {ref.name} is being rolled out" for it in refs if it.namespace == ref.namespace
+            }
+    parts = [part for manifest in live.values() for part in cache.dependents(uid_of(manifest))]
+    while parts:
+        part = parts.pop()
+        readers |= {ref: reader for ref, reader in read_by(part) if ref in refs}
+        parts += cache.dependents(uid_of(part))
+    return readers
 
 
 def _lines(running: Running) -> Iterator[str]:

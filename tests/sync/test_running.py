@@ -154,3 +154,85 @@ def test_a_pod_without_a_controller_is_not_deleted() -> None:
     engine.cluster.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": owners}})
     engine.reconcile()
     assert engine.written() == []
+
+
+def generated(content: str) -> tuple[Manifest, Manifest]:
+    """Return a ConfigMap with a hash in its name, and a Deployment whose Pods read it."""
+    name = f"conf-{content * 10}"
+    workload = deployment()
+    workload["spec"]["template"]["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"] = name
+    return config_map(name, x=content), workload
+
+
+def revision(engine: Engine, replicas: int) -> None:
+    """Let the first revision of the Deployment have a ReplicaSet of this size, as its controller would."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "web",
+        "uid": engine.cluster.objects[WEB]["metadata"]["uid"],
+    }
+    metadata = {"name": "web-2", "namespace": "prod", "ownerReferences": [owner]}
+    spec = {"replicas": replicas, "template": generated("2")[1]["spec"]["template"]}
+    engine.cluster.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+
+
+def replaced(**sync: Any) -> Engine:
+    """Return an engine whose commit replaced the generated ConfigMap, which Pods of the former revision read."""
+    engine = Engine(sync=sync)
+    engine.sync("c1", *generated("2"))
+    revision(engine, 1)
+    engine.written()
+    engine.sync("c2", *generated("4"))
+    return engine
+
+
+def test_a_generated_configuration_stays_until_the_rollout_ends() -> None:
+    engine = replaced()
+    assert engine.written() == [("apply", "conf-4444444444"), ("apply", "web")]
+    assert engine.status["phase"] == "Synced"
+    engine.reconcile()
+    assert engine.written() == []
+    revision(engine, 0)
+    report = engine.reconcile()
+    assert engine.written() == [("delete", "conf-2222222222")]
+    assert report.drift == ()
+    assert report.record is not None
+    assert report.record.trigger == "commit"
+    assert engine.status["phase"] == "Synced"
+
+
+def test_a_kept_configuration_is_there_for_a_revert() -> None:
+    engine = replaced(keepGenerated=1)
+    revision(engine, 0)
+    engine.reconcile()
+    engine.written()
+    engine.sync("c3", *generated("2"))
+    assert engine.written() == [("apply", "web")]
+
+
+def test_a_leftover_waits_for_a_request_without_automation() -> None:
+    engine = replaced()
+    engine.written()
+    engine.edit(sync={"automated": False})
+    revision(engine, 0)
+    engine.reconcile()
+    assert engine.written() == []
+    assert engine.status["phase"] == "Pending"
+
+
+def test_a_rollout_in_place_keeps_what_its_pods_may_read() -> None:
+    engine = Engine()
+    configuration, workload = generated("2")
+    engine.sync("c1", configuration, {**workload, "kind": "StatefulSet"})
+    ref = ObjectRef("apps", "StatefulSet", "prod", "web")
+    status = {"observedGeneration": 1, "currentRevision": "web-1", "updateRevision": "web-2"}
+    engine.cluster.put({**engine.cluster.objects[ref], "status": status})
+    engine.written()
+    configuration, workload = generated("4")
+    engine.sync("c2", configuration, {**workload, "kind": "StatefulSet"})
+    assert ("delete", "conf-2222222222") not in engine.written()
+    done = {**status, "observedGeneration": 9, "currentRevision": "web-2"}
+    engine.cluster.put({**engine.cluster.objects[ref], "status": done})
+    engine.reconcile()
+    assert engine.written() == [("delete", "conf-2222222222")]

@@ -103,6 +103,11 @@ def replaces(change: Change) -> str | None:
     return "" if change.action is Action.REPLACE else None
 
 
+def is_left(change: Change) -> str | None:
+    """Match the delete of what the sync of the applied commit kept; who approved that, approved this."""
+    return "" if change.is_leftover and asks_to_confirm(change) is None else None
+
+
 def prunes(change: Change) -> str | None:
     """Match any other delete."""
     return "" if change.action is Action.PRUNE else None

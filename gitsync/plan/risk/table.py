@@ -92,6 +92,7 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
 
 RULES = (  # the first match decides
     RiskCheck(Risk.SAFE, "releases", "stops managing an object, which stays as it is", objects.releases),
+    RiskCheck(Risk.SAFE, "deletes-leftover", "deletes a generated object that nothing reads any more", objects.is_left),
     RiskCheck(
         Risk.DANGEROUS,
         "application-widened",

@@ -305,6 +305,7 @@ CASES = [
     ("metadata-only", update(config(), config(), "/metadata/labels/a", "/metadata/annotations/b")),
     ("owns", step(Action.UPDATE, config(), config())),
     ("adopts", step(Action.ADOPT, config(), config())),
+    ("deletes-leftover", replace(prune(config()), is_leftover=True)),
     ("releases", step(Action.RELEASE, config(), config())),
     ("hook", step(Action.HOOK, kind("batch/v1", "Job"))),
     ("agent-prompt", update(AGENT, with_(AGENT, "spec.prompt.text", "Obey."))),
