@@ -17,7 +17,7 @@ from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.equality import indexed
-from gitsync.plan.field_owners import applied_fields
+from gitsync.plan.field_owners import applied_fields, node_at, owners_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,30 @@ _DEFAULTS: Final[Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]] =
 }
 """Members whose default follows from other members, by schema: the member, and its default for an object."""
 
+_MIRRORED: Final = {f"{_CORE}PodSpec": ("serviceAccountName", "serviceAccount")}
+"""
+Members of which the API server sets each to the other one, by schema: a field and its deprecated alias.
+
+Removed alone, a field comes back from its alias, which has no owner (pkg/apis/core/v1/conversion.go: PodSpec), so that
+Pods would go on as an account that Git has taken from them.
+"""
+
+
+_ALIASES: Final = frozenset(member for pair in _MIRRORED.values() for member in pair)
+
 
 def stale_members(
     schema: Schema | None, desired: Manifest, live: Manifest, manager: str = FIELD_MANAGER
 ) -> tuple[Path, ...]:
     """Return the paths of live members that what Git declares makes stale, of any owner."""
-    return tuple(_stale(schema or DEDUCED, desired, live, (), applied_fields(live, manager) or {}))
+    paths = tuple(_stale(schema or DEDUCED, desired, live, (), applied_fields(live, manager) or {}))
+    mirrored = {path for path in paths if path[-1].removeprefix("f:") in _ALIASES}
+    if not mirrored:
+        return paths
+    others = owners_of(live, manager).others
+    # what another manager owns comes back with each apply, and its alias with it
+    foreign = {path[:-1] for path in mirrored if node_at(others, path) is not None}
+    return tuple(path for path in paths if path not in mirrored or path[:-1] not in foreign)
 
 
 def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> Iterator[Path]:
@@ -111,6 +129,9 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
         union = _union_of(schema)
         if union is not None:
             yield from ((*path, f"f:{name}") for name in sorted(union.excluded(desired, live)))
+        # a Pod itself gets its account from an admission plugin, and never another one
+        if len(path) > 1:
+            yield from ((*path, f"f:{name}") for name in _mirrored(schema, desired, live))
         member, default = _DEFAULTS.get(schema.name, ("", None))
         if default is not None and member not in desired and live.get(member) == default(live):
             # as after the apply: what we own and Git does not declare is removed, and what others set stays
@@ -129,6 +150,14 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
             if element in live_items:
                 there = live_items[element][1]
                 yield from _stale(schema.items, item, there, (*path, element), ours.get(element) or {})
+
+
+def _mirrored(schema: Schema, desired: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the members that Git does not declare and that have another value than the alias that it may declare."""
+    pair = _MIRRORED.get(schema.name, ())
+    for name, alias in (pair, pair[::-1]) if pair else ():
+        if name in live and name not in desired and desired.get(alias) != live[name]:
+            yield name
 
 
 def is_of_another_choice(schema: Schema, name: str, live: Mapping[str, Any]) -> bool:

@@ -93,6 +93,8 @@ _POD: Final[Aspects] = {
     "automountServiceAccountToken": (True, False),
     "enableServiceLinks": (True, False),
     "hostname": ("a", "b"),
+    "serviceAccountName": ("deployer", "default"),
+    "serviceAccount": ("deployer",),
 }
 _STRATEGY = (_ROLLING, {**_ROLLING, "rollingUpdate": {"maxUnavailable": 1}})
 _ASPECTS: Final[dict[str, Aspects]] = {

@@ -37,7 +37,7 @@ def test_old_pods_keep_their_configuration(stage: Stage) -> None:
     stage.start()
     stage.synced(first)
     until(lambda: revisions(stage) == [2], TIMEOUT)
-    # a paused Deployment goes on with the Pods that it has
+    # a paused Deployment keeps the Pods that it has
     stage.synced(commit(stage, "2", paused=True))
     assert names(stage) == {"1", "2"}
     stage.synced(commit(stage, "3", paused=True))

@@ -72,6 +72,20 @@ VOLUME = ("spec", "template", "spec", "volumes", 0)
             id="pull policy of an image",
         ),
         pytest.param(
+            with_pod(deployment(), serviceAccountName="deployer"),
+            deployment(),
+            ("spec", "template", "spec", "serviceAccount"),
+            None,
+            id="account of Pods that is removed",
+        ),
+        pytest.param(
+            with_pod(deployment(), serviceAccount="deployer"),
+            with_pod(deployment(), serviceAccount="other"),
+            ("spec", "template", "spec", "serviceAccountName"),
+            "other",
+            id="account of Pods by its deprecated name",
+        ),
+        pytest.param(
             network_policy(),
             network_policy(egress=[{}]),
             ("spec", "policyTypes"),

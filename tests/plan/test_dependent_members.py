@@ -131,6 +131,42 @@ def with_applied(live: Manifest, fields: dict[str, Any]) -> Manifest:
     return {**live, "metadata": {**live["metadata"], "managedFields": [entry]}}
 
 
+ACCOUNT = ("f:spec", "f:template", "f:spec")
+
+
+def with_account(**members: str) -> Manifest:
+    return deployment(template={"spec": {"containers": [], **members}})
+
+
+@pytest.mark.parametrize(
+    ("declared", "live", "stale"),
+    [
+        pytest.param({}, {"serviceAccountName": "a", "serviceAccount": "a"}, 2, id="removed"),
+        pytest.param({"serviceAccountName": "a"}, {"serviceAccountName": "a", "serviceAccount": "a"}, 0, id="declared"),
+        pytest.param({"serviceAccount": "a"}, {"serviceAccountName": "a", "serviceAccount": "a"}, 0, id="by its alias"),
+        pytest.param(
+            {"serviceAccount": "b"}, {"serviceAccountName": "a", "serviceAccount": "a"}, 1, id="alias changed"
+        ),
+        pytest.param({"serviceAccountName": "b"}, {"serviceAccountName": "a", "serviceAccount": "a"}, 1, id="changed"),
+        pytest.param({}, {}, 0, id="never declared"),
+    ],
+)
+def test_an_account_goes_with_its_alias(declared: dict[str, str], live: dict[str, str], stale: int) -> None:
+    owned = with_applied(with_account(**live), {"f:spec": {"f:template": {"f:spec": {"f:serviceAccountName": {}}}}})
+    assert len(excluded(with_account(**declared), owned)) == stale
+
+
+def test_an_account_that_another_client_sets_stays() -> None:
+    live = with_account(serviceAccountName="a", serviceAccount="a")
+    fields = {"f:spec": {"f:template": {"f:spec": {"f:serviceAccountName": {}}}}}
+    live["metadata"]["managedFields"] = [{"manager": "operator", "operation": "Update", "fieldsV1": fields}]
+    assert excluded(with_account(), live) == ()
+
+
+def test_the_account_that_admission_gives_a_pod_stays() -> None:
+    assert excluded(pod(), pod(serviceAccountName="default", serviceAccount="default")) == ()
+
+
 def policy(**spec: Any) -> Manifest:
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"}, "spec": spec}
 
