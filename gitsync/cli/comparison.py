@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,15 +13,18 @@ from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, I
 from gitsync.cli.applications import all_applications, connect, one_application
 from gitsync.cli.options import GitTarget, close_at_end, load_settings
 from gitsync.cli.output import Exit
+from gitsync.cluster.kubernetes import collection_path
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.policy_files import PolicySet
+from gitsync.kube.parts import all_parts
 from gitsync.objects.application import Application
-from gitsync.objects.change import ABSENT, DRIFT, Change, Plan, Review, Verdict
+from gitsync.objects.change import ABSENT, DRIFT, Change, Decision, Plan, Review, Verdict
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.tree import Tree
+from gitsync.plan.generated import is_configuration
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, Credentials, LiveCache, Source
@@ -39,12 +42,13 @@ from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.decision import AdviceGate, SyncGate, blocking_dependency
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
-from gitsync.sync.input import ReconcileInput
+from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation, created_namespace
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.remote_bases import RemoteBases
+from gitsync.sync.running import readers_of
 from gitsync.sync.status.report import Report
 
 _DRY_RUNS = 8
@@ -117,6 +121,8 @@ class Evaluator:
         manifest = one_application(self.client, self._target.namespace, self._target.name)
         reconcile = self._input(manifest)
         cache = ReconcileCache()
+        if reconcile.app.is_deleted:
+            return self._evaluate_deletion(manifest, reconcile, cache)
         if local is not None:
             place = open_path(str(local))
             return self.evaluate_tree(manifest, place.tree, place.path)
@@ -178,21 +184,74 @@ class Evaluator:
         self, manifest: Manifest, reconcile: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
     ) -> ApplicationComparison:
         report = Report(manifest, reconcile)
-        declarations = Declarations()
         target = self._desired(source).load_for(report, cache, commit).target(commit)
-        gate = SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.cluster, self.live), self.policies)
+        planned, notes = self._plan(report, cache, target)
+        planned, verdict = self._gate().judge(planned, cache)
+        return self._comparison(manifest, planned, verdict, source, notes)
+
+    def _evaluate_deletion(
+        self, manifest: Manifest, reconcile: ReconcileInput, cache: ReconcileCache
+    ) -> ApplicationComparison:
+        """Compare an Application that is being deleted with nothing: Git no longer says what it has in the cluster."""
+        commit = Commit(reconcile.state.applied)
+        app = reconcile.app
+        if not app.sync.deletes_with_application:
+            member = "sync.preserveResourcesOnDeletion is on" if app.sync.prune else "sync.prune is off"
+            inputs = replace(reconcile, state=replace(reconcile.state, inventory=Inventory()))
+            notes: tuple[str, ...] = (f"being deleted: its objects stay, since {member}",)
+        else:
+            inputs = reconcile
+            notes = ("being deleted: what it applied is deleted with it",)
+        planned, more = self._plan(Report(manifest, inputs), cache, Target(commit))
+        decision = self._gate().decide_deletion(planned, cache.execution)
+        verdict = decision.verdict or Verdict(Decision.ALLOWED)
+        return self._comparison(manifest, planned, verdict, self.source, (*notes, *more))
+
+    def _gate(self) -> SyncGate:
+        return SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.cluster, self.live), self.policies)
+
+    def _plan(self, report: Report, cache: ReconcileCache, target: Target) -> tuple[Planned, tuple[str, ...]]:
+        """Return the plan for a target, with notes about what could not be read for it."""
+        declarations = Declarations()
         view = ClusterView(self.cluster, self.live, TrackedObjects(), declarations, self.policies.unreadable)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             planner = Planner(self.cluster, declarations, pool, policy_of=self.policies.of)
             evaluator = SyncEvaluator(view, planner)
             observation = evaluator.observe(report, cache, target)
-            notes = self._load_claims(reconcile, observation, declarations)
-            planned = evaluator.plan(report, cache, target, observation)
-        planned, verdict = gate.judge(planned, cache)
+            readers, notes = self._readers(observation)
+            notes += self._load_claims(report.inputs, observation, declarations)
+            planned = evaluator.plan(report, cache, target, replace(observation, readers=readers))
+        return planned, notes
+
+    def _readers(self, observation: Observation) -> tuple[dict[ObjectRef, str], tuple[str, ...]]:
+        """Return what still reads the ConfigMaps and Secrets that Git replaced, with a note where that is unknown."""
+        replaced = [ref for ref in observation.replaced if is_configuration(ref)]
+        if not replaced:
+            return {}, ()
+        parts = defaultdict[str, list[Manifest]](list)
+        try:
+            for part in self._parts(observation):
+                for owner in metadata_of(part).get("ownerReferences") or ():
+                    parts[str(owner.get("uid"))].append(part)
+        except Rejected as error:
+            return {}, (f"what still reads {replaced[0]} is not known: {error}",)
+        return readers_of(replaced, observation.live, lambda uid: parts.get(uid, ())), ()
+
+    def _parts(self, observation: Observation) -> Iterator[Manifest]:
+        """Yield what controllers made in the namespaces of the live objects, by one list for each kind."""
+        for part in all_parts({ref.of for ref in observation.live}):
+            resource = self.cluster.resource(*part)
+            for namespace in {ref.namespace for ref in observation.live if ref.namespace}:
+                if resource is not None:
+                    yield from self.client.get(collection_path(resource, namespace))["items"]
+
+    def _comparison(
+        self, manifest: Manifest, planned: Planned, verdict: Verdict, source: Source, notes: tuple[str, ...]
+    ) -> ApplicationComparison:
         return ApplicationComparison(
-            reconcile.app,
+            planned.app,
             manifest,
-            commit.id,
+            planned.target.commit.id,
             # masked before any command can print it
             replace(
                 planned.plan,
@@ -256,6 +315,8 @@ class Evaluator:
     def _blocking_notes(self, planned: Planned) -> Iterable[str]:
         """Yield why the controller does not sync by itself, though the gate allows it."""
         app = planned.app
+        if app.is_deleted:
+            return
         if app.suspend:
             yield f"suspended: nothing is written until: gitsync resume {app.name}"
         if not app.sync.automated:

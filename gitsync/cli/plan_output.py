@@ -78,7 +78,7 @@ def _addition(item: FieldDifference) -> dict[str, Any]:
 def print_additions(additions: Additions) -> None:
     """Print the fields that users added beside what Git declares."""
     for row in addition_rows(additions):
-        by = ", ".join(filter(None, (row["manager"], row["time"])))
+        by = ", ".join(filter(None, (row["manager"], row["time"]))) or "kept by the API server"
         say(f"? {row['object']}  {row['path']}: {shown(row['live'])} is not in Git   ({by})", "yellow")
 
 

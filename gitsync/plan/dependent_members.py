@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gitsync.merge.fieldset import Node, Path
 from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.objects.change import Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.equality import indexed
@@ -150,6 +151,36 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
             if element in live_items:
                 there = live_items[element][1]
                 yield from _stale(schema.items, item, there, (*path, element), ours.get(element) or {})
+
+
+def kept_members(desired: Manifest, live: Manifest, manager: str = FIELD_MANAGER) -> tuple[FieldDifference, ...]:
+    """
+    Return the members of a Service that Git does not declare and that the API server keeps from an earlier state.
+
+    An update without them leaves them as they are (pkg/registry/core/service/storage: patchAllocatedValues and
+    defaultOnReadIPFamilies), and no owner tells that Git removed them. A new Service would get other values.
+    """
+    if live.get("kind") != "Service" or live.get("apiVersion") != "v1":
+        return ()
+    spec = live.get("spec") or {}
+    declared = desired.get("spec") or {}
+    is_headless = spec.get("clusterIP") == "None"
+    # without a selector, a headless Service gets all families of the cluster
+    has_default = spec.get("ipFamilyPolicy", "SingleStack") == "SingleStack" or (
+        is_headless and not spec.get("selector")
+    )
+    is_kept = {
+        "clusterIP": is_headless and "clusterIPs" not in declared,
+        "ipFamilyPolicy": not has_default,
+    }
+    names = [name for name, kept in is_kept.items() if kept and name not in declared]
+    others = owners_of(live, manager).others if names else {}
+    return tuple(
+        FieldDifference(f".spec.{name}", f"/spec/{name}", Difference.FOREIGN, live=spec[name])
+        for name in names
+        # what another client or an admission webhook sets was not kept from what Git declared
+        if node_at(others, ("f:spec", f"f:{name}")) is None
+    )
 
 
 def _mirrored(schema: Schema, desired: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What users added to the objects of an Application beside what Git declares: a finding, but no drift."""
+"""What objects of an Application have beside what Git declares, added by users or kept: a finding, but no drift."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Change, FieldDifference, Plan
 from gitsync.objects.conditions import Condition
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.dependent_members import kept_members
 from gitsync.plan.ignored_fields import IgnoredFields
 from gitsync.plan.mask import mask_difference
 from gitsync.plan.steps import SchemaOf
@@ -45,11 +46,19 @@ def additions_to(
 def added_fields(
     app: Application, step: Change, undeclared: Undeclared, schema_of: SchemaOf
 ) -> tuple[FieldDifference, ...]:
-    """Return the fields that users added to the object of a step, without those that the step removes."""
+    """
+    Return the fields that users added to the object of a step, without those that the step removes.
+
+    Also, without an owner, those that the API server keeps although Git removed them.
+    """
     if step.desired is None or step.live is None or step.options.hooks or step.unobserved:
         return ()
     state = UndeclaredState(step.desired, step.live, schema_of(step.desired), app.field_manager)
     fields = undeclared.findings(state, IgnoredFields(app.sync.ignore, step.options.ignore))
+    known = {item.pointer for item in fields}
+    fields += tuple(
+        item for item in kept_members(step.desired, step.live, app.field_manager) if item.pointer not in known
+    )
     removed = {item.pointer for item in step.differences}
     # what the step removes is drift, which is reported elsewhere
     return tuple(mask_difference(step.ref, item) for item in fields if item.pointer not in removed)
@@ -67,7 +76,11 @@ def undeclared_condition(additions: Additions) -> Condition | None:
 def _lines(additions: Additions) -> Iterator[str]:
     for ref, fields in sorted(additions.items()):
         for field in fields:
-            # there is one: only fields that a user owns are findings
+            # what has no owner was declared once, and an update without it does not remove it
+            if not field.owners:
+                value = f"{field.path} is {field.live}, which Git no longer declares"
+                yield one_line(f"{ref}: {value} and the API server keeps until the object is recreated", 300)
+                continue
             owner = field.owners[0]
             at = f" at {owner.time}" if owner.time else ""
             yield one_line(f"{ref}: {field.path} is not in Git, set by {owner.manager}{at}", 300)

@@ -87,8 +87,7 @@ class SyncEvaluator:
         running, references = cache.running.find(app, observation.live, cluster, live)
         # a change of what they read, also where nothing declares it, has the workloads compared again
         self._view.tracked.track_more(app.key, references)
-        replaced = [ref for ref in inventory if ref not in desired and ref in observation.live]
-        readers = readers_of(replaced, observation.live, live)
+        readers = readers_of(observation.replaced, observation.live, live.dependents)
         observation = replace(observation, health=health, running=running, references=references, readers=readers)
         report.contents = cache.running.to_status()
         report.state = replace(report.state, inventory=observation.inventory)

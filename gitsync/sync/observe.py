@@ -60,6 +60,11 @@ class Observation:
     readers: Mapping[ObjectRef, str] = field(default_factory=dict)
     """What still reads the ConfigMaps and Secrets that Git no longer declares."""
 
+    @property
+    def replaced(self) -> tuple[ObjectRef, ...]:
+        """The live objects of the inventory that Git no longer declares."""
+        return tuple(ref for ref in self.inventory if ref not in self.desired and ref in self.live)
+
     @cached_property
     def overall_health(self) -> Health:
         """The worst health of the declared objects; an unknown one does not count."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -166,13 +166,15 @@ def running_status(running: Running) -> list[dict[str, str]]:
 
 
 def readers_of(
-    replaced: Iterable[ObjectRef], live: Mapping[ObjectRef, Manifest], cache: LiveCache
+    replaced: Iterable[ObjectRef],
+    live: Mapping[ObjectRef, Manifest],
+    dependents: Callable[[str], Iterable[Manifest]],
 ) -> dict[ObjectRef, str]:
     """
     Return what still reads ConfigMaps and Secrets that Git no longer declares, of all that came from ``live``.
 
-    Agents have Deployments, these have ReplicaSets: a part at any depth may be of the former revision. Nothing is
-    requested: the parts are those that are watched already.
+    Agents have Deployments, these have ReplicaSets: a part at any depth may be of the former revision. ``dependents``
+    returns the parts of the object with a uid.
     """
     refs = {ref for ref in replaced if is_configuration(ref)}
     if not refs:
@@ -184,11 +186,11 @@ def readers_of(
             readers |= {
                 it: f"{ref.kind} {ref.name} is being rolled out" for it in refs if it.namespace == ref.namespace
             }
-    parts = [part for manifest in live.values() for part in cache.dependents(uid_of(manifest))]
+    parts = [part for manifest in live.values() for part in dependents(uid_of(manifest))]
     while parts:
         part = parts.pop()
         readers |= {ref: reader for ref, reader in read_by(part) if ref in refs}
-        parts += cache.dependents(uid_of(part))
+        parts += dependents(uid_of(part))
     return readers
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gitsync.objects.ref import ObjectRef
 from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.source.repositories import Repositories
@@ -230,3 +231,36 @@ def test_a_comparison_leaves_no_process_that_reads_git(shop: Shop, monkeypatch: 
     monkeypatch.setattr(Repositories, "close", lambda self: closed.append(self))
     assert shop("plan", "shop").code in (0, 1)
     assert len(closed) == 1
+
+
+def test_a_plan_of_a_deleted_application_deletes_its_objects(shop: Shop) -> None:
+    shop.world.stop()
+    application = ObjectRef("gitsync.dev", "Application", NAMESPACE, "shop")
+    live = shop.world.cluster.read(application, "v1alpha1")
+    assert live is not None
+    shop.world.cluster.delete(application, "v1alpha1", uid=live["metadata"]["uid"])
+
+    plan = shop("plan", "shop", "-o", "json").json
+    assert {step["object"]: step["action"] for step in plan["steps"]} == {
+        "Deployment shop/web": "prune",
+        "ConfigMap shop/prompt": "prune",
+    }
+    assert plan["notes"] == ["being deleted: what it applied is deleted with it"]
+
+    shop.world.application(sync={"preserveResourcesOnDeletion": True})
+    plan = shop("plan", "shop", "-o", "json").json
+    assert plan["steps"] == []
+    assert plan["notes"] == ["being deleted: its objects stay, since sync.preserveResourcesOnDeletion is on"]
+
+
+def test_a_plan_keeps_the_configuration_that_pods_still_read(shop: Shop) -> None:
+    old, new = "conf-2222222222", "conf-4444444444"
+    web = (shop.world.repo.clone / "shop" / "web.yaml").read_text()
+    reads = {name: f"{web}      volumes: [{{name: c, configMap: {{name: {name}}}}}]\n" for name in (old, new)}
+    first = {"shop/conf.yaml": config_map(old, text="a"), "shop/web.yaml": reads[old]}
+    shop.world.synced(shop.world.repo.commit("a configuration", first))
+    until(lambda: shop.world.status()["health"] == "Healthy", 15, shop.world.status)
+    rest(shop)
+    shop.world.repo.commit("another", {"shop/conf.yaml": config_map(new, text="b"), "shop/web.yaml": reads[new]})
+    steps = {step["object"]: step["action"] for step in shop("plan", "shop", "-o", "json").json["steps"]}
+    assert steps == {f"ConfigMap shop/{new}": "create", "Deployment shop/web": "update"}

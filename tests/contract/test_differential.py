@@ -53,8 +53,9 @@ ALLOCATED = frozenset(
 KNOWN = {
     ("Job", "completions"): "immutable, and its default depends on whether parallelism was set at the creation",
     ("PersistentVolume", "claimRef"): "the claim that another pair of the batch bound to it",
-    ("Service", "clusterIP"): "immutable: to and from headless",
-    ("Service", "ipFamilyPolicy"): "an update without it keeps it",
+    ("Service", "clusterIP"): "immutable: to and from headless; reported as kept",
+    ("Service", "ipFamilies"): "those of a Service that was headless",
+    ("Service", "ipFamilyPolicy"): "an update without it keeps it; reported as kept",
 }
 """Members that differ for a reason, by kind and name."""
 

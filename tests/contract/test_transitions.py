@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest, at
 from tests.contract.manifests import deployment, manifest
-from tests.contract.stage import Stage
+from tests.contract.stage import TIMEOUT, Stage
+from tests.waiting import until
 
 POD = {"containers": [{"name": "web", "image": "web:1"}]}
 WORKLOAD: dict[str, Any] = {
@@ -116,6 +118,19 @@ def test_a_default_of_the_former_choice_is_removed(
     stage.synced(stage.commit({"a.yaml": latter}))
     live = stage.live(former["kind"], "web", api=former["apiVersion"])
     assert (at(live, *path), live["metadata"]["uid"]) == (expected, uid)
+
+
+def test_what_the_api_server_keeps_is_reported(stage: Stage) -> None:
+    stage.sync({"a.yaml": service(clusterIP="None")})
+    stage.synced(stage.commit({"a.yaml": service()}))
+
+    def message() -> str:
+        return str(find_condition(stage.status(), "Undeclared").get("message", ""))
+
+    until(lambda: ".spec.clusterIP is None, which Git no longer declares" in message(), TIMEOUT, message)
+    stage.delete("Service", "web")
+    until(lambda: not message(), TIMEOUT, message)
+    assert stage.live("Service", "web")["spec"]["clusterIP"] != "None"
 
 
 def test_a_renamed_holder_of_a_node_port_makes_room(stage: Stage) -> None:

@@ -12,7 +12,7 @@ from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import builtin
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.dependent_members import stale_members
+from gitsync.plan.dependent_members import kept_members, stale_members
 from gitsync.plan.drift import Path, find_drift, is_exact
 from gitsync.plan.ownership import with_claimed
 
@@ -228,3 +228,39 @@ def test_nothing_is_stale_beside_what_is_live_and_owned(desired: Manifest, other
         spec[name] = {**spec[name], **value} if isinstance(value, dict) else value
     assert is_exact(desired, live, schema)
     assert excluded(desired, live) == ()
+
+
+def service(**spec: Any) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"a": "b"}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("declared", "live", "kept"),
+    [
+        pytest.param({}, {"clusterIP": "None"}, [".spec.clusterIP"], id="headless"),
+        pytest.param({"clusterIP": "None"}, {"clusterIP": "None"}, [], id="declared headless"),
+        pytest.param({"clusterIPs": ["None"]}, {"clusterIP": "None"}, [], id="declared headless as a list"),
+        pytest.param({}, {"clusterIP": "10.0.0.1", "ipFamilyPolicy": "SingleStack"}, [], id="defaults"),
+        pytest.param({}, {"ipFamilyPolicy": "PreferDualStack"}, [".spec.ipFamilyPolicy"], id="families"),
+        pytest.param(
+            {"clusterIP": "None"},
+            {"clusterIP": "None", "selector": None, "ipFamilyPolicy": "RequireDualStack"},
+            [],
+            id="families of a headless Service without a selector",
+        ),
+    ],
+)
+def test_what_the_api_server_keeps_is_found(declared: dict[str, Any], live: dict[str, Any], kept: list[str]) -> None:
+    assert [item.path for item in kept_members(service(**declared), service(**live))] == kept
+
+
+def test_what_another_client_set_was_not_kept() -> None:
+    live = service(ipFamilyPolicy="PreferDualStack")
+    entry = {"manager": "cloud", "operation": "Update", "fieldsV1": {"f:spec": {"f:ipFamilyPolicy": {}}}}
+    live["metadata"]["managedFields"] = [entry]
+    assert kept_members(service(), live) == ()
