@@ -28,7 +28,7 @@ from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ref_of
 from gitsync.plan.order import stage_of
-from gitsync.sandbox.processes.images import read_images
+from gitsync.sandbox.processes.environment import read_images
 from gitsync.sandbox.server import Sandbox
 from gitsync.wiring import build_controller
 

@@ -45,7 +45,7 @@ from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.table import Printer
 from gitsync.sandbox.processes.api_access import ApiAccess, TokenAsked
-from gitsync.sandbox.processes.images import Images
+from gitsync.sandbox.processes.environment import Images
 from gitsync.sandbox.processes.proxy import ServiceProxy
 from gitsync.sandbox.processes.runtime import Processes
 from gitsync.sandbox.processes.volumes import Folders

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from gitsync.cli.main import app
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.processes.images import read_images
+from gitsync.sandbox.processes.environment import read_images
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent

@@ -14,7 +14,7 @@ from gitsync.errors import GitsyncError, InvalidInput, Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.child_reconciler import ChildrenCache
-from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.environment import Image
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent

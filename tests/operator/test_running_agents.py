@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gitsync.cli.main import app
-from gitsync.sandbox.processes.images import read_images
+from gitsync.sandbox.processes.environment import read_images
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.flow.environment import World

@@ -14,7 +14,7 @@ import typer
 
 from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
-from gitsync.sandbox.processes.images import read_images
+from gitsync.sandbox.processes.environment import read_images
 from gitsync.sandbox.server import Sandbox
 
 

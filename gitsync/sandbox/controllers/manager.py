@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.api_services import ApiServices
-from gitsync.sandbox.controllers.base import ADOPTABLE, ControllerContext, SandboxController, SimulationSettings
+from gitsync.sandbox.controllers.base import ADOPTABLE, ControllerContext, Queue, SandboxController, SimulationSettings
 from gitsync.sandbox.controllers.endpoints import EndpointsController
 from gitsync.sandbox.controllers.events import SeriesRecorder
 from gitsync.sandbox.controllers.lifecycle.autoscaler import Autoscalers
@@ -15,12 +15,10 @@ from gitsync.sandbox.controllers.lifecycle.garbage_collector import GarbageColle
 from gitsync.sandbox.controllers.lifecycle.namespaces import NamespaceContents, NamespaceLifecycle
 from gitsync.sandbox.controllers.lifecycle.quotas import Quotas
 from gitsync.sandbox.controllers.lifecycle.role_aggregation import ClusterRoles
-from gitsync.sandbox.controllers.nodes.kubelet import Kubelet
-from gitsync.sandbox.controllers.nodes.node import create_nodes
+from gitsync.sandbox.controllers.nodes.kubelet import Kubelet, create_nodes
 from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
 from gitsync.sandbox.controllers.nodes.scheduler import Scheduler
 from gitsync.sandbox.controllers.object_meta import kind_of
-from gitsync.sandbox.controllers.queue import Queue
 from gitsync.sandbox.controllers.volumes import Claims, Volumes, create_storage_class
 from gitsync.sandbox.controllers.workloads.cronjob import CronJobs
 from gitsync.sandbox.controllers.workloads.daemonset import DaemonSets

@@ -11,8 +11,8 @@ import yaml
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
 from gitsync.sandbox.errors import StatusCause, bad_request
-from gitsync.sandbox.http.negotiation import PROTOBUF
 from gitsync.sandbox.http.protobuf import Undecodable, decode
+from gitsync.sandbox.http.responses import PROTOBUF
 from gitsync.sandbox.http.transport.messages import HttpRequest
 from gitsync.sandbox.registry.contract import RequestContext
 from gitsync.sandbox.registry.delete import DeleteOptions, read_options

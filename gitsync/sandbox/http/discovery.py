@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from gitsync.sandbox import errors
-from gitsync.sandbox.http.negotiation import discovery_version
 from gitsync.sandbox.http.openapi import OpenApi
+from gitsync.sandbox.http.responses import discovery_version
 from gitsync.sandbox.http.route import RequestRoute
 from gitsync.sandbox.http.transport.messages import TEXT, HttpRequest, Response, json_response, text_response
 from gitsync.sandbox.registry.resources import Registry, ServedResource

@@ -18,8 +18,7 @@ from gitsync.sandbox.http import listing, responses, watching
 from gitsync.sandbox.http.decoding import applied_body, delete_options, media_type, object_body, write_context
 from gitsync.sandbox.http.metrics import GROUP as METRICS_GROUP
 from gitsync.sandbox.http.metrics import MetricsApi
-from gitsync.sandbox.http.negotiation import Accepted, accepted
-from gitsync.sandbox.http.responses import View, warning_header
+from gitsync.sandbox.http.responses import Accepted, View, accepted, warning_header
 from gitsync.sandbox.http.reviews import UNMANAGED, AccessReviews, Review
 from gitsync.sandbox.http.route import RequestRoute
 from gitsync.sandbox.http.subresources import Subresources, patched_scale

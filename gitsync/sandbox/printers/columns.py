@@ -13,7 +13,7 @@ from importlib import resources as package_files
 
 import orjson
 
-from gitsync.sandbox.printers import cells_by_kind, pods
+from gitsync.sandbox.printers import cells_by_kind
 from gitsync.sandbox.printers.cells import (
     access_modes,
     age,
@@ -138,25 +138,25 @@ _EVENT_COLUMNS = (
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Pod"): (
         _NAME,
-        Column("Ready", pods.ready, "The aggregate readiness state of this pod for accepting traffic."),
-        Column("Status", pods.status, "The aggregate status of the containers in this pod."),
+        Column("Ready", cells_by_kind.ready, "The aggregate readiness state of this pod for accepting traffic."),
+        Column("Status", cells_by_kind.status, "The aggregate status of the containers in this pod."),
         Column(
             "Restarts",
-            pods.restarts,
+            cells_by_kind.restarts,
             "The number of times the containers in this pod have been restarted and when the last container in "
             "this pod has restarted.",
         ),
         _AGE,
-        Column("IP", pods.ip, f"{_POD}Status.podIP", priority=1),
+        Column("IP", cells_by_kind.ip, f"{_POD}Status.podIP", priority=1),
         Column("Node", text("spec", "nodeName"), f"{_POD}Spec.nodeName", priority=1),
         Column("Nominated Node", text("status", "nominatedNodeName"), f"{_POD}Status.nominatedNodeName", priority=1),
-        Column("Readiness Gates", pods.readiness_gates, f"{_POD}Spec.readinessGates", priority=1),
+        Column("Readiness Gates", cells_by_kind.readiness_gates, f"{_POD}Spec.readinessGates", priority=1),
     ),
     ("", "PodTemplate"): (
         _NAME,
         replace(_CONTAINERS, priority=0),
         replace(_IMAGES, priority=0),
-        Column("Pod Labels", pods.labels, "The labels for the pod template."),
+        Column("Pod Labels", cells_by_kind.labels, "The labels for the pod template."),
     ),
     ("", "ReplicationController"): _replicas("core.v1.ReplicationController"),
     ("apps", "ReplicaSet"): _replicas("apps.v1.ReplicaSet"),

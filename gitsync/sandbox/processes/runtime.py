@@ -18,8 +18,7 @@ from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers.nodes.runtime import LOST, ContainerUsage, Notify, ProcessState
 from gitsync.sandbox.processes.api_access import ApiAccess, refresh_after, write_kubeconfig
 from gitsync.sandbox.processes.container import ContainerPlan, Launch, RunningContainer
-from gitsync.sandbox.processes.environment import command_of, environment_of, proxy_variables
-from gitsync.sandbox.processes.images import Image, Images, find_image
+from gitsync.sandbox.processes.environment import Image, Images, command_of, environment_of, find_image, proxy_variables
 from gitsync.sandbox.processes.probes import ProbeTarget
 from gitsync.sandbox.processes.usage import UsageMeter, read_sessions
 from gitsync.sandbox.processes.volumes import (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.http.port_forward import _DICTIONARY, Data, Frames, MalformedFrame, Opened, Ping, Reset
-from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.environment import Image
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.http_client import Client

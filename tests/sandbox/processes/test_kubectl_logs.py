@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.environment import Image
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.waiting import until

@@ -22,7 +22,7 @@ import kubernetes.client
 import kubernetes.config
 import pytest
 
-from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.environment import Image
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.http_client import Client
@@ -230,7 +230,7 @@ def test_an_image_that_is_not_listed_and_a_tag_for_failures_stay_simulated(api: 
 _SANDBOX = """
 import sys
 from pathlib import Path
-from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.environment import Image
 from gitsync.sandbox.server import Sandbox
 
 with Sandbox(images={"example.com/server": Image((sys.executable, sys.argv[1]))}) as sandbox:

@@ -1,4 +1,8 @@
-"""Kubelet: the pods that are assigned to a node, simulated or as processes."""
+"""
+Kubelet: the nodes, and the pods that are assigned to one, simulated or as processes.
+
+The simulated nodes are two machines that are always ready.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,17 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.base import ControllerContext, SandboxController
 from gitsync.sandbox.controllers.events import EventSource
-from gitsync.sandbox.controllers.nodes.containers import Container, Move, Pace, config_error, next_move, perform
-from gitsync.sandbox.controllers.nodes.pod_status import all_stopped, current, with_containers
+from gitsync.sandbox.controllers.nodes.containers import (
+    Container,
+    Move,
+    Pace,
+    all_stopped,
+    config_error,
+    current,
+    next_move,
+    perform,
+    with_containers,
+)
 from gitsync.sandbox.controllers.nodes.runtime import ContainerBehaviour
 from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of
 from gitsync.sandbox.controllers.pods import is_finished
@@ -374,3 +387,79 @@ class Kubelet(SandboxController):
 def _signature(container: Container, move: tuple[Move, float]) -> tuple[Move, int]:
     """Return what tells one move of a container from the next of the same sort."""
     return move[0], container.status["restartCount"]
+
+
+NODES = ("node-a", "node-b")
+_FIRST_ADDRESS = 10
+# Large enough that examples from real clusters fit; "too big" is tested with requests above it.
+_CAPACITY = {"cpu": "128", "memory": "512Gi", "ephemeral-storage": "2Ti", "pods": "5000"}
+
+
+def create_nodes(api: ControllerClient, now: str) -> None:
+    """Create the nodes that are absent."""
+    for index, name in enumerate(NODES):
+        if api.get("", "Node", "", name) is None:
+            # A kubelet registers its node first, and then reports the status.
+            created = api.create(_node(name, index), manager="kubelet")
+            status = _status(f"192.168.0.{_FIRST_ADDRESS + index}", name, now)
+            ready = api.update({**created, "status": status}, manager="kubelet", subresource="status")
+            # Admission taints a new node not-ready; the node controller removes that once it is ready.
+            spec = {key: value for key, value in ready["spec"].items() if key != "taints"}
+            api.update({**ready, "spec": spec}, manager="kube-controller-manager")
+
+
+def _node(name: str, index: int) -> Manifest:
+    labels = {
+        # Kubelets still write both generations of these labels.
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"podCIDR": f"10.244.{index}.0/24", "podCIDRs": [f"10.244.{index}.0/24"]},
+    }
+
+
+def _status(address: str, name: str, now: str) -> Manifest:
+    return {
+        "capacity": _CAPACITY,
+        "allocatable": _CAPACITY,
+        "conditions": [
+            _condition(
+                "MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", now
+            ),
+            _condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now),
+            _condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", now),
+            _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now),
+        ],
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "machineID": name,
+            "systemUUID": name,
+            "bootID": name,
+            "kernelVersion": "0.0.0-sandbox",
+            "osImage": "gitsync sandbox",
+            "containerRuntimeVersion": "fake://1.0.0",
+            "kubeletVersion": "v1.36.2",
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+        },
+    }
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Manifest:
+    return {
+        "type": kind,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }

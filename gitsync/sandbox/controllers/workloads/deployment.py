@@ -1,4 +1,8 @@
-"""Deployment controller: a ReplicaSet per template, and the rollout from the old one to the new one."""
+"""
+Deployment controller: a ReplicaSet per template, the rollout from the old one to the new one, and the status.
+
+The status has the counts, and the conditions Available, Progressing and ReplicaFailure.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Sequence
 
 import orjson
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.objects.ref import ObjectRef
@@ -20,8 +25,8 @@ from gitsync.sandbox.controllers.object_meta import (
     is_deleting,
     key_of,
     owner_reference,
+    without_empty,
 )
-from gitsync.sandbox.controllers.workloads import deployment_status as statuses
 from gitsync.sandbox.controllers.workloads import rollout
 
 _SOURCE = EventSource("deployment-controller")
@@ -60,7 +65,7 @@ class Deployments(SandboxController):
         if is_deleting(deployment):
             old, new = self._replica_sets(deployment)
             # syncStatusOnly: a Deployment that waits for a foreground deletion still counts its pods.
-            self._write(deployment, statuses.failure(self._counts(deployment, old, new), old, new))
+            self._write(deployment, failure(self._counts(deployment, old, new), old, new))
             return
         deployment = self._note_pause(deployment)
         old, new = self._replica_sets(deployment)
@@ -81,17 +86,17 @@ class Deployments(SandboxController):
 
     def _note_pause(self, deployment: Manifest) -> Manifest:
         """Write condition Progressing=Unknown when the Deployment is paused and when it is resumed."""
-        if not statuses.has_deadline(deployment):
+        if not has_deadline(deployment):
             return deployment
         paused = deployment["spec"].get("paused", False)
         reason = condition_of(deployment, "Progressing").get("reason")
         # A pause must not hide that the deadline was missed.
-        if reason == statuses.TIMED_OUT or paused == (reason == statuses.PAUSED):
+        if reason == TIMED_OUT or paused == (reason == PAUSED):
             return deployment
-        why, text = (statuses.PAUSED, "paused") if paused else (statuses.RESUMED, "resumed")
-        noted = statuses.condition("Progressing", "Unknown", why, f"Deployment is {text}", self.context.now())
+        why, text = (PAUSED, "paused") if paused else (RESUMED, "resumed")
+        noted = condition("Progressing", "Unknown", why, f"Deployment is {text}", self.context.now())
         status = deployment.get("status") or {}
-        conditions = statuses.with_condition(status.get("conditions") or (), noted)
+        conditions = with_condition(status.get("conditions") or (), noted)
         return self._update({**deployment, "status": {**status, "conditions": conditions}})
 
     @staticmethod
@@ -141,7 +146,7 @@ class Deployments(SandboxController):
                 else replica_set
                 for replica_set in old
             ]
-        if statuses.is_complete(deployment, deployment.get("status") or {}):
+        if is_complete(deployment, deployment.get("status") or {}):
             old = self._clean_up(deployment, old)
         self._report(deployment, old, new)
 
@@ -160,15 +165,15 @@ class Deployments(SandboxController):
     def _report(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
         timers = self.context.timers
         status = self._counts(deployment, old, new)
-        status = statuses.progress(deployment, status, new, timers.now(), self.context.now())
-        written = self._write(deployment, statuses.failure(status, old, new))
-        deadline = statuses.deadline_in(written, timers.now())
+        status = progress(deployment, status, new, timers.now(), self.context.now())
+        written = self._write(deployment, failure(status, old, new))
+        deadline = deadline_in(written, timers.now())
         if deadline is not None:
             # A little after the deadline, which has passed then by every rounding.
             self.enqueue_after(key_of(deployment), max(0.0, deadline) + 0.01)
 
     def _counts(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> Manifest:
-        return statuses.counts(deployment, old, new, self.context.now())
+        return counts(deployment, old, new, self.context.now())
 
     def _write(self, deployment: Manifest, status: Manifest) -> Manifest:
         if deployment.get("status") == status:
@@ -189,12 +194,12 @@ class Deployments(SandboxController):
             new = self._create(deployment, old, revision)
             name = new["metadata"]["name"]
             text = f'Created new replica set "{name}"'
-            progressing = statuses.condition("Progressing", "True", statuses.NEW_CREATED, text, self.context.now())
+            progressing = condition("Progressing", "True", NEW_CREATED, text, self.context.now())
         else:
             new = self._annotate(deployment, new, revision)
             if not condition_of(deployment, "Progressing"):
                 text = f'Found new replica set "{new["metadata"]["name"]}"'
-                progressing = statuses.condition("Progressing", "True", statuses.NEW_FOUND, text, self.context.now())
+                progressing = condition("Progressing", "True", NEW_FOUND, text, self.context.now())
         return self._write_progress(deployment, new, progressing), new
 
     def _write_progress(self, deployment: Manifest, new: Manifest, progressing: Manifest | None) -> Manifest:
@@ -204,9 +209,9 @@ class Deployments(SandboxController):
         if annotations_of(deployment).get(rollout.REVISION) != revision:
             annotations = {**annotations_of(deployment), rollout.REVISION: revision}
             noted = {**noted, "metadata": {**noted["metadata"], "annotations": annotations}}
-        if progressing is not None and statuses.has_deadline(deployment):
+        if progressing is not None and has_deadline(deployment):
             status = deployment.get("status") or {}
-            conditions = statuses.with_condition(status.get("conditions") or (), progressing)
+            conditions = with_condition(status.get("conditions") or (), progressing)
             noted = {**noted, "status": {**status, "conditions": conditions}}
         return noted if noted is deployment else self._update(noted)
 
@@ -330,3 +335,147 @@ def _is_saturated(deployment: Manifest, replica_set: Manifest) -> bool:
         and annotations_of(replica_set).get(rollout.DESIRED) == str(total)
         and rollout.counted([replica_set], "availableReplicas") == total
     )
+
+
+# math.MaxInt32 turns the deadline off (HasProgressDeadline).
+NO_DEADLINE = 2**31 - 1
+
+NEW_CREATED = "NewReplicaSetCreated"
+NEW_FOUND = "FoundNewReplicaSet"
+NEW_AVAILABLE = "NewReplicaSetAvailable"
+UPDATED = "ReplicaSetUpdated"
+TIMED_OUT = "ProgressDeadlineExceeded"
+PAUSED = "DeploymentPaused"
+RESUMED = "DeploymentResumed"
+
+
+def condition(kind: str, status: str, reason: str, message: str, now: str) -> Manifest:
+    """Return a condition of a Deployment that begins now."""
+    return {
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": now,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def with_condition(conditions: Sequence[Manifest], new: Manifest) -> list[Manifest]:
+    """
+    Return the conditions with ``new`` at the end, in place of the one of its type.
+
+    One of the same status and reason stays as and where it is; one of the same status keeps its transition time.
+    """
+    known = next((existing for existing in conditions if existing["type"] == new["type"]), None)
+    if known is not None and (known["status"], known["reason"]) == (new["status"], new["reason"]):
+        return list(conditions)
+    if known is not None and known["status"] == new["status"]:
+        new = {**new, "lastTransitionTime": known["lastTransitionTime"]}
+    return [*without(conditions, new["type"]), new]
+
+
+def without(conditions: Sequence[Manifest], kind: str) -> list[Manifest]:
+    """Return the conditions but the one of a type."""
+    return [existing for existing in conditions if existing["type"] != kind]
+
+
+def has_deadline(deployment: Manifest) -> bool:
+    """Return whether the progress of the Deployment is watched."""
+    return bool(deployment["spec"].get("progressDeadlineSeconds", NO_DEADLINE) != NO_DEADLINE)
+
+
+def counts(deployment: Manifest, old: Sequence[Manifest], new: Manifest | None, now: str) -> Manifest:
+    """Return the status with present counts and Available; the other conditions are those of before."""
+    replica_sets = [*old, new] if new else list(old)
+    available = rollout.counted(replica_sets, "availableReplicas")
+    status = {
+        "observedGeneration": deployment["metadata"]["generation"],
+        "replicas": rollout.counted(replica_sets, "replicas"),
+        "updatedReplicas": rollout.counted([new] if new else [], "replicas"),
+        "readyReplicas": rollout.counted(replica_sets, "readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, rollout.wanted(replica_sets) - available),
+        "collisionCount": at(deployment, "status", "collisionCount"),
+    }
+    enough = available >= deployment["spec"]["replicas"] - rollout.max_unavailable(deployment)
+    minimum = (
+        condition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now)
+        if enough
+        else condition(
+            "Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", now
+        )
+    )
+    return {
+        **without_empty(status),
+        # Present with 0, unlike the other counts: the real type has a pointer here.
+        "terminatingReplicas": rollout.counted(replica_sets, "terminatingReplicas"),
+        "conditions": with_condition(at(deployment, "status", "conditions") or (), minimum),
+    }
+
+
+def is_complete(deployment: Manifest, status: Manifest) -> bool:
+    """Return whether all pods are new and available, and no old one is left."""
+    total = deployment["spec"]["replicas"]
+    numbers = (status.get(name, 0) for name in ("updatedReplicas", "replicas", "availableReplicas"))
+    return all(number == total for number in numbers) and (
+        status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    )
+
+
+def progress(deployment: Manifest, status: Manifest, new: Manifest | None, now: float, text: str) -> Manifest:
+    """Return the status with Progressing as a rollout sees it; ``now`` and ``text`` are the same moment."""
+    conditions: list[Manifest] = status["conditions"]
+    if not has_deadline(deployment):
+        return {**status, "conditions": without(conditions, "Progressing")}
+    current = condition_of(deployment, "Progressing")
+    rolled_out = status.get("replicas", 0) == status.get("updatedReplicas", 0)
+    # Pods that fail after a complete rollout are not progress to watch.
+    if rolled_out and current.get("reason") == NEW_AVAILABLE:
+        return status
+    subject = f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+    if is_complete(deployment, status):
+        done = condition("Progressing", "True", NEW_AVAILABLE, f"{subject} has successfully progressed.", text)
+        return {**status, "conditions": with_condition(conditions, done)}
+    if _has_moved(deployment.get("status") or {}, status):
+        moving = condition("Progressing", "True", UPDATED, f"{subject} is progressing.", text)
+        # A condition that stays True keeps its transition time; only the update time moves.
+        if current.get("status") == "True":
+            moving["lastTransitionTime"] = current["lastTransitionTime"]
+        return {**status, "conditions": [*without(conditions, "Progressing"), moving]}
+    deadline = deadline_in(deployment, now)
+    if deadline is not None and deadline <= 0:
+        late = condition("Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing.", text)
+        return {**status, "conditions": with_condition(conditions, late)}
+    return status
+
+
+def _has_moved(old_status: Manifest, new_status: Manifest) -> bool:
+    def old_pods(status: Manifest) -> int:
+        return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
+
+    grown = ("updatedReplicas", "readyReplicas", "availableReplicas")
+    return old_pods(new_status) < old_pods(old_status) or any(
+        new_status.get(name, 0) > old_status.get(name, 0) for name in grown
+    )
+
+
+def deadline_in(deployment: Manifest, now: float) -> float | None:
+    """Return the seconds until progress is overdue, None when nothing is awaited."""
+    current = condition_of(deployment, "Progressing")
+    if not has_deadline(deployment) or current.get("reason") in (None, NEW_AVAILABLE, TIMED_OUT, PAUSED):
+        return None
+    return seconds_of(current["lastUpdateTime"]) + float(deployment["spec"]["progressDeadlineSeconds"]) - now
+
+
+def failure(status: Manifest, old: Sequence[Manifest], new: Manifest | None) -> Manifest:
+    """Return the status with the ReplicaFailure of the ReplicaSets, the new one first, or without one."""
+    failures = [condition_of(replica_set, "ReplicaFailure") for replica_set in ([new] if new else []) + list(old)]
+    failed = next((replica_set for replica_set in failures if replica_set), None)
+    conditions: list[Manifest] = status["conditions"]
+    if failed is None:
+        return {**status, "conditions": without(conditions, "ReplicaFailure")}
+    raised = condition(
+        "ReplicaFailure", failed["status"], failed["reason"], failed["message"], failed["lastTransitionTime"]
+    )
+    return {**status, "conditions": with_condition(conditions, raised)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gitsync.sandbox.clock import SandboxClock
+from gitsync.sandbox.controllers.base import Queue
 from gitsync.sandbox.controllers.object_meta import Key
-from gitsync.sandbox.controllers.queue import Queue
 from gitsync.sandbox.errors import ApiError
 from tests.sandbox.controllers.virtual_clock import VirtualLoop
 
