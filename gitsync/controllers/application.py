@@ -31,6 +31,7 @@ from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.declarations import Reach
 from gitsync.state.state import EngineState
+from gitsync.sync.input import RepairRequest
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.polling.git_watcher import GitWatcher
 
@@ -210,6 +211,16 @@ class ApplicationController(BaseController[str]):
             self._queue.add(key, urgent=True)
         else:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
+        return True
+
+    def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
+        """Restore objects now, on behalf of a user; False for an unknown Application, or that of another replica."""
+        manifest = self._application(key)
+        # the plan says which objects can be restored, and only the replica of an Application has it
+        if manifest is None or not self._share.owns(key):
+            return False
+        self._pipeline.request_repair(uid_of(manifest), RepairRequest(refs, by))
+        self._queue.add(key, urgent=True)
         return True
 
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:

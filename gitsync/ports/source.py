@@ -266,11 +266,19 @@ class Source(Protocol):
         ...
 
     def revert(
-        self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
+        self,
+        source: GitSource,
+        credentials: Credentials,
+        commits: Sequence[str],
+        *,
+        author: str,
+        branch: str = "",
+        reason: str = "",
     ) -> RevertResult:
         """
         Make a commit that undoes these commits and push it to the tracked branch, or to ``branch`` for review.
 
+        Its message has the reason.
         Raise Refused when a revert conflicts or the branch moved meanwhile; nothing is pushed then.
         """
         ...

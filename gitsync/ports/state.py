@@ -249,6 +249,14 @@ class SyncRequests(Protocol):
         """
         ...
 
+    def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
+        """
+        Request that objects are restored to what was applied last, in the name of a user; False for an unknown one.
+
+        Nothing else is written: no other object, and no commit.
+        """
+        ...
+
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """Request a poll of the repositories with these URLs, after a push; return how many Applications have one."""
         ...

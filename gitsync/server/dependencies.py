@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, HTTPException, Query, Request
 
+from gitsync.errors import InvalidInput
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
@@ -63,6 +64,14 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
 
 
 ViewOf = Annotated[ApplicationView, Depends(_application_or_404)]
+
+
+def ref_named(path: str) -> ObjectRef:
+    """Return the reference that a form or call names; raise InvalidInput otherwise."""
+    try:
+        return ObjectRef.from_path(path)
+    except ValueError:
+        raise InvalidInput(f"{visible(path)} is not the reference of an object") from None
 
 
 def find_object(backend: BackendOf, view: ViewOf, ref: Annotated[str, Query(max_length=1200)]) -> FoundObject:

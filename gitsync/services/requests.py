@@ -22,6 +22,7 @@ from gitsync.objects.change import Decision, HoldReason, Plan
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit
+from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, Clock, RevertResult
 from gitsync.services.adopt import KeepService, ProposedAdoption
@@ -33,12 +34,11 @@ class RequestKind(StrEnum):
     """What can be requested for one Application, or for several of them at once."""
 
     SYNC = "sync"
-    REVERT_DRIFT = "revert-drift"
     SUSPEND = "suspend"
     RESUME = "resume"
 
 
-_DEFAULT_REASONS = {RequestKind.SYNC: "Sync now", RequestKind.REVERT_DRIFT: "Revert drift"}
+_DEFAULT_REASONS = {RequestKind.SYNC: "Sync now"}
 """Reasons of requests that need none; every other kind needs a name and a reason."""
 
 
@@ -67,6 +67,14 @@ class RequestWriter(Protocol):
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; False for an unknown one."""
+        ...
+
+
+class RepairWriter(Protocol):
+    """What restores single objects: the controller in its own process, which has the plan."""
+
+    def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
+        """Request that objects are restored to what was applied last; False for an unknown Application."""
         ...
 
 
@@ -113,23 +121,54 @@ class UserRequests:
             if kind is RequestKind.SUSPEND:
                 raise WrongState("is suspended already", object=subject)
             raise WrongState("is suspended, so it is not synced", object=subject, hint="resume it first")
-        elif kind is RequestKind.REVERT_DRIFT and not at(view.status, "drift", "objects", default=0):
-            raise WrongState("has no drift", object=subject)
 
     def request(self, view: ApplicationView, kind: RequestKind, by: User, reason: str) -> None:
         """Request a sync, or suspend or resume an Application; raise InvalidInput without the reason that it needs."""
         self.check(view, kind, by)
         reason = reason or _DEFAULT_REASONS.get(kind, "")
         check_named(by, reason, f"to {kind.value}", _subject(view))
-        is_sync = kind in (RequestKind.SYNC, RequestKind.REVERT_DRIFT)
-        action = RequestKind.SYNC if is_sync else kind
         # before the request: without its record it is not made (decision 0009)
-        self._records.audit([AuditRecord.by_user(view.key, action.value, by, self._clock.now(), reason)])
-        if is_sync:
+        self._records.audit([AuditRecord.by_user(view.key, kind.value, by, self._clock.now(), reason)])
+        if kind is RequestKind.SYNC:
             is_known = self._writer.request_sync(view.key, by.name)
         else:
             is_known = self._writer.suspend(view.key, kind is RequestKind.SUSPEND)
         if not is_known:  # deleted since the view was made
+            raise WrongState("does not exist any more", object=_subject(view))
+
+    def check_drift(self, view: ApplicationView, refs: Sequence[ObjectRef], by: User) -> frozenset[ObjectRef]:
+        """
+        Return the objects whose drift a user may revert: the chosen ones, or all that others changed if none is chosen.
+
+        Raise Refused where the user is not an operator, WrongState where one of them cannot be restored alone.
+        """
+        # a suspended Application is not repaired either
+        self.check(view, RequestKind.SYNC, by)
+        subject = _subject(view)
+        if not at(view.status, "drift", "objects", default=0):
+            raise WrongState("has no drift", object=subject)
+        if view.plan is None:
+            raise WrongState(
+                "another replica works on this application", object=subject, hint="revert the drift on its dashboard"
+            )
+        repairs = {step.ref for step in view.plan.repairs}
+        others = [ref for ref in refs if ref not in repairs]
+        if others or not repairs:
+            # what was applied last is not known, or restoring it needs an approval: then it is a step of the plan
+            what = f"{others[0]} cannot be restored alone" if others else "its objects cannot be restored alone"
+            raise WrongState(what, object=subject, hint="sync the Application: its plan has the step")
+        return frozenset(refs or repairs)
+
+    def revert_drift(
+        self, view: ApplicationView, writer: RepairWriter, refs: Sequence[ObjectRef], by: User, reason: str
+    ) -> None:
+        """Request that what others changed of some objects is set back to what was applied last; no commit is."""
+        restored = self.check_drift(view, refs, by)
+        check_named(by, reason, "to revert drift", _subject(view))
+        record = AuditRecord.by_user(view.key, "revert-drift", by, self._clock.now(), reason)
+        objects = sorted(map(str, restored))
+        self._records.audit([replace(record, details={**record.details, "objects": objects})])
+        if not writer.request_repair(view.key, restored, by.name):
             raise WrongState("does not exist any more", object=_subject(view))
 
     def approve(self, view: ApplicationView, digest: str, approval: Approval) -> datetime:
@@ -173,7 +212,7 @@ class UserRequests:
         details = {**record.details, "commits": [commit.id for commit in revert.commits]}
         self._records.audit([replace(record, commit=revert.commits[0].id, details=details)])
         # the record first: a push that fails leaves an intent without an effect, not the reverse
-        pushed = reverts.push(app, revert.commits, author=revert.author, branch=revert.branch)
+        pushed = reverts.push(app, revert.commits, author=revert.author, branch=revert.branch, reason=reason)
         if not revert.branch:
             # another branch changes nothing before it is merged
             self._writer.poll_now(revert.followers or [view.key])

@@ -99,9 +99,11 @@ class RevertService:
             )
         return latest[position : position + 1]
 
-    def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> RevertResult:
+    def push(
+        self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "", reason: str = ""
+    ) -> RevertResult:
         """
-        Push one commit that reverts these, to the tracked branch or to another one for review.
+        Push one commit that reverts these, to the tracked branch or to another one for review; it has the reason.
 
         Raise Refused when the controller would reject the unsigned revert commit on the tracked branch.
         """
@@ -109,7 +111,7 @@ class RevertService:
         self._reject_unsigned(app, branch)
         credentials = credentials_of(app, self._cluster, self._live)
         reverted = self._source.revert(
-            app.source, credentials, [commit.id for commit in commits], author=author, branch=branch
+            app.source, credentials, [commit.id for commit in commits], author=author, branch=branch, reason=reason
         )
         if self._hosts is None:
             return reverted
@@ -145,8 +147,16 @@ class RevertEffect:
         return effect_risk(self.steps)
 
 
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """An Application that follows the reverted branch, and the commit that was applied to it last, empty for none."""
+
+    app: Application
+    applied: str = ""
+
+
 class RevertPreview:
-    """Render a branch as it is and as it would be after a revert, in the isolated render processes."""
+    """Render what Applications run now and a branch as it would be after a revert, in the isolated render processes."""
 
     def __init__(
         self, source: Source, renderer: RemoteBases, credentials_of: Callable[[Application], Credentials]
@@ -156,11 +166,12 @@ class RevertPreview:
         self._credentials_of = credentials_of
 
     def effects(
-        self, app: Application, commits: Sequence[Commit], followers: Iterable[Application]
+        self, app: Application, commits: Sequence[Commit], followers: Iterable[Follower]
     ) -> tuple[RevertEffect, ...]:
         """
         Return the effect of a revert of these commits, newest first, on the Applications that follow the branch.
 
+        It is what a revert changes from the commit that was applied last: a newer one that waits changes nothing yet.
         Raise Refused when the commits cannot be reverted by themselves.
         """
         head, reverted = self._source.prepare_revert(
@@ -168,9 +179,10 @@ class RevertPreview:
         )
         return tuple(self._effect(follower, head, reverted) for follower in followers)
 
-    def _effect(self, app: Application, head: str, reverted: str) -> RevertEffect:
+    def _effect(self, follower: Follower, head: str, reverted: str) -> RevertEffect:
+        app = follower.app
         try:
-            current, after = (self._rendered(app, commit) for commit in (head, reverted))
+            current, after = (self._rendered(app, commit) for commit in (follower.applied or head, reverted))
         # one Application that cannot be rendered does not hide the effect on the others
         except GitsyncError as error:
             return RevertEffect(app.key, problem=str(error))

@@ -167,7 +167,14 @@ class Repositories:
         return self._mirror(source).log(commit, limit)
 
     def revert(
-        self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
+        self,
+        source: GitSource,
+        credentials: Credentials,
+        commits: Sequence[str],
+        *,
+        author: str,
+        branch: str = "",
+        reason: str = "",
     ) -> RevertResult:
         """Make a commit that undoes these, newest first, and push it; see the port."""
         mirror = self._mirror(source)
@@ -184,7 +191,7 @@ class Repositories:
             wanted = [self._known(mirror, commit) for commit in commits]
             fetch_changed(mirror, source, credentials, head, wanted)
             try:
-                reverted = make_revert(mirror, head, wanted, author)
+                reverted = make_revert(mirror, head, wanted, author, reason)
             except GitFailed as error:
                 raise SourceUnavailable(f"the revert could not be made: {error}", hint="try again") from error
             _push(mirror, reverted, target, credentials, "revert")

@@ -13,12 +13,12 @@ from gitsync.source.mirror import Mirror
 COMMITTER = ("gitsync", "gitsync@localhost")
 
 
-def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) -> str:
+def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str, reason: str = "") -> str:
     """
     Return the id of a commit on top of ``head`` that undoes the commits, given newest first.
 
-    ``author`` is ``Name <mail>`` or a name. Raise Refused when a later change overlaps with what is to be undone, or
-    when nothing would change.
+    ``author`` is ``Name <mail>`` or a name; the message ends with the reason. Raise Refused when a later change
+    overlaps with what is to be undone, or when nothing would change.
     """
     with tempfile.TemporaryDirectory(prefix="gitsync-revert-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
@@ -28,7 +28,7 @@ def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) 
         tree = mirror.git("write-tree", "--missing-ok", env=index).decode().strip()
     if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
         raise Refused("the revert would change nothing", location=commits[0][:12], hint="it was undone already")
-    message = _message(mirror, commits).encode()
+    message = "\n".join(filter(None, (_message(mirror, commits), reason and f"{reason}\n"))).encode()
     return mirror.git("commit-tree", tree, "-p", head, stdin=message, env=identity_of(author)).decode().strip()
 
 

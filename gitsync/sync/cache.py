@@ -27,6 +27,7 @@ from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 from gitsync.sync.additions import KnownAdditions
+from gitsync.sync.input import RepairRequest
 from gitsync.sync.observed_objects import ObservedObjects
 from gitsync.sync.running import RunningState
 
@@ -217,6 +218,7 @@ class ReconcileCache:
     """The cache of one Application; one worker at a time uses it. ``requested_by`` requested a pending sync."""
 
     requested_by: str = ""
+    requested_repair: RepairRequest = field(default_factory=RepairRequest)
     git: GitCache = field(default_factory=GitCache)
     render: RenderCache = field(default_factory=RenderCache)
     objects: ObservedObjects = field(default_factory=ObservedObjects)

@@ -161,6 +161,14 @@ class SyncState:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairRequest:
+    """Objects that a user wants to be restored to what was applied last, whatever self-heal and its windows say."""
+
+    refs: frozenset[ObjectRef] = frozenset()
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReconcileInput:
     """What a reconcile starts from; ``requested_by`` is the user who requested a sync that is still pending."""
 
@@ -168,6 +176,7 @@ class ReconcileInput:
     now: datetime
     state: SyncState
     requested_by: str = ""
+    repair: RepairRequest = RepairRequest()
 
     @classmethod
     def parse(cls, manifest: Manifest, now: datetime, requested_by: str = "") -> ReconcileInput:

@@ -37,7 +37,7 @@ from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.changed_objects import Settled, SettledReconciler
 from gitsync.sync.deletion import DeletionReconciler, phases_of, wanted_finalizers
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.input import ReconcileInput, Rollback
+from gitsync.sync.input import ReconcileInput, RepairRequest, Rollback
 from gitsync.sync.polling.fetch import Fetcher, Polled
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
@@ -150,7 +150,8 @@ class Pipeline:
         self._settled.pop(uid, None)
         is_deleted = False
         try:
-            report.inputs = ReconcileInput.parse(manifest, report.now, cache.requested_by)
+            inputs = ReconcileInput.parse(manifest, report.now, cache.requested_by)
+            report.inputs = replace(inputs, repair=cache.requested_repair)
             if metadata_of(manifest).get("deletionTimestamp"):
                 self._leave(report)
                 is_deleted = self._deletion.reconcile(report, cache)
@@ -266,6 +267,13 @@ class Pipeline:
         """Sync at the next reconcile because a user requests it, also where automation is off."""
         self.poll_now(uid)
         self._cache(uid).requested_by = by
+
+    def request_repair(self, uid: str, request: RepairRequest) -> None:
+        """Restore objects at the next reconcile because a user requests it, also where self-heal is off."""
+        cache = self._cache(uid)
+        # read once: the reconcile that runs may take it away meanwhile
+        pending = cache.requested_repair
+        cache.requested_repair = replace(request, refs=request.refs | pending.refs)
 
     def _follow(self, report: Report, cache: ReconcileCache) -> None:
         """Reconcile to the commit that Git has; while that cannot be used, to the one that was applied last."""

@@ -19,7 +19,7 @@ from gitsync.sync.decision import SyncDecision, SyncGate
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
-from gitsync.sync.input import Target
+from gitsync.sync.input import RepairRequest, Target
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned
 from gitsync.sync.repair import Repairer
@@ -98,6 +98,9 @@ class Reconciler:
         # None where no sync runs, which is not the same as a sync without writes: it lets self-heal decide
         changing = {step.ref for step in decision.plan.writes} if decision.trigger else None
         due = self._repairer.due(planned, cache.execution, changing)
+        # one attempt: the user sees how it ended, and requests another one
+        if cache.requested_repair is report.inputs.repair:
+            cache.requested_repair = RepairRequest()
         report.requeue_in(due.requeue_after)
         if not due.steps:
             return planned, decision, due.message

@@ -85,19 +85,25 @@ class Repairer:
         if rollback is not None and not rollback.to_commit and not is_sync:
             hold = rollback.message
         if hold:
-            return DueRepairs(message=hold)
+            repairs = self._requested(planned)
+            if not repairs:
+                return DueRepairs(message=hold)
+            # the others still wait
+            hold = hold if len(repairs) < len(planned.plan.repairs) else ""
         # what the sync writes is not written twice, and an object on its way out cannot be created yet
         steps = [step for step in repairs if step.ref not in (changing or ()) and not is_recreation(step)]
         violations = {step.ref: self._violation(planned, step) for step in steps}
         allowed = [step for step in steps if not violations[step.ref]]
-        # a sync that a user or a commit causes does not wait for the backoff of earlier repairs
-        delays = {step.ref: 0.0 if is_sync else self._delay(step, cache) for step in allowed}
+        # what a user requests or a commit causes does not wait for the backoff of earlier repairs
+        requested = planned.inputs.repair.refs
+        delays = {step.ref: 0.0 if is_sync or step.ref in requested else self._delay(step, cache) for step in allowed}
         waiting = [step for step in allowed if delays[step.ref] > 0]
         return DueRepairs(
             tuple(step for step in allowed if delays[step.ref] <= 0),
             self._explanation(planned, cache, waiting)
             or next(filter(None, violations.values()), "")
-            or _awaited_deletion(repairs),
+            or _awaited_deletion(repairs)
+            or hold,
             min((delays[step.ref] for step in waiting), default=None),
         )
 
@@ -120,6 +126,13 @@ class Repairer:
             took = round((self._clock.monotonic() - operation.began) * 1000)
             record = save_record(operation, planned.app, self._records, Ending(message, took))
         return Repaired(tuple(answered), record)
+
+    def _requested(self, planned: Planned) -> tuple[Change, ...]:
+        """Return the repairs that a user requested, which wait neither for self-heal nor for a window."""
+        inputs = planned.inputs
+        if repair_hold(planned.app, self._policies.of(planned.app), inputs.now, is_sync=True):
+            return ()
+        return tuple(step for step in planned.plan.repairs if step.ref in inputs.repair.refs)
 
     def _violation(self, planned: Planned, step: Change) -> str:
         """Return why the policy does not allow one object any more, empty where it does."""
@@ -147,6 +160,9 @@ class Repairer:
     def _operation(self, planned: Planned, steps: Sequence[Change]) -> Operation:
         """Return the operation of a run: it ends with it, since nothing of it waits."""
         inputs = planned.inputs
+        requester = inputs.repair.by if inputs.repair.refs.issuperset(step.ref for step in steps) else ""
+        if inputs.is_requested:
+            requester = inputs.requested_by or "manual"
         plan = replace(
             planned.plan,
             changes=tuple(steps),
@@ -158,8 +174,8 @@ class Repairer:
             id=uuid.uuid4().hex[:16],
             commit=planned.target.commit,
             # readers emit "healed" events for the records of the trigger "drift"
-            trigger="manual" if inputs.is_requested else "drift",
-            initiator=(inputs.requested_by or "manual") if inputs.is_requested else "automated",
+            trigger="manual" if requester else "drift",
+            initiator=requester or "automated",
             started=inputs.now,
             began=self._clock.monotonic(),
             plan=plan,

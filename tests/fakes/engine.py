@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gitsync.apply.execute import Applier
@@ -62,7 +63,7 @@ class Engine:
         applier = Applier(ports, self.writes)
         self.source = FakeSource()
         source: Any = self.source
-        policies = Policies(cluster, self.live, source, PolicySet((policy or Policy(),)))
+        self.policies = policies = Policies(cluster, self.live, source, PolicySet((policy or Policy(),)))
         declarations = self.state.declarations
         self.gate = SyncGate(records, self.clock, AdviceGate(None, cluster, self.live), policies)
         # dry runs in a pool of their own: of an object whose write is slow, they are not
@@ -116,7 +117,8 @@ class Engine:
         return report
 
     def inputs(self) -> ReconcileInput:
-        return ReconcileInput.parse(self.application, self.clock.now(), self.cache.requested_by)
+        inputs = ReconcileInput.parse(self.application, self.clock.now(), self.cache.requested_by)
+        return replace(inputs, repair=self.cache.requested_repair)
 
     def target(self) -> Target:
         desired = self._rendered(self.commit)

@@ -124,6 +124,10 @@ class RecordedRequests:
         self.done.append(("sync", key, by))
         return True
 
+    def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
+        self.done.append(("repair", key, by, *sorted(ref.path for ref in refs)))
+        return True
+
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         keys = [key for key, url in self.urls.items() if is_it(url)]
         self.poll_now(keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 import orjson
@@ -120,9 +121,13 @@ def suspended(name: str) -> ApplicationView:
     return application(name, phase="Suspended")
 
 
-def drifting(name: str) -> ApplicationView:
-    view = application(name, [resource("a", sync="OutOfSync")], phase="Drifted")
-    return replace(view, status={**view.status, "drift": {"objects": 1}})
+def drifting(name: str, *objects: str) -> ApplicationView:
+    """Return an Application of which others changed these objects."""
+    drifted_objects = [resource(text, sync="OutOfSync") for text in objects or ("a",)]
+    view = application(name, drifted_objects, phase="Drifted")
+    assert view.plan is not None
+    plan = replace(view.plan, repairs=view.plan.changes)
+    return replace(view, plan=plan, status={**view.status, "drift": {"objects": len(drifted_objects)}})
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def drifting(name: str) -> ApplicationView:
         ("sync", {"shop": "sync", "drifted": "sync"}, {"asleep": "is suspended, so it is not synced; resume it first"}),
         (
             "revert-drift",
-            {"drifted": "sync"},
+            {"drifted": "repair"},
             {"shop": "has no drift", "asleep": "is suspended, so it is not synced; resume it first"},
         ),
         ("suspend", {"shop": "suspend", "drifted": "suspend"}, {"asleep": "is suspended already"}),
@@ -153,7 +158,8 @@ def test_a_request_for_several_is_audited_and_answered_for_each(
     assert (set(hidden), len(hidden)) == (set(requested), len(requested))
     assert {entry[1].partition("/")[2]: entry[0] for entry in opened.engine.requests.done} == requested
     links = opened.engine.records.audit_records()
-    assert {link.application.partition("/")[2]: link.action for link in links} == requested
+    actions = {name: "revert-drift" if word == "repair" else word for name, word in requested.items()}
+    assert {link.application.partition("/")[2]: link.action for link in links} == actions
     assert {(link.approver, link.reasoning) for link in links} == {("Ada", "release")}
     assert len(links) == len(requested)
 
@@ -174,6 +180,40 @@ def test_objects_of_a_list_select_their_applications_once(site: Open) -> None:
     links = opened.engine.records.audit_records()
     assert sorted(link.application for link in links) == ["gitsync/a", "gitsync/b"]
     assert {(link.approver, link.reasoning) for link in links} == {("Ada", "release")}
+
+
+def test_drift_is_reverted_of_the_selected_objects_alone(site: Open) -> None:
+    opened = site([drifting("shop", "a", "b")])
+    fields = {"action": "revert-drift", "object": [f"{KEY} /ConfigMap/shop/b"]}
+    asked = opened.get(f"/bulk?{urlencode(fields, doseq=True)}").text
+    assert "only ConfigMap b" in asked
+    assert "Nothing else is written: no other object, and no commit." in asked
+    opened.post("/bulk", {**fields, "by": "Ada", "reason": "by mistake"})
+    assert opened.engine.requests.done == [("repair", KEY, "Ada", "/ConfigMap/shop/b")]
+    (link,) = opened.engine.records.audit_records()
+    assert (link.action, link.approver, link.reasoning) == ("revert-drift", "Ada", "by mistake")
+    assert link.details["objects"] == ["ConfigMap shop/b"]
+    assert "Drift reverted on request" in opened.get("/changes?q=kind:revert-drift").text
+
+
+def test_the_api_reverts_drift_of_named_objects_or_of_all(site: Open) -> None:
+    opened = site([drifting("shop", "a", "b"), suspended("asleep")])
+    url = f"/api/v1/applications/{KEY}/revert-drift"
+
+    def send(url: str = url, **word: Any) -> int:
+        body = orjson.dumps({"by": "Ada", "reason": "by mistake", **word})
+        return opened.web.ask(url, method="POST", body=body, headers={"Content-Type": "application/json"}).status
+
+    assert send(objects=["/ConfigMap/shop/b"]) == 200
+    assert send() == 200
+    assert send(objects=["/ConfigMap/shop/c"]) == 409
+    assert send(objects=["c"]) == 422
+    assert send(reason="") == 422
+    assert send("/api/v1/applications/gitsync/asleep/revert-drift") == 409
+    assert opened.engine.requests.done == [
+        ("repair", KEY, "Ada", "/ConfigMap/shop/b"),
+        ("repair", KEY, "Ada", "/ConfigMap/shop/a", "/ConfigMap/shop/b"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["gitsync/shop", "gitsync/shop ConfigMap", "", "gitsync/shop <b>"])

@@ -184,6 +184,14 @@ def test_a_revert_is_pushed_as_a_real_commit(repo: GitRepo, repositories: Reposi
     assert repositories.resolve(source_of(repo), NOBODY, max_age=60) == result.commit.id
 
 
+def test_a_revert_has_the_reason_in_its_message(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1"}, "Good")
+    bad = repo.commit({"app/a": "bad"}, "Bad")
+    result = repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", reason="customers wait")
+    message = git(repo.origin, "log", "-1", "--format=%B", result.commit.id)
+    assert message.strip() == f'Revert "Bad"\n\nThis reverts commit {bad}.\n\ncustomers wait'
+
+
 def test_several_commits_and_a_merge_are_undone_by_one(repo: GitRepo, repositories: Repositories) -> None:
     repo.commit({"app/a": "1"}, "Base")
     git(repo.work, "checkout", "-q", "-b", "side")

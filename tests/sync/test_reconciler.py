@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gitsync.errors import ClusterUnavailable, InvalidInput, RecordUnavailable, Rejected
+from gitsync.gate.policy import Policy, Require
+from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.change import Review
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.phase import Phase
@@ -14,6 +16,7 @@ from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.state.declarations import Reach
+from gitsync.sync.input import RepairRequest
 from gitsync.sync.status.report import Report
 from tests.fakes.engine import KEY, URL, Engine, config_map, data_of, edited, job
 
@@ -433,3 +436,52 @@ def test_a_new_holder_is_not_created_before_a_failed_prune() -> None:
     report = engine.reconcile()
     assert engine.written() == [("delete", "old")]
     assert report.outcome.problems[ObjectRef("", "Service", "prod", "new")].startswith("not tried")
+
+
+def test_a_requested_repair_writes_only_its_object() -> None:
+    engine = Engine(sync={"selfHeal": False})
+    engine.sync("c1", config_map("a", x="1"), config_map("b", x="1"))
+    edited(engine, "a", x="by hand")
+    edited(engine, "b", x="by hand")
+    engine.declare("c2", config_map("a", x="1"), config_map("b", x="1"), config_map("c", x="1"))
+    engine.edit(sync={"selfHeal": False, "automated": False})
+    engine.written()
+    engine.cache.requested_repair = RepairRequest(frozenset({ObjectRef("", "ConfigMap", "prod", "a")}), "ada")
+    report = engine.reconcile()
+    assert engine.written() == [("apply", "a")]
+    assert data_of(engine, "a") == {"x": "1"}
+    assert data_of(engine, "b") == {"x": "by hand"}
+    assert (engine.records.syncs[-1].trigger, engine.records.syncs[-1].initiator) == ("manual", "ada")
+    assert report.outcome.phase is Phase.PENDING
+    # carried out: it is not repeated when the user edits it again
+    edited(engine, "a", x="again")
+    engine.written()
+    engine.reconcile()
+    assert engine.written() == []
+
+
+@pytest.mark.parametrize("forbids", ["suspended", "read-only policy"])
+def test_a_requested_repair_waits_where_nothing_may_be_written(forbids: str) -> None:
+    policy = Policy(name="frozen", require=(Require.model_validate({"readOnly": True}),))
+    engine = Engine(sync={"selfHeal": False})
+    engine.sync("c1", config_map("a", x="1"))
+    edited(engine, "a", x="by hand")
+    if forbids == "suspended":
+        engine.edit(suspend=True)
+    else:
+        engine.policies.current = PolicySet((policy,))
+    engine.written()
+    engine.cache.requested_repair = RepairRequest(frozenset({ObjectRef("", "ConfigMap", "prod", "a")}), "ada")
+    engine.reconcile()
+    assert engine.written() == []
+
+
+def test_a_repair_that_self_heal_makes_by_itself_is_made_once() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"))
+    edited(engine, "a", x="by hand")
+    engine.written()
+    engine.cache.requested_repair = RepairRequest(frozenset({ObjectRef("", "ConfigMap", "prod", "a")}), "ada")
+    engine.reconcile()
+    engine.reconcile()
+    assert engine.written() == [("apply", "a")]

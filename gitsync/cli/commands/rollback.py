@@ -50,4 +50,7 @@ def rollback(
     say(f"pushed: {reverted.commit.id[:12]} {reverted.commit.subject} to {reverted.branch}")
     if reverted.url:
         say(f"opened {reverted.url}")
+    if not branch:
+        # a clone that does not have the commit cannot push: Git refuses it as "non-fast-forward"
+        say(f"before the next push to {reverted.branch} from a clone: git pull --rebase")
     return Exit.OK

@@ -444,6 +444,12 @@ class ActionRequest(ApiModel):
     by: str = Field("", max_length=100)
 
 
+class RevertDriftRequest(ActionRequest):
+    """A request to revert drift, of the objects with these paths, or of all that others changed without any."""
+
+    objects: list[str] = Field(default_factory=list, max_length=100)
+
+
 class ActionResult(ApiModel):
     """A request that was taken."""
 

@@ -1,4 +1,4 @@
-"""The plan of an application, its review, and requests of users: sync, suspend, resume."""
+"""The plan of an application, its review, and requests of users: sync, revert drift, suspend, resume."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from gitsync.server.api.models import (
     OriginModel,
     PlanModel,
     PolicyModel,
+    RevertDriftRequest,
     ReviewRequest,
     ReviewResult,
     SettingModel,
     StepModel,
 )
 from gitsync.server.auth.security import check_call
-from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf
+from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf, ref_named
 from gitsync.server.formatting import iso, visible
 from gitsync.server.queries.fields import Origins, origins_of
 from gitsync.server.queries.waiting import line, reviewer
@@ -87,6 +88,17 @@ def sync(requests: RequestsOf, view: ViewOf, user: UserOf, word: ActionRequest) 
     by = reviewer(user, word.by or "api")
     requests.request(view, RequestKind.SYNC, by, line(word.reason))
     return ActionResult(application=view.key, action="sync", by=by.name)
+
+
+@router.post("/revert-drift", dependencies=checked)
+def revert_drift(
+    backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, word: RevertDriftRequest
+) -> ActionResult:
+    """Restore what others changed of some objects, or of all, to what was applied last; no commit is applied."""
+    by = reviewer(user, word.by)
+    refs = [ref_named(path) for path in word.objects]
+    requests.revert_drift(view, backend.requests, refs, by, line(word.reason))
+    return ActionResult(application=view.key, action="revert-drift", by=by.name)
 
 
 @router.post("/suspend", dependencies=checked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
@@ -14,7 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import DRIFT_ACTION
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
-from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
+from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf, ref_named
 from gitsync.server.formatting import app_url, visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.applications import AppRow, app_row
@@ -70,10 +71,7 @@ def keep(
     reason: Text = "",
 ) -> RedirectResponse:
     """Propose what was changed of an object in the cluster to Git, on a branch of its own."""
-    try:
-        wanted = ObjectRef.from_path(ref)
-    except ValueError:
-        raise InvalidInput(f"{visible(ref)} is not the reference of an object") from None
+    wanted = ref_named(ref)
     links = backend.records.audit_records(view.key, action=DRIFT_ACTION, limit=_LINKS)
     values = kept_values(view, links, wanted, path)
     requests.keep(view, backend.keeps, values, reviewer(user, by or "dashboard"), line(reason))
@@ -89,6 +87,16 @@ def back_to(view: ApplicationView, action: str) -> RedirectResponse:
 
 bulk_router = APIRouter(prefix="/bulk")
 
+
+class BulkAction(StrEnum):
+    """What can be requested for several Applications, or objects, at once."""
+
+    SYNC = "sync"
+    REVERT_DRIFT = "revert-drift"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+
+
 _MOST = 100
 """Applications, and objects, of one request."""
 
@@ -98,7 +106,8 @@ class BulkItem:
     """
     One Application of a request, its row where it is known, and why nothing is requested for it, else empty.
 
-    ``objects`` are those by which it was selected in a list of objects; an action is always on the Application.
+    ``objects`` are those by which it was selected in a list of objects. Only drift is reverted of these alone; every
+    other action is on the Application.
     """
 
     key: str
@@ -107,7 +116,7 @@ class BulkItem:
     problem: str = ""
 
 
-ActionForm = Annotated[RequestKind, Form()]
+ActionForm = Annotated[BulkAction, Form()]
 KeysQuery = Annotated[tuple[str, ...], Query(alias="app", max_length=_MOST)]
 KeysForm = Annotated[tuple[str, ...], Form(alias="app", max_length=_MOST)]
 ObjectsQuery = Annotated[tuple[str, ...], Query(alias="object", max_length=_MOST)]
@@ -120,15 +129,19 @@ def ask(
     pages: PagesOf,
     requests: RequestsOf,
     user: UserOf,
-    action: RequestKind,
+    action: BulkAction,
     keys: KeysQuery = (),
     objects: ObjectsQuery = (),
 ) -> HTMLResponse:
     """Show what would be requested for which Applications, and ask who requests it and why."""
-    items = [
-        _attempt(pages.engine, item, lambda view: requests.check(view, action, user))
-        for item in _selected(keys, objects)
-    ]
+
+    def check(view: ApplicationView, refs: Sequence[ObjectRef]) -> None:
+        if action is BulkAction.REVERT_DRIFT:
+            requests.check_drift(view, refs, user)
+        else:
+            requests.check(view, RequestKind(action), user)
+
+    items = [_attempt(pages.engine, item, check) for item in _selected(keys, objects)]
     return pages.show(request, "bulk.html", action=action.value, items=items, is_done=False)
 
 
@@ -149,10 +162,14 @@ def request_all(
     why = line(reason)
     # once for all: else each Application would show the same problem
     check_named(who, why, f"{action.value} of several applications")
-    items = [
-        _attempt(pages.engine, item, lambda view: requests.request(view, action, who, why))
-        for item in _selected(keys, objects)
-    ]
+
+    def make(view: ApplicationView, refs: Sequence[ObjectRef]) -> None:
+        if action is BulkAction.REVERT_DRIFT:
+            requests.revert_drift(view, pages.engine.requests, refs, who, why)
+        else:
+            requests.request(view, RequestKind(action), who, why)
+
+    items = [_attempt(pages.engine, item, make) for item in _selected(keys, objects)]
     return pages.show(request, "bulk.html", action=action.value, items=items, is_done=True)
 
 
@@ -168,7 +185,10 @@ def _selected(keys: Sequence[str], objects: Sequence[str]) -> list[BulkItem]:
     return [BulkItem(key, tuple(refs)) for key, refs in refs_by_key.items()]
 
 
-def _attempt(backend: BackendOf, item: BulkItem, attempt: Callable[[ApplicationView], None]) -> BulkItem:
+Attempt = Callable[[ApplicationView, Sequence[ObjectRef]], None]
+
+
+def _attempt(backend: BackendOf, item: BulkItem, attempt: Attempt) -> BulkItem:
     """Check or request an action for one Application; return it with its row, and with the error, if any."""
     view = backend.view.application(item.key)
     # also for one that the user may not see
@@ -176,7 +196,7 @@ def _attempt(backend: BackendOf, item: BulkItem, attempt: Callable[[ApplicationV
         return replace(item, problem="is not known")
     item = replace(item, row=app_row(view))
     try:
-        attempt(view)
+        attempt(view, item.objects)
     # one that refuses does not stop the others
     except GitsyncError as error:
         # the page names the Application in front of the problem

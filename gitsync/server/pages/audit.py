@@ -21,7 +21,7 @@ router = APIRouter()
 _PAGE = 60
 WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
 DECISIONS = (
-    *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "post-sync", "trim"),
+    *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "revert-drift", "post-sync", "trim"),
     *("policy", "users", "sign-in"),
 )
 

@@ -131,7 +131,6 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
         past=drift_list.corrected(pages.engine, query)[:_PAST_DRIFT],
         syncs=drift_list.SYNCS,
         heals=heals,
-        plans={view.key: len(view.plan.writes) for view in views if view.plan is not None},
         start=start,
         following=following,
         page_size=_DRIFT_PER_PAGE,

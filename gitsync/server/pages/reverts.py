@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Change
+from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
@@ -21,7 +22,7 @@ from gitsync.server.queries.contents import Content, content_of
 from gitsync.server.queries.fields import FIELDS, FieldRow, field_row
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.services.requests import Revert, readable
-from gitsync.services.revert import RevertEffect
+from gitsync.services.revert import Follower, RevertEffect
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -97,10 +98,10 @@ def revert(
         author.name,
         branch.strip(),
         shown=newest,
-        followers=tuple(item.key for item in _followers(backend, app)),
+        followers=tuple(item.app.key for item in _followers(backend, app)),
     )
     requests.revert(view, backend.reverts, wanted, author, line(reason))
-    return back_to(view, "revert")
+    return back_to(view, "revert-branch" if wanted.branch else "revert")
 
 
 def _commits(backend: Backend, app: Application, commit: str, after: str) -> Sequence[Commit]:
@@ -124,11 +125,13 @@ def _steps(effect: RevertEffect) -> list[EffectStep]:
     ]
 
 
-def _followers(backend: Backend, app: Application) -> list[Application]:
+def _followers(backend: Backend, app: Application) -> list[Follower]:
     """Return the applications that follow the same branch of the same repository, this one first."""
     wanted = (app.source.repo_url, app.source.revision)
-    applications = [view.application for view in backend.view.applications() if view.application is not None]
-    same = [
-        item for item in applications if (item.source.repo_url, item.source.revision) == wanted and item.key != app.key
+    followers = [
+        Follower(view.application, str(at(view.status, "revision", "applied", default="")))
+        for view in backend.view.applications()
+        if view.application is not None
     ]
-    return [app, *same]
+    same = [item for item in followers if (item.app.source.repo_url, item.app.source.revision) == wanted]
+    return sorted(same, key=lambda item: item.app.key != app.key)

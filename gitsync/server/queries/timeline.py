@@ -22,8 +22,8 @@ from gitsync.server.queries.objects import drifted
 from gitsync.server.queries.words import words
 
 KINDS: Final = (
-    *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "pin", "unpin"),
-    *("evaluation", "refused", "post-sync", "trim", "policy", "users", "sign-in"),
+    *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "revert-drift"),
+    *("pin", "unpin", "evaluation", "refused", "post-sync", "trim", "policy", "users", "sign-in"),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -132,6 +132,7 @@ _TITLES: Final = {
     "resume": "Resumed",
     "sync": "Sync requested",
     "revert": "Revert pushed",
+    "revert-drift": "Drift reverted on request",
     "pin": "Pinned",
     "unpin": "Unpinned",
     "post-sync": "Limits after the sync",

@@ -66,6 +66,7 @@ KINDS = {
     "resume": "Resumed",
     "request": "Sync requested",
     "revert": "Revert",
+    "revert-drift": "Drift reverted",
     "pin": "Pinned",
     "unpin": "Unpinned",
     "evaluation": "Evaluation failed",

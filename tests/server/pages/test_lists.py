@@ -248,9 +248,11 @@ def test_a_search_shows_the_name_that_is_meant_first(site: Open) -> None:
 def test_drift_is_reverted_after_a_question(site: Open) -> None:
     drifted = edited(resource("settings", sync="OutOfSync", differences=(changed(),)))
     view = application("shop", [drifted])
-    opened = site([replace(view, status={**view.status, "drift": {"objects": 1}})])
+    assert view.plan is not None
+    plan = replace(view.plan, repairs=view.plan.changes)
+    opened = site([replace(view, plan=plan, status={**view.status, "drift": {"objects": 1}})])
     page = opened.get("/drift").text
     (link,) = re.findall(r'href="(/bulk[^"]*)">Revert to Git', page)
     asked = opened.get(link.replace("&amp;", "&")).text
-    for text in ("Revert drift", "ConfigMap settings", "synced as a whole", 'name="reason" required'):
+    for text in ("Revert drift", "ConfigMap settings", "Nothing else is written", 'name="reason" required'):
         assert text in asked
