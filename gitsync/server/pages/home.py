@@ -18,7 +18,6 @@ from gitsync.server.queries.applications import (
     counts,
     is_busy,
     needs_attention,
-    newest_syncs,
     problems,
 )
 from gitsync.server.queries.filters import Filter
@@ -27,7 +26,7 @@ from gitsync.server.queries.timeline import Position, TimelineEntry, changes
 router = APIRouter()
 
 _LISTED = 12
-_OUTCOMES = 8
+_CHANGES = 8
 _RECENT = 100
 _VISIT: Final = "gitsync-visit"
 _PAUSE = timedelta(minutes=30)
@@ -58,7 +57,6 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
     visit = _visit(request.cookies.get(_VISIT, ""), now)
     boundary = visit or now - _FIRST
     recent = _since(backend, boundary)
-    outcomes = backend.records.history(limit=_OUTCOMES)
     response = pages.show(
         request,
         "overview.html",
@@ -72,12 +70,10 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
         more=len(attention) - _LISTED,
         busy=[row for row in rows if is_busy(row)][:_LISTED],
         rows=rows[:_LISTED],
-        outcomes=outcomes,
-        newest=newest_syncs(outcomes, rows),
         queue=backend.requests.queue_length(),
         behind=sum(row.is_behind for row in rows),
         seen=max((view.seen for view in views), default=None),
-        recent=recent[:_OUTCOMES],
+        recent=recent[:_CHANGES],
         happened=_happened(recent),
         is_cut=len(recent) >= _RECENT,
         boundary=boundary,

@@ -228,3 +228,8 @@ def promotion_order(environment: str) -> tuple[int, str]:
     words = set(re.split(r"[-_.]", environment.lower()))
     index = next((n for n, names in enumerate(_ORDER) if words & set(names)), len(_ORDER))
     return index, environment
+
+
+def is_stage(environment: str) -> bool:
+    """Return whether the name of an environment says where it is between dev and prod."""
+    return promotion_order(environment)[0] < len(_ORDER)

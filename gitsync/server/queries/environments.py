@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-from gitsync.server.queries.agent_settings import promotion_order
+from gitsync.server.queries.agent_settings import is_stage, promotion_order
 from gitsync.server.queries.agents import AgentRow
 
 ASPECTS: Final = ("model", "endpoint", "prompt", "tools")
@@ -69,7 +69,9 @@ def _compared(rows: Sequence[AgentRow]) -> Iterable[Cell]:
     for index, row in enumerate(rows):
         # several cells of one environment are compared with the same one before
         if index and rows[index - 1].environment != row.environment:
-            previous = rows[index - 1]
+            # dev, test and prod are stages; a name that says nothing is not what comes after prod
+            is_next = is_stage(rows[index - 1].environment) == is_stage(row.environment)
+            previous = rows[index - 1] if is_next else None
         cell = Cell(row.agent, row.environment, row)
         yield (
             cell

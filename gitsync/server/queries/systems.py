@@ -125,6 +125,8 @@ WIDTH: Final = 190
 HEIGHT: Final = 44
 _COLUMN = 300
 _ROW = 74
+_MARGIN = 24
+"""Distance of lines that pass other nodes, which also keeps room for them on the left."""
 _DEFAULT_PORT = 8080
 
 
@@ -154,10 +156,8 @@ class Flow:
     pair: Pair
     channels: tuple[str, ...]
     denied: str
-    x1: int
-    y1: int
-    x2: int
-    y2: int
+    path: str
+    """The line in the syntax of SVG."""
 
     @property
     def state(self) -> str:
@@ -183,6 +183,7 @@ def system_graph(system: Manifest, agents: Mapping[str, Manifest], policies: Ite
     places = _places(system, list(names))
     nodes = [_node(name, agent, agents.get(agent), places[name]) for name, agent in names.items()]
     known = list(policies)
+    bottom = max((y for _, y in places.values()), default=0) + HEIGHT + _MARGIN
     declared = _declared(system, names, agents)
     ends = {name: _endpoint(agent, agents[agent]) for name, agent in names.items() if agent in agents}
     flows = []
@@ -192,12 +193,12 @@ def system_graph(system: Manifest, agents: Mapping[str, Manifest], policies: Ite
             denied = denied_by(ends[sender], ends[receiver], known)
             channels = tuple(sorted(declared.get(pair, ())))
             if sender != receiver and (channels or not denied):
-                flows.append(Flow(pair, channels, denied, *_line(places[sender], places[receiver])))
+                flows.append(Flow(pair, channels, denied, _line(places[sender], places[receiver], bottom)))
     return SystemGraph(
         tuple(sorted(nodes, key=lambda node: (node.x, node.y))),
         tuple(sorted(flows, key=lambda flow: (flow.state, flow.pair))),
         max((node.x + WIDTH for node in nodes), default=0),
-        max((node.y + HEIGHT for node in nodes), default=0),
+        bottom if nodes else 0,
     )
 
 
@@ -254,14 +255,24 @@ def _places(system: Manifest, names: list[str]) -> dict[str, tuple[int, int]]:
     rest = [name for name in names if not any(name in wave for wave in placed)]
     columns = [*placed, *([rest] if rest else [])]
     return {
-        name: (column * _COLUMN, row * _ROW) for column, wave in enumerate(columns) for row, name in enumerate(wave)
+        name: (_MARGIN + column * _COLUMN, row * _ROW)
+        for column, wave in enumerate(columns)
+        for row, name in enumerate(wave)
     }
 
 
-def _line(source: tuple[int, int], target: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return a line between the sides of two nodes that face each other."""
+def _line(source: tuple[int, int], target: tuple[int, int], bottom: int) -> str:
+    """Return a line between the sides of two nodes that face each other; it passes behind no other node."""
     is_right = target[0] > source[0]
-    start = source[0] + (WIDTH if is_right else 0)
-    end = target[0] + (0 if is_right or source[0] == target[0] else WIDTH)
+    side = 1 if is_right else -1
     shift = -6 if is_right else 6  # lines of both directions do not cover each other
-    return start, source[1] + HEIGHT // 2 + shift, end, target[1] + HEIGHT // 2 + shift
+    start = (source[0] + (WIDTH if is_right else 0), source[1] + HEIGHT // 2 + shift)
+    end = (target[0] + (0 if is_right or source[0] == target[0] else WIDTH), target[1] + HEIGHT // 2 + shift)
+    if abs(target[0] - source[0]) == _COLUMN:
+        return f"M{start[0]} {start[1]}L{end[0]} {end[1]}"
+    if target[0] == source[0]:
+        return f"M{start[0]} {start[1]}H{start[0] - _MARGIN - shift}V{end[1]}H{end[0]}"
+    # below all nodes, through the gaps between the columns
+    leave = start[0] + side * (_MARGIN + shift)
+    arrive = end[0] - side * (_MARGIN + shift)
+    return f"M{start[0]} {start[1]}H{leave}V{bottom - _MARGIN // 2 + shift}H{arrive}V{end[1]}H{end[0]}"

@@ -8,7 +8,7 @@ from gitsync.objects.change import Action, Risk
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.ports import ResourceView
-from gitsync.server.queries.graph import MOST, graph
+from gitsync.server.queries.graph import MOST, WIDTH, graph
 from gitsync.server.queries.tree import TreeNode, tree
 from tests.server.fakes import resource
 
@@ -76,8 +76,28 @@ def test_a_lens_says_what_the_plan_does() -> None:
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    made = graph([resource(f"thing-{n}") for n in range(MOST + 5)], owned, "health")
+    made = graph([resource(f"thing-{n}", sync="OutOfSync") for n in range(MOST + 5)], owned, "health")
     assert (len(made.nodes), made.left_out) == (MOST, 5)
+
+
+def test_many_objects_without_a_problem_are_one_node_of_their_kind() -> None:
+    items = [*(resource(f"thing-{n}") for n in range(40)), resource("odd", sync="OutOfSync"), deployment()]
+    made = graph([resource("settings"), *items], owned, "health")
+    shown = {(node.kind, node.name, node.path) for node in made.nodes}
+    assert ("ConfigMap", "41 objects", "") in shown
+    assert ("ConfigMap", "odd", "/ConfigMap/shop/odd") in shown
+    assert len(made.nodes) == 5
+    relations = {node.name: node.relations for node in made.nodes}
+    assert relations["web"] == ("reads 41 objects of kind ConfigMap", "owns ReplicaSet web-1")
+    assert made.height < 200
+
+
+def test_what_an_object_owns_is_in_the_next_column() -> None:
+    made = graph([resource("settings"), deployment()], owned, "health")
+    columns = {node.name: node.x for node in made.nodes}
+    assert [columns[name] for name in ("settings", "web", "web-1", "2 Pods")] == sorted(columns.values())
+    step = columns["web"] - columns["settings"]
+    assert all(edge.x2 - edge.x1 == step - WIDTH for edge in made.edges)
 
 
 def test_a_part_has_the_same_state_in_tree_and_graph() -> None:
