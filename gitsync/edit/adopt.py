@@ -20,8 +20,35 @@ _VALUE: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
+class EditPurpose:
+    """
+    Why values are written to Git: the word in the name of the branch, and the start of the commit's subject.
+
+    ``has_one_branch``: an Application has one such branch, which is updated, instead of one for each set of values.
+    """
+
+    word: str
+    subject: str
+    has_one_branch: bool = False
+
+    @property
+    def trailer(self) -> str:
+        """The name of the commit's last line, by which the commits of gitsync are recognised."""
+        return f"Gitsync-{self.word.capitalize()}"
+
+
+KEEP: Final = EditPurpose("adopt", "Keep what was changed in the cluster")
+IMAGES: Final = EditPurpose("images", "Update images", has_one_branch=True)
+PROMOTE: Final = EditPurpose("promote", "Promote", has_one_branch=True)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterValue:
-    """A value that a field has in the cluster, or had before it was corrected; who set it, and when (RFC 3339)."""
+    """
+    A value that a field shall have: of the cluster, of an image policy, or of another environment.
+
+    ``manager`` and ``time`` (RFC 3339) tell who set it and when.
+    """
 
     ref: ObjectRef
     path: str
@@ -56,17 +83,15 @@ class Adoption:
     files: Mapping[str, bytes]
     values: tuple[AdoptedValue, ...]
     refused: tuple[tuple[ClusterValue, str], ...]
+    purpose: EditPurpose = KEEP
 
     def message(self, application: str, reason: str = "") -> str:
         """Return the message of the commit: what is kept, who changed it and when."""
         objects = list(dict.fromkeys(str(item.kept.ref) for item in self.values))
-        subject = f"Keep what was changed in the cluster: {objects[0]}" + (
-            f" and {len(objects) - 1} more" if objects[1:] else ""
-        )
+        subject = f"{self.purpose.subject}: {objects[0]}" + (f" and {len(objects) - 1} more" if objects[1:] else "")
         lines = [one_line(subject, 100), "", *(one_line(f"- {item}", 400) for item in self.values)]
-        # by the trailer, the commits of gitsync are recognised
         return "\n".join(
-            [*lines, *(["", one_line(reason, 400)] if reason else []), "", f"Gitsync-Adopt: {application}", ""]
+            [*lines, *(["", one_line(reason, 400)] if reason else []), "", f"{self.purpose.trailer}: {application}", ""]
         )
 
 

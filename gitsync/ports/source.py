@@ -139,7 +139,9 @@ class FileEdit:
     """
     New contents of files on top of a commit.
 
-    ``author`` is ``Name <mail>`` or a name; without a ``branch`` nothing is pushed.
+    ``author`` is ``Name <mail>`` or a name; without a ``branch`` nothing is pushed. A branch that exists is used only
+    where its newest commit has the last line of the message too: with the same files nothing is pushed again, with
+    others only where the edit ``updates`` it.
     """
 
     head: str
@@ -147,6 +149,12 @@ class FileEdit:
     message: str
     author: str
     branch: str = ""
+    updates: bool = False
+
+    @property
+    def trailer(self) -> str:
+        """The last line of the message, which tells for whom and why the edit is made."""
+        return self.message.rstrip().rpartition("\n")[2]
 
 
 class EditSource(Protocol):

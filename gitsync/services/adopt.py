@@ -42,12 +42,14 @@ class AdoptService:
         """
         Commit the edits; push them to a branch where one is named, or where a pull request can be opened for it.
 
+        Called again after a crash, it continues: what is pushed or opened already is used.
+
         Raise Refused where the server rejects the push, and the errors of ``CodeHost``.
         """
         credentials = self._credentials_of(app)
         message = adoption.message(app.key, reason)
         target = branch or (branch_of(app, head, adoption) if app.pull_requests else "")
-        edit = FileEdit(head, adoption.files, message, author, target)
+        edit = FileEdit(head, adoption.files, message, author, target, adoption.purpose.has_one_branch)
         commit, patch = self._source.edit(app.source, credentials, edit)
         title, _, text = message.partition("\n")
         lines = text.strip().splitlines()
@@ -57,8 +59,10 @@ class AdoptService:
 
 def branch_of(app: Application, head: str, adoption: Adoption) -> str:
     """Return a name that is the same for the same values on the same commit, so that they are proposed once."""
+    if adoption.purpose.has_one_branch:
+        return f"gitsync/{adoption.purpose.word}-{app.name}"
     files = {name: content.decode(errors="replace") for name, content in adoption.files.items()}
-    return f"gitsync/adopt-{app.name}-{content_hash([head, files])[:8]}"
+    return f"gitsync/{adoption.purpose.word}-{app.name}-{content_hash([head, files])[:8]}"
 
 
 class KeepService:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 from gitsync.errors import InvalidInput, MissingRevision
-from gitsync.source.semver import Range, parse_range
+from gitsync.objects.semver import Range, parse_range
 from gitsync.source.validation import is_commit
 
 HEADS = "refs/heads/"

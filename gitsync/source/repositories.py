@@ -213,16 +213,20 @@ class Repositories:
         with mirror.locked():
             mirror.fetch(source.revision, edit.head, credentials)
             target = self._target(edit.branch)
-            if target and target in mirror.branches(source.revision, credentials, 0.0):
+            branch_head = mirror.branches(source.revision, credentials, 0.0).get(target, "") if target else ""
+            if branch_head:
+                mirror.fetch(f"refs/heads/{target}", branch_head, credentials)
+            commit = make_edit(mirror, edit, branch_head)
+            if branch_head and not _may_use(mirror, edit, branch_head, commit):
                 raise Refused(
                     f"branch {target} exists already",
                     hint="the same may be proposed: merge it, or name another",
                 )
-            commit = make_edit(mirror, edit.head, edit.files, edit.message, edit.author)
-            patch = mirror.git("format-patch", "--stdout", "--no-signature", "-1", commit).decode(errors="replace")
-            if target:
+            patch = mirror.git("diff", "--no-ext-diff", edit.head, commit) if branch_head else b""
+            patch = patch or mirror.git("format-patch", "--stdout", "--no-signature", "-1", commit)
+            if target and commit != branch_head:
                 _push(mirror, commit, target, credentials, "edit")
-            return mirror.commit(commit), patch
+            return mirror.commit(commit), patch.decode(errors="replace")
 
     @staticmethod
     def _target(branch: str) -> str:
@@ -297,6 +301,12 @@ def _reject_submodule(tree: GitTree, path: str) -> None:
                 location="spec.source.path",
                 hint="set spec.source.repoURL to that repository; its URL is in .gitmodules",
             )
+
+
+def _may_use(mirror: Mirror, edit: FileEdit, branch_head: str, commit: str) -> bool:
+    """Return whether a branch that exists is one of ours that has the edit, or that the edit updates."""
+    is_ours = edit.trailer in mirror.commit(branch_head).message.splitlines()
+    return is_ours and (edit.updates or commit == branch_head)
 
 
 def _push(mirror: Mirror, commit: str, branch: str, credentials: Credentials, what: str) -> None:

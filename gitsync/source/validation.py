@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import GitSource
+from gitsync.objects.semver import parse_range
 from gitsync.objects.urls import SCP, normalized_url
-from gitsync.source.semver import parse_range
 
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""

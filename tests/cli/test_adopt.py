@@ -55,6 +55,11 @@ def test_a_branch_is_pushed_where_one_is_named(edited: Shop) -> None:
     assert "+  replicas: 4" in repo.git("diff", "origin/main", "origin/keep/triage")
     assert repo.git("log", "-1", "--format=%an <%ae>", "origin/keep/triage") == "Ada <a@b.c>"
     again = edited("adopt", "shop", *("deployment/triage", "spec.replicas"), "--branch", "keep/triage")
+    # it is there already, as after a crash
+    assert (again.code, again.out) == (0, done.out)
+    world_commit = edited.world.repo.git("rev-parse", "origin/main")
+    edited.world.repo.git("push", "-q", "-f", "origin", f"{world_commit}:refs/heads/keep/triage")
+    again = edited("adopt", "shop", *("deployment/triage", "spec.replicas"), "--branch", "keep/triage")
     assert (again.code, "branch keep/triage exists already; the same may be proposed" in again.err) == (2, True)
 
 

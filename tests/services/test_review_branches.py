@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue
+from gitsync.edit.adopt import IMAGES, AdoptedValue, Adoption, ClusterValue
 from gitsync.errors import InvalidInput, Refused, SourceDenied
 from gitsync.objects.application import Application, GitSource, parse_application
 from gitsync.objects.record import Commit
@@ -16,6 +18,8 @@ from gitsync.ports import Cluster, Credentials, FileEdit, LiveCache, RevertResul
 from gitsync.ports.hosts import CodeHosts, NewPullRequest
 from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.services.revert import RevertService
+from gitsync.source.repositories import Repositories
+from tests.git_repository import GitRepo, git
 
 WEB = ObjectRef("apps", "Deployment", "shop", "web")
 KEPT = ClusterValue(WEB, ".metadata.annotations.note", "```\n@all <b>", "kubectl-edit", "2026-11-25T03:00:00Z")
@@ -31,6 +35,9 @@ class OpenedRequests:
 
     def host_of(self, source: GitSource, kind: str, credentials: Credentials) -> Any:
         return self
+
+    def pull_requests(self) -> list[Any]:
+        return [SimpleNamespace(**asdict(request), is_fork=False, url=self.url) for request in self.opened]
 
     def open_pull_request(self, request: NewPullRequest) -> Any:
         if self.failure is not None:
@@ -121,6 +128,89 @@ def test_a_revert_on_another_branch_becomes_a_pull_request(branch: str, count: i
     assert len(hosts.opened) == count
     assert bool(reverted.url) is bool(count)
     assert all(request.title == "Revert 1 commit of shop" for request in hosts.opened)
+
+
+class Crash(Exception):
+    """The process ends."""
+
+
+class PushedEdits:
+    """A real repository, and an Application of it; ``service`` is that of a process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repo = GitRepo(folder)
+        self.head = self.repo.commit({"web.yaml": "a: 0\n"}, "Base")
+        self.hosts = OpenedRequests()
+        source = {"repoURL": self.repo.url, "revision": "main"}
+        self.app = application(source=source, pullRequests={"host": "Gitea"})
+
+    def service(self) -> AdoptService:
+        source = Repositories(self.folder / "mirrors", schemes=("file",))
+        return AdoptService(source, cast("CodeHosts", self.hosts), lambda app: Credentials())
+
+    def branches(self) -> dict[str, str]:
+        listed = git(self.repo.work, "ls-remote", "--heads", "origin").splitlines()
+        return {name.removeprefix("refs/heads/"): commit for commit, name in (line.split("\t") for line in listed)}
+
+
+def images(content: bytes) -> Adoption:
+    return replace(ADOPTION, files={"web.yaml": content}, purpose=IMAGES)
+
+
+@pytest.mark.parametrize("crash", ["before the push", "after the push", "after the pull request"])
+@pytest.mark.parametrize("adoption", [ADOPTION, images(b"a: 1\n")], ids=["adopt", "images"])
+def test_a_crash_is_continued_to_the_same_end(
+    tmp_path: Path, crash: str, adoption: Adoption, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = PushedEdits(tmp_path)
+
+    def crashed(*_: Any) -> Any:
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        if crash == "before the push":
+            patched.setattr("gitsync.source.repositories._push", crashed)
+        elif crash == "after the push":
+            patched.setattr(edits.hosts, "open_pull_request", crashed)
+        else:
+            patched.setattr("gitsync.services.adopt.ProposedAdoption", crashed)
+        with pytest.raises(Crash):
+            edits.service().propose(edits.app, edits.head, adoption, author="Ada <a@b.c>")
+    pushed = edits.branches()
+    proposed = edits.service().propose(edits.app, edits.head, adoption, author="Ada <a@b.c>")
+    [request] = edits.hosts.opened
+    assert (request.head_branch, proposed.url) == (proposed.branch, "https://git.example.com/pulls/1")
+    assert edits.branches() == {**pushed, proposed.branch: proposed.commit.id}
+    assert pushed.get(proposed.branch, proposed.commit.id) == proposed.commit.id
+
+
+def test_a_newer_image_updates_the_one_branch_and_its_request(tmp_path: Path) -> None:
+    edits = PushedEdits(tmp_path)
+    edits.service().propose(edits.app, edits.head, images(b"a: 1\n"), author="Ada <a@b.c>")
+    moved = edits.repo.commit({"other.yaml": "b: 1\n"}, "Move the base")
+    second = edits.service().propose(edits.app, moved, images(b"a: 2\n"), author="Ada <a@b.c>")
+    assert len(edits.hosts.opened) == 1
+    git(edits.repo.work, "fetch", "-q", "origin")
+    assert git(edits.repo.work, "diff", "--name-only", f"main...{second.commit.id}") == "web.yaml"
+    assert git(edits.repo.work, "show", f"{second.commit.id}:web.yaml") == "a: 2"
+
+
+def test_a_branch_that_a_user_moved_is_not_touched(tmp_path: Path) -> None:
+    edits = PushedEdits(tmp_path)
+    git(edits.repo.work, "push", "-q", "origin", "main:gitsync/images-shop")
+    with pytest.raises(Refused, match="exists already"):
+        edits.service().propose(edits.app, edits.head, images(b"a: 1\n"), author="Ada <a@b.c>")
+
+
+def test_of_two_edits_of_one_file_the_later_is_on_top_of_the_first(tmp_path: Path) -> None:
+    edits = PushedEdits(tmp_path)
+    first = edits.service().propose(edits.app, edits.head, images(b"a: 1\n"), author="Ada <a@b.c>")
+    other = replace(images(b"a: 1\n# x\n"), values=ADOPTION.values)
+    second = edits.service().propose(edits.app, edits.head, other, author="Bo <b@b.c>")
+    git(edits.repo.work, "fetch", "-q", "origin")
+    parents = git(edits.repo.work, "log", "-1", "--format=%P", second.commit.id).split()
+    assert parents == [first.commit.id, edits.head]
 
 
 @dataclass

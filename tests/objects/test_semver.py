@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.source.semver import parse_range, parse_version
+from gitsync.objects.semver import parse_range, parse_version
 
 TAGS = ("v1.0.0", "1.2.0", "v1.2.9", "v1.10.0", "v2.0.0", "v2.0.0-rc.1", "0.3.1", "0.3.9", "0.4.0", "v3", "nightly")
 
