@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import uuid
 from collections.abc import Callable, Iterable
@@ -48,6 +49,7 @@ from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import (
     Clock,
     Cluster,
+    DiskSpace,
     LiveCache,
     MetricsProvider,
     Ports,
@@ -107,6 +109,7 @@ from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.relay import Relay
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.repair import Repairer
 from gitsync.sync.replacements import Replacer
@@ -151,11 +154,18 @@ class Engine:
     parts: tuple[_RequiredPart, ...]
     pull_requests: PullRequestController
     keeps: KeepService
+    share: Shard
+    is_replica: bool
+    """Whether other replicas have pages of their own."""
 
     def problems(self) -> tuple[str, ...]:
         """Return what keeps the controller from syncing, empty where nothing does."""
         # once each: one cause, such as revoked credentials, is the problem of all parts
         return tuple(dict.fromkeys(part.problem for part in self.parts if part.problem))
+
+    def owns(self, key: str) -> bool:
+        """Return whether this process works on an Application."""
+        return self.share.owns(key)
 
     def start(self) -> None:
         """Connect to the cluster and start syncing."""
@@ -239,6 +249,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         share=share,
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
+        # processes of one machine divide the Applications to divide the work; only the status of others is shown
+        observes_others=settings.replicas,
     )
     rights = WriteRights(policies.of, settings.default_service_account)
     agents = build_operator(adapters, state.declarations, rights, share=share, workers=settings.workers)
@@ -255,7 +267,11 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         stored = None
         with suppress(RecordUnavailable):
             stored = records.size()
-        return Sizes(live.counts(), entries, stored)
+        disk = None
+        with suppress(OSError):  # the volume is detached: what cannot be measured is left out
+            usage = shutil.disk_usage(settings.data)
+            disk = DiskSpace(usage.total, usage.free)
+        return Sizes(live.counts(), entries, stored, disk)
 
     view = StateView(state, LiveObjects(cluster, live, state.views), sizes)
 
@@ -335,6 +351,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         clock=clock,
         parts=(*(lease for lease in (exclusive, members) if lease is not None), *controllers),
         pull_requests=pull_requests,
+        share=share,
+        is_replica=settings.replicas,
         keeps=KeepService(source, renderer, AdoptService(source, hosts, read_credentials), read_credentials),
     )
 
@@ -398,6 +416,7 @@ def build_engine(
     share: Shard | None = None,
     workers: int = 4,
     appliers: frozenset[str] = APPLIERS,
+    observes_others: bool = False,
 ) -> tuple[ApplicationController, EngineState]:
     """Return the controller, not started, and its state, connected to these adapters."""
     cluster = adapters.cluster
@@ -439,7 +458,8 @@ def build_engine(
         desired, evaluator, gate, reconciler, statuses, Installation(cluster, adapters.namespace)
     )
     settled = SettledReconciler(cluster, live, planner, state.views)
-    stages = ReconcileStages(fetcher, watcher, desired, reconciler, deletion, settled, analysis)
+    relay = Relay(desired, evaluator, gate, state, observes=observes_others)
+    stages = ReconcileStages(fetcher, watcher, desired, reconciler, deletion, settled, analysis, relay)
     pipeline = Pipeline(stages, ports, writes, statuses, state)
     own = Workers(ports, writes, share, workers)
     applications = ApplicationController(pipeline, watcher, state, queue, own)

@@ -95,7 +95,7 @@ def report_of(engine: Engine) -> bytes:
     costs = {view.key: engine.view.cost(view.key) for view in engine.view.applications()}
     return orjson.dumps(
         {
-            "metrics": process_text(engine.view, engine.requests.queue_length),
+            "metrics": process_text(engine, has_applications=engine.is_replica),
             "costs": {key: _to_json(cost) for key, cost in costs.items() if cost != Cost()},
         }
     )

@@ -51,7 +51,7 @@ class ApplicationController(BaseController[str]):
     An Application is reconciled when its spec or a request changes, when an object it declares or holds (or a part
     of one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers. Which objects
     changed only saves work: what they leave in sync is not observed again. An Application of another replica is only
-    shown, as its status says; requests for it are forwarded by annotations.
+    shown; requests for it are forwarded by annotations.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class ApplicationController(BaseController[str]):
                 # the queue knows whether anything beside objects changed since; then the changed objects are only a
                 # part of the work
                 return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
-        self._pipeline.relay(manifest)
+        requeue_after = self._pipeline.relay(manifest)
         annotation = self._pending_notifications.pop(key, "")
         if annotation:
             self._notified_at[key] = self._clock.monotonic()
             self._annotate(manifest, PUSH_MANAGER if annotation == GIT_PUSHED else HINT_MANAGER, annotation)
-        return None
+        return requeue_after
 
     def _remove(self, key: str) -> float | None:
         """Forget an Application that is gone, once each of its writes has an outcome in the audit."""

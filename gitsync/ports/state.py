@@ -79,6 +79,13 @@ class DriftTotals:
     failed: int = 0
 
 
+class DiskSpace(NamedTuple):
+    """Bytes of a file system, and those of them that can still be written."""
+
+    size: int
+    available: int
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How many live objects are cached, by resource such as ``deployments.apps``, and how many entries others have."""
@@ -87,6 +94,8 @@ class Sizes:
     entries: Mapping[str, int] = field(default_factory=dict)
     database: int | None = None
     """Bytes of the history database, None while it does not answer."""
+    disk: DiskSpace | None = None
+    """The file system of the data folder, None where it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,12 +118,14 @@ class RecordDatabase:
             ) from error
 
     def size(self) -> int:
-        """Return how many bytes the database takes on its disk; 0 where that is not known."""
+        """Return how many bytes it takes on its disk, 0 where that is not known; raise RecordUnavailable."""
         if not self._is_sqlite:
             with self.reading() as connection:
                 return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
         if self._lock_file is None:
             return 0
+        with self.reading() as connection:  # the file of a database that does not answer has a size too
+            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
         file = self._lock_file.with_name(self._lock_file.name.removesuffix(".lock"))
         # the log beside it grows until a checkout, and belongs to it
         return sum(part.stat().st_size for part in (file, Path(f"{file}-wal")) if part.exists())

@@ -21,6 +21,15 @@ class Backend(Protocol):
         ...
 
     @property
+    def is_replica(self) -> bool:
+        """Whether other replicas have pages of their own."""
+        ...
+
+    def owns(self, key: str) -> bool:
+        """Return whether this process works on an Application; it shows those of others too."""
+        ...
+
+    @property
     def view(self) -> StateReader:
         """What it knows."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -17,7 +17,7 @@ from gitsync import __version__
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.conditions import SOURCE_READY, find_condition
 from gitsync.objects.manifest import at
-from gitsync.ports import BOUNDS, ApplicationView, OtherProcesses, ProcessReport, StateReader
+from gitsync.ports import BOUNDS, ApplicationView, OtherProcesses, ProcessReport
 from gitsync.server.auth.access import METRICS, SCRAPER, current_user
 from gitsync.server.backend import Backend
 from gitsync.server.queries.waiting import needs_approval
@@ -32,6 +32,9 @@ class Applications(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         views = self._engine.view.applications()
+        if self._engine.is_replica:
+            # each by one replica: the sum of all would count an Application twice
+            views = tuple(view for view in views if self._engine.owns(view.key))
         for label in ("sync", "health", "phase"):
             states = Counter(str(view.status.get(label, "Unknown")) for view in views)
             yield _by(f"gitsync_applications_{label}", f"Applications by {label}", label, states)
@@ -53,16 +56,29 @@ class Applications(Collector):
             ),
             ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
             ("oldest_look_seconds", "Seconds since the oldest reconcile that succeeded", max(looks, default=0.0)),
+            ("ready", "Whether /readyz answers that it can sync", float(not readiness_problem(self._engine))),
+            # windows, approvals and certificates go by this clock, and Prometheus has one to compare it with
+            ("clock_seconds", "The clock of the controller, in seconds since 1970", now.timestamp()),
         ):
             yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
+
+
+def readiness_problem(engine: Backend) -> str:
+    """Return why a controller cannot sync now, empty where it can."""
+    try:
+        # one row: shows that the database answers
+        engine.records.history(limit=1)
+    except RecordUnavailable as error:
+        return str(error)
+    return "; ".join(engine.problems())
 
 
 class ProcessMetrics(Collector):
     """Gauges and totals of what one controller process works on and keeps."""
 
-    def __init__(self, view: StateReader, queue_length: Callable[[], int]) -> None:
-        self._view = view
-        self._queue_length = queue_length
+    def __init__(self, engine: Backend) -> None:
+        self._engine = engine
+        self._view = engine.view
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -70,19 +86,25 @@ class ProcessMetrics(Collector):
         build.add_metric([__version__], 1)
         yield build
         sizes = self._view.sizes()
-        resources = Counter(str(item.sync) for view in self._view.applications() for item in view.resources)
+        views = (view for view in self._view.applications() if self._engine.owns(view.key))
+        resources = Counter(str(item.sync) for view in views for item in view.resources)
         yield _by("gitsync_resources", "Objects by sync state", "sync", resources)
         yield _by("gitsync_cached_objects", "Live objects that are kept in memory", "resource", sizes.objects)
         yield _by("gitsync_cache_entries", "Entries of other caches", "cache", sizes.entries)
         # absent while it does not answer: a zero would look like an empty one
         if sizes.database is not None:
             yield GaugeMetricFamily("gitsync_database_bytes", "Size of the history database", value=sizes.database)
+        if sizes.disk is not None:
+            text = "Size of the file system of the data folder"
+            yield GaugeMetricFamily("gitsync_data_size_bytes", text, value=sizes.disk.size)
+            text = "What can still be written to the data folder"
+            yield GaugeMetricFamily("gitsync_data_available_bytes", text, value=sizes.disk.available)
         yield self._stages()
         yield from self._drift()
         text = "Requests to the API server for Applications, without watches"
         yield CounterMetricFamily("gitsync_application_api_requests", text, value=self._view.api_requests())
         text = "Applications that wait for a worker"
-        yield GaugeMetricFamily("gitsync_queue_length", text, value=self._queue_length())
+        yield GaugeMetricFamily("gitsync_queue_length", text, value=self._engine.requests.queue_length())
 
     def _drift(self) -> Iterator[Metric]:
         """Yield what others changed, and how soon it was restored."""
@@ -125,10 +147,13 @@ FIRST = "1"
 """The process with the dashboard."""
 
 
-def process_text(view: StateReader, queue_length: Callable[[], int]) -> str:
-    """Return the metrics of this process alone."""
+def process_text(engine: Backend, *, has_applications: bool) -> str:
+    """Return the metrics of this process, with those of Applications where no other process reports them."""
+    # not the default registry, which refuses a second application of one process, as in tests
     registry = CollectorRegistry()
-    registry.register(ProcessMetrics(view, queue_length))
+    if has_applications:
+        registry.register(Applications(engine))
+    registry.register(ProcessMetrics(engine))
     # the default registry has the memory and the descriptors of the process
     return (generate_latest(registry) + generate_latest(REGISTRY)).decode()
 
@@ -184,9 +209,6 @@ _HIDDEN = (
 def router(engine: Backend, others: OtherProcesses) -> APIRouter:
     """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
     routes = APIRouter()
-    # not the default registry, which refuses a second application of one process, as in tests
-    registry = CollectorRegistry()
-    registry.register(Applications(engine))
 
     @routes.get("/healthz")
     def healthz() -> Response:
@@ -195,22 +217,15 @@ def router(engine: Backend, others: OtherProcesses) -> APIRouter:
 
     @routes.get("/readyz")
     def readyz() -> Response:
-        try:
-            # one row: shows that the database answers
-            engine.records.history(limit=1)
-        except RecordUnavailable as error:
-            return JSONResponse({"ready": False, "reason": str(error)}, 503)
-        problems = engine.problems()
-        if problems:
-            return JSONResponse({"ready": False, "reason": "; ".join(problems)}, 503)
-        return JSONResponse({"ready": True})
+        problem = readiness_problem(engine)
+        return JSONResponse({"ready": False, "reason": problem}, 503) if problem else JSONResponse({"ready": True})
 
     @routes.get(METRICS)
     def metrics(request: Request) -> Response:
         user = current_user(request)
         if user != SCRAPER and not engine.policies.sees_all(user):
             raise HTTPException(403, _HIDDEN)
-        own = generate_latest(registry).decode() + process_text(engine.view, engine.requests.queue_length)
+        own = process_text(engine, has_applications=True)
         return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return routes

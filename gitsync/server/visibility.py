@@ -63,6 +63,8 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.problems,
         VisibleProposals(engine.pull_requests, shows),
         engine.keeps,
+        engine.is_replica,
+        engine.owns,
     )
 
 
@@ -84,6 +86,8 @@ class VisibleBackend:
     problems: Callable[[], tuple[str, ...]]
     pull_requests: Proposals
     keeps: KeepService
+    is_replica: bool
+    owns: Callable[[str], bool]
 
 
 class VisibleProposals:

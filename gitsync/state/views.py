@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from gitsync.objects.application import Application
-from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView, StateEvent
@@ -69,18 +67,13 @@ class Views:
             if view is not None:
                 self._applications[key] = replace(view, seen=now)
 
-    def publish_remote(self, key: str, app: Application, status: Manifest, now: datetime) -> None:
-        """Store what the status says of an Application that another replica reconciles; its objects are not shown."""
+    def publish_remote(self, view: ApplicationView) -> None:
+        """Store the view of an Application that another replica reconciles."""
         with self._changed:
-            previous = self._applications.get(key)
-            if previous is not None and previous.resources:
-                previous = None  # from when this replica reconciled it
-            known = app if app.source.repo_url else None
-            plan = previous.plan if previous is not None else None
-            view = ApplicationView(key, known, status, (), plan, None, now)
-            # a relay follows each write of the status; equal views must not redraw open pages
-            if previous is None or not _is_equal_view(previous, view):
-                self._store(view, previous, now)
+            previous = self._applications.get(view.key)
+            if previous is not None and previous.resources and not view.resources:
+                previous = None  # from when this replica reconciled it: its objects are not gone
+            self._store(view, previous, view.seen)
 
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""

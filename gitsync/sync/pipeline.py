@@ -43,6 +43,7 @@ from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
 from gitsync.sync.post_sync import CONDITION, PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.relay import Relay
 from gitsync.sync.status.build import build_status, failed_status, refusal_record
 from gitsync.sync.status.report import FailureReason, Report, unexpected_error
 from gitsync.sync.status.view import view_of
@@ -81,6 +82,8 @@ class ReconcileStages:
     deletion: DeletionReconciler
     settled: SettledReconciler
     analysis: PostSyncAnalysis
+    relay: Relay
+    """What is done instead where another replica reconciles the Application."""
 
 
 class Pipeline:
@@ -96,6 +99,7 @@ class Pipeline:
         self._deletion = stages.deletion
         self._settled_reconciler = stages.settled
         self._analysis = stages.analysis
+        self._relay = stages.relay
         self._records = ports.records
         self._writes = writes
         self._statuses = statuses
@@ -146,6 +150,8 @@ class Pipeline:
 
     def _sync(self, report: Report, manifest: Manifest) -> SyncResult:
         uid = uid_of(manifest)
+        # of when another replica reconciled it: what that one executes is in the status
+        self._relay.forget(uid)
         cache = self._cache(uid)
         self._settled.pop(uid, None)
         is_deleted = False
@@ -216,33 +222,22 @@ class Pipeline:
         self._watcher.leave(report.app.key)
         self._state.declarations.leave_branch(report.app.key, report.state.inventory)
 
-    def relay(self, manifest: Manifest) -> None:
-        """Show an Application that another replica reconciles, as its status says, and drop its cache."""
-        self.forget(uid_of(manifest))
-        now = self._clock.now()
-        inputs = ReconcileInput.unparsed(manifest, now)
-        with suppress(TerminalError):  # the other replica reports why the spec is invalid
-            inputs = ReconcileInput.parse(manifest, now)
+    def relay(self, manifest: Manifest) -> float | None:
+        """Show an Application that another replica reconciles, and drop its cache; return after how long again."""
+        meta = metadata_of(manifest)
+        key = f"{meta.get('namespace')}/{meta.get('name')}"
+        self._drop(uid_of(manifest))
         # the other replica writes now, and only the audit says what it left unresolved
-        self._writes.forget(inputs.app.key)
-        self._watcher.leave(inputs.app.key)
-        self._show_remote(inputs, Report(manifest, inputs).previous_status)
-
-    def _show_remote(self, inputs: ReconcileInput, status: Manifest) -> None:
-        """Store what the status of an Application of another replica says: its commit, its inventory, its view."""
-        app = inputs.app
-        branch = branch_of(app)
-        declarations = self._state.declarations
-        if branch is None or app.suspend or app.is_deleted:
-            declarations.leave_branch(app.key)
-        else:
-            declarations.record_declared(app.key, branch, inputs.state.applied)
-        declarations.set_declared(app.key, frozenset(inputs.state.inventory.entries))
-        self._state.tracked.track(app.key, frozenset())
-        self._state.views.publish_remote(app.key, app, status, inputs.now)
+        self._writes.forget(key)
+        self._watcher.leave(key)
+        return self._relay.show(manifest, self._clock.now())
 
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""
+        self._drop(uid)
+        self._relay.forget(uid)
+
+    def _drop(self, uid: str) -> None:
         self._caches.pop(uid, None)
         self._settled.pop(uid, None)
 

@@ -17,6 +17,7 @@ from gitsync.sync.pipeline import Pipeline, ReconcileStages, SyncResult
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query
 from gitsync.sync.post_sync import PostSyncAnalysis
+from gitsync.sync.relay import Relay
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import Report
 from tests.fakes.engine import Engine, config_map
@@ -59,7 +60,7 @@ class FakeWatcher:
 class PipelineEngine(Engine):
     """An engine with Git: ``source`` has the commits. Without ``waits`` the answer of the server comes later."""
 
-    def __init__(self, *, waits: bool = True, **spec: Any) -> None:
+    def __init__(self, *, waits: bool = True, observes: bool = False, **spec: Any) -> None:
         super().__init__(**spec)
         cluster: Any = self.cluster
         source: Any = self.source
@@ -89,6 +90,7 @@ class PipelineEngine(Engine):
             self.deletion,
             SettledReconciler(cluster, self.live, self.planner, self.state.views),
             PostSyncAnalysis(self.ports.records, None),
+            Relay(self.desired, self.evaluator, self.gate, self.state, observes=observes),
         )
         self.pipeline = Pipeline(stages, self.ports, self.writes, self.statuses, self.state)
 

@@ -36,6 +36,7 @@ from gitsync.objects.user import User
 from gitsync.ports import (
     ApplicationView,
     Cost,
+    DiskSpace,
     Distribution,
     DriftTotals,
     FileVersion,
@@ -70,7 +71,7 @@ class StillView:
         return self.costs.requests.value
 
     def sizes(self) -> Sizes:
-        return Sizes({"pods": 3, "deployments.apps": 2}, {"events": len(self.kept)}, 4096)
+        return Sizes({"pods": 3, "deployments.apps": 2}, {"events": len(self.kept)}, 4096, DiskSpace(1000, 250))
 
     def drift_totals(self) -> DriftTotals:
         return DriftTotals()
@@ -308,11 +309,17 @@ class StillEngine:
     usage: StillUsage = field(default_factory=lambda: StillUsage())
     sets: StillSets = field(default_factory=lambda: StillSets())
     found_problems: tuple[str, ...] = ()
+    is_replica: bool = False
+    others: frozenset[str] = frozenset()
+    """The Applications of other replicas."""
     keeps: Any = field(default_factory=lambda: StillKeeps())
     pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
 
     def problems(self) -> tuple[str, ...]:
         return self.found_problems
+
+    def owns(self, key: str) -> bool:
+        return key not in self.others
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:

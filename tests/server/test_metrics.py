@@ -34,10 +34,27 @@ def test_the_applications_are_counted(site: Open) -> None:
     assert found["gitsync_queue_length[]"] == 0
 
 
+def test_an_application_is_counted_by_its_replica_alone(site: Open) -> None:
+    opened = site([application("ours", resources=[resource("a")]), application("theirs", resources=[resource("b")])])
+    opened.engine.is_replica = True
+    opened.engine.others = frozenset({"gitsync/theirs"})
+    counts = values(opened)
+    assert counts["gitsync_applications_phase['Synced']"] == 1
+    assert counts["gitsync_resources['Synced']"] == 1
+
+
+def test_clock_and_disk_are_measured(site: Open) -> None:
+    counts = values(site())
+    assert counts["gitsync_clock_seconds[]"] == NOW.timestamp()
+    assert (counts["gitsync_data_size_bytes[]"], counts["gitsync_data_available_bytes[]"]) == (1000, 250)
+
+
 def test_a_controller_that_cannot_sync_is_not_ready(site: Open) -> None:
     opened = site()
     assert opened.get("/readyz").status == 200
+    assert values(opened)["gitsync_ready[]"] == 1
     opened.engine.found_problems = ("cannot renew our Lease: 401", "Application.gitsync.dev has not been listed yet")
+    assert values(opened)["gitsync_ready[]"] == 0
     answer = opened.get("/readyz")
     assert answer.status == 503
     assert "cannot renew our Lease: 401; Application.gitsync.dev has not been listed yet" in answer.text

@@ -22,11 +22,12 @@ from gitsync.state.costs import QUEUE
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
 
-FOLDER = Path(__file__).resolve().parents[2] / "manifests" / "gitsync" / "components" / "monitoring"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "manifests" / "gitsync" / "components" / "monitoring"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "gitsync.json").read_text())
 RULES = yaml.safe_load((FOLDER / "prometheusrule.yaml").read_text())["spec"]["groups"][0]["rules"]
-_OF_TARGETS = {"pod"}
-"""Labels that Prometheus adds."""
+_OF_TARGETS = {"pod", "alertname", "alertstate"}
+"""Labels that Prometheus adds, also of its own series ALERTS."""
 
 
 def expressions() -> Iterator[str]:
@@ -90,3 +91,11 @@ def test_panels_do_not_overlap_and_alerts_say_what_to_do() -> None:
     assert len(set(places)) == len(places)
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
     assert all(rule["annotations"]["summary"].endswith(".") and rule["for"] for rule in RULES)
+
+
+def test_every_alert_links_to_its_runbook_and_every_runbook_has_an_alert() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    runbooks = re.findall(r"^### (Gitsync\w+)$", page, re.MULTILINE)
+    assert runbooks == [rule["alert"] for rule in RULES]
+    links = [rule["annotations"]["runbook_url"] for rule in RULES]
+    assert links == [f"docs/operations.md#{rule['alert'].lower()}" for rule in RULES]

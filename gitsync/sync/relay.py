@@ -1,0 +1,121 @@
+"""Applications of other replicas: shown as their status says, with the objects and the plan that are observed here."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from gitsync.errors import GitsyncError, TerminalError
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.record import Commit
+from gitsync.state.declarations import branch_of
+from gitsync.state.state import EngineState
+from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.decision import SyncGate
+from gitsync.sync.desired import DesiredState
+from gitsync.sync.evaluate import SyncEvaluator
+from gitsync.sync.input import ReconcileInput, SyncState
+from gitsync.sync.status.report import Report, unexpected_error
+from gitsync.sync.status.view import view_of
+
+_RESYNC_PERIOD: Final = 600.0
+"""Seconds after which an Application is observed again although nothing is known to have changed."""
+_RETRY_PERIOD: Final = 30.0
+"""Seconds after which one that could not be observed is observed again."""
+
+
+class Relay:
+    """
+    Show Applications that other replicas reconcile; nothing is written, neither to the cluster nor to the records.
+
+    With ``observes`` the commit that the status names is rendered and compared with what lives, by the functions that
+    its own replica uses. So each replica shows the same objects and, by its digest, the same plan, which may be
+    approved anywhere. Git is asked only for a commit that is not in the mirror yet.
+    """
+
+    def __init__(
+        self, desired: DesiredState, evaluator: SyncEvaluator, gate: SyncGate, state: EngineState, *, observes: bool
+    ) -> None:
+        self._desired = desired
+        self._evaluator = evaluator
+        self._gate = gate
+        self._state = state
+        self._observes = observes
+        self._caches: dict[str, ReconcileCache] = {}
+
+    def show(self, manifest: Manifest, now: datetime) -> float | None:
+        """Show an Application, and return after how many seconds again, None where only its next change counts."""
+        inputs = ReconcileInput.unparsed(manifest, now)
+        with suppress(TerminalError):  # the other replica reports why the spec is invalid
+            inputs = ReconcileInput.parse(manifest, now)
+        report = Report(manifest, inputs)
+        if self._observes and branch_of(inputs.app) is not None and inputs.state.fetched:
+            self._observe(report, self._caches.setdefault(uid_of(manifest), ReconcileCache()))
+        self._declare(report)
+        self._publish(report)
+        if not self._observes:
+            return None
+        return _RETRY_PERIOD if report.error is not None else _RESYNC_PERIOD
+
+    def forget(self, uid: str) -> None:
+        """Drop the cache of an Application that is gone, or that this replica reconciles itself now."""
+        self._caches.pop(uid, None)
+
+    def _observe(self, report: Report, cache: ReconcileCache) -> None:
+        """Compare what the followed commit declares with what lives, and judge the plan."""
+        state = report.inputs.state
+        report.commit = Commit(state.fetched)
+        # not polled: the other replica decides which commit is followed
+        cache.git.commit = state.fetched
+        try:
+            rendered = self._desired.load_for(report, cache, Commit(_target_of(state)))
+            # not validated: the status reports a commit that is not valid
+            target = replace(rendered.target(report.commit, state.fetched), locate=None)
+            planned = self._evaluator.plan_for(report, cache, target)
+            decision = self._gate.decide(planned, cache)
+            report.planned = replace(planned, plan=decision.plan)
+            report.verdict = decision.verdict
+        except GitsyncError as error:
+            report.fail(error)
+        except Exception as fault:
+            report.fail(unexpected_error(fault, report.app.key))
+
+    def _declare(self, report: Report) -> None:
+        """Store what the Application declares and at which commit, and which objects of it are followed."""
+        app = report.app
+        state = report.inputs.state
+        branch = branch_of(app)
+        declarations = self._state.declarations
+        observation = report.observation
+        if observation is None:
+            declarations.set_declared(app.key, frozenset(state.inventory.entries))
+            self._state.tracked.track(app.key, frozenset())
+        else:
+            self._state.tracked.track(app.key, frozenset(observation.versions) | observation.references)
+        if branch is None or app.suspend or app.is_deleted:
+            # no other Application may wait for one that does not sync
+            declarations.leave_branch(app.key)
+        elif observation is None:
+            declarations.record_declared(app.key, branch, state.applied)
+        else:
+            # declared, whether it may be applied or not: prunes of other Applications wait for that alone
+            declarations.record_declared(app.key, branch, state.fetched)
+
+    def _publish(self, report: Report) -> None:
+        views = self._state.views
+        previous = views.application(report.app.key)
+        view = view_of(report, report.previous_status, previous)
+        if self._observes and view.plan is None and previous is not None:
+            # nothing was observed: the objects that were seen last are better than none
+            view = replace(view, resources=previous.resources, plan=previous.plan, verdict=previous.verdict)
+        views.publish_remote(view)
+
+
+def _target_of(state: SyncState) -> str:
+    """Return the commit that the other replica converges to: an older one while the newest is known to fail."""
+    rollback = state.rollback
+    if rollback is not None and rollback.to_commit and rollback.bad_commit == state.fetched:
+        return rollback.to_commit
+    return state.fetched

@@ -1,0 +1,110 @@
+"""A replica shows what it does not reconcile as its owner does: the same objects and, by its digest, the same plan."""
+
+from __future__ import annotations
+
+from gitsync.errors import SourceUnavailable
+from gitsync.objects.change import Decision
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView
+from tests.fakes.engine import KEY, config_map
+from tests.fakes.pipeline import UID, PipelineEngine
+
+RESYNC = 600.0
+RETRY = 30.0
+HELD = {"risk": {"approval": "Moderate"}}
+
+
+def owned(**spec: object) -> PipelineEngine:
+    """Return an engine that has synced two ConfigMaps, and shows Applications of others as a replica does."""
+    engine = PipelineEngine(observes=True, **spec)
+    engine.source.commit("c1", config_map("a", x="1"), config_map("b", x="1"))
+    engine.run()
+    return engine
+
+
+def shown(engine: PipelineEngine) -> ApplicationView:
+    view = engine.state.views.application(KEY)
+    assert view is not None
+    return view
+
+
+def states(view: ApplicationView) -> dict[str, str]:
+    return {resource.ref.name: str(resource.sync) for resource in view.resources}
+
+
+def test_the_objects_are_those_of_the_owner() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    of_owner = shown(engine)
+    engine.state.views.remove(KEY, engine.clock.now())
+    assert engine.pipeline.relay(engine.application) == RESYNC
+    view = shown(engine)
+    assert states(view) == states(of_owner) == {"a": "Synced", "b": "Synced"}
+    assert view.status == engine.status
+
+
+def test_a_plan_that_waits_has_the_digest_of_the_owner() -> None:
+    engine = owned(**HELD)
+    engine.run_until("Synced")
+    engine.push("c2", config_map("a", x="1"))
+    engine.run_until("AwaitingApproval")
+    of_owner = shown(engine)
+    engine.state.views.remove(KEY, engine.clock.now())
+    engine.pipeline.relay(engine.application)
+    view = shown(engine)
+    assert view.plan is not None
+    assert of_owner.plan is not None
+    assert view.plan.digest == of_owner.plan.digest
+    assert view.verdict is not None
+    assert view.verdict.decision is Decision.HELD
+    assert view.verdict == of_owner.verdict
+
+
+def test_drift_is_shown_and_nothing_is_written() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    live = engine.cluster.objects[ObjectRef("", "ConfigMap", "prod", "a")]
+    engine.cluster.put({**live, "data": {"x": "edited"}})
+    stored = dict(engine.cluster.objects)
+    links = len(engine.records.links)
+    engine.pipeline.relay(engine.application)
+    assert states(shown(engine)) == {"a": "OutOfSync", "b": "Synced"}
+    assert engine.cluster.objects == stored
+    assert len(engine.records.links) == links
+
+
+def test_a_change_of_an_object_has_it_shown_again() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    engine.pipeline.relay(engine.application)
+    assert KEY in engine.state.tracked.applications_for(ObjectRef("", "ConfigMap", "prod", "a"))
+
+
+def test_what_cannot_be_observed_stays_as_it_was_seen_last() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    engine.pipeline.relay(engine.application)
+    engine.pipeline.forget(UID)
+    engine.source.commits.clear()
+    assert engine.pipeline.relay(engine.application) == RETRY
+    assert states(shown(engine)) == {"a": "Synced", "b": "Synced"}
+
+
+def test_git_is_not_polled_for_the_application_of_another() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    engine.source.error = SourceUnavailable("away")
+    engine.source.requests.clear()
+    assert engine.pipeline.relay(engine.application) == RESYNC
+    assert engine.source.requests == []
+
+
+def test_a_suspended_application_holds_no_prune_of_others() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    engine.edit(suspend=True)
+    engine.pipeline.relay(engine.application)
+    branch = ("https://git.example.com/shop.git", "main")
+    ref = ObjectRef("", "ConfigMap", "prod", "a")
+    assert engine.state.declarations.applications_behind("gitsync/other", branch, "c2", {ref}) == ()
+    assert states(shown(engine)) == {"a": "Synced", "b": "Synced"}
