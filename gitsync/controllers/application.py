@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from gitsync.agents.keys import APPROVE
 from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.kube.kinds import CRD, defined_kind
@@ -266,6 +267,13 @@ class ApplicationController(BaseController[str]):
         # of its own field manager, so that Git may declare spec.suspend without a conflict
         self._cluster.apply(_only(manifest, spec={"suspend": suspended}), manager=SUSPEND_MANAGER)
         return True
+
+    def wake_owner(self, manifest: Manifest, digest: str) -> None:
+        """Annotate an Agent or system, so that its replica reconciles it; the annotation approves nothing."""
+        metadata = {name: metadata_of(manifest)[name] for name in ("name", "namespace", "uid")}
+        metadata["annotations"] = {APPROVE: digest}
+        manifest = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata}
+        self._cluster.apply(manifest, manager=REQUEST_MANAGER)
 
     def repositories(self) -> frozenset[str]:
         """Return the URLs of the repositories that Applications of any replica name."""

@@ -242,6 +242,10 @@ class StateReader(Protocol):
         """Return the live objects that name this uid as an owner, masked."""
         ...
 
+    def held_owners(self) -> tuple[Manifest, ...]:
+        """Return the Agents and MultiAgentSystems whose own plan waits, such as those that were changed by hand."""
+        ...
+
 
 class SyncRequests(Protocol):
     """
@@ -277,6 +281,10 @@ class SyncRequests(Protocol):
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; False for an unknown one."""
+        ...
+
+    def wake_owner(self, manifest: Manifest, digest: str) -> None:
+        """Let an Agent or system be reconciled, whose plan of this digest a user reviewed."""
         ...
 
     def queue_length(self) -> int:

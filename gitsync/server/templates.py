@@ -29,7 +29,7 @@ from gitsync.server.formatting import (
     utc,
     visible,
 )
-from gitsync.server.queries.waiting import awaiting_decision
+from gitsync.server.queries.waiting import decisions_awaited
 from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
 from gitsync.server.visibility import visible_to
 
@@ -104,7 +104,7 @@ class Pages:
             path=request.url.path,
             last_event=newest,
             now=self.engine.clock.now(),
-            waiting=len(awaiting_decision(backend.view.applications(), backend)),
+            waiting=decisions_awaited(backend),
             notice=take_notice(request),
             is_compact=request.cookies.get("gitsync-density") == "compact",
             **context,

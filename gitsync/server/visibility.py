@@ -172,6 +172,10 @@ class VisibleState:
         """Return the live objects that name this uid, which only the objects of an Application name, as an owner."""
         return self._shown(self._state.owned_by(uid))
 
+    def held_owners(self) -> tuple[Manifest, ...]:
+        """Return the Agents and systems whose plan waits that are shown: a policy names them by their owner key."""
+        return tuple(owner for owner in self._state.held_owners() if self._shows(str(OwnerKey.of_ref(ref_of(owner)))))
+
     def _shown(self, parts: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
         """Return the parts without Applications of a set that are not shown."""
         return tuple(part for part in parts if not self._is_hidden(ref_of(part)))

@@ -9,8 +9,9 @@ from datetime import datetime
 
 from gitsync.errors import Refused
 from gitsync.kube.parts import PART_KINDS
-from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.keys import AGENTS_GROUP, VERSION
+from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.mask import mask
 from gitsync.ports import Cluster, LiveCache, Sizes
 from gitsync.state.costs import Costs
@@ -19,6 +20,7 @@ from gitsync.state.drift_counts import DriftCounts
 from gitsync.state.tracked import TrackedObjects
 from gitsync.state.views import Views
 
+_OWNERS = ("Agent", "MultiAgentSystem")
 _DEPTH = 8
 """Levels of parts below an object: a cycle of owners must not hold a request."""
 
@@ -56,6 +58,13 @@ class LiveObjects:
     def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         """Return the live objects that name this uid as an owner, masked."""
         return tuple(mask(part) for part in self._live.dependents(uid))
+
+    def held_owners(self) -> tuple[Manifest, ...]:
+        """Return the Agents and systems whose own plan waits, sorted; those by hand are in no Application."""
+        resources = (self._cluster.resource(AGENTS_GROUP, VERSION, kind) for kind in _OWNERS)
+        owners = (owner for resource in resources if resource is not None for owner in self._live.all(resource))
+        held = [mask(owner) for owner in owners if at(owner, "status", "plan", "digest")]
+        return tuple(sorted(held, key=lambda owner: ref_of(owner).path))
 
     def _live_object(self, ref: ObjectRef, version: str) -> Manifest | None:
         resource = self._cluster.resource(ref.group, version, ref.kind)
@@ -105,6 +114,7 @@ class StateView:
         self.live = objects.live
         self.dependents = objects.dependents
         self.owned_by = objects.owned_by
+        self.held_owners = objects.held_owners
         self.cost = state.costs.of
         self.api_requests = state.costs.api_requests
         self.drift_totals = state.drift.totals

@@ -6,6 +6,9 @@ import time
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.user import User
+from gitsync.services.agent_reviews import OwnerReviews
+from gitsync.services.reviews import Approval
 from tests.agents.factories import agent, changed
 from tests.flow.environment import World
 from tests.operator.agent_world import annotate, approve, condition, running, status_of
@@ -72,6 +75,22 @@ def test_a_forged_mark_opens_no_gate(world: World) -> None:
 
 TOOL = {"name": "tickets", "type": "MCP", "mcp": {"url": "https://tools.example.com/mcp"}}
 GUARDED = {**TOOL, "allow": ["find_order", "close_ticket"], "requireApproval": ["close_ticket"]}
+
+
+def test_a_dashboard_approves_what_was_changed_by_hand(world: World) -> None:
+    engine = world.start()
+    world.apply(agent(tools=[GUARDED]))
+    running(world)
+    moved = {**TOOL, "mcp": {"url": "https://elsewhere.example.com/mcp"}}
+    world.apply(agent(tools=[moved]))
+    digest = held(world)["digest"]
+    until(lambda: engine.view.held_owners(), 15)
+    (owner,) = engine.view.held_owners()
+    assert "elsewhere" not in deployment(world)
+    reviews = OwnerReviews(engine.records, engine.requests, engine.clock, engine.policies.of)
+    reviews.approve(owner, digest, Approval(User("grace"), "checked"))
+    running(world, generation=2)
+    until(lambda: not engine.view.held_owners(), 15)
 
 
 def test_a_tool_that_needs_no_approval_any_more_needs_one_itself(world: World) -> None:

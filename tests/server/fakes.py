@@ -60,6 +60,7 @@ FORM = "f" * 43
 class StillView:
     views: dict[str, ApplicationView]
     children: dict[str, tuple[Manifest, ...]] = field(default_factory=dict)
+    held: tuple[Manifest, ...] = ()
     kept: list[StateEvent] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     costs: Costs = field(default_factory=Costs)
@@ -106,6 +107,9 @@ class StillView:
     def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         return self.children.get(uid, ())
 
+    def held_owners(self) -> tuple[Manifest, ...]:
+        return self.held
+
     def happen(self, application: str, kind: str = "resource", *, forget: int = 2000) -> None:
         """Let something happen; only the latest events are kept, as in the engine."""
         with self.lock:
@@ -140,6 +144,9 @@ class RecordedRequests:
     def suspend(self, key: str, suspended: bool) -> bool:
         self.done.append(("suspend" if suspended else "resume", key))
         return True
+
+    def wake_owner(self, manifest: Manifest, digest: str) -> None:
+        self.done.append(("wake", manifest["metadata"]["name"], digest))
 
     def queue_length(self) -> int:
         return 0

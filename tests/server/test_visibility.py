@@ -38,7 +38,7 @@ WORDS = b'{"reason": "why", "verdict": "approve", "digest": "' + b"d" * 64 + b'"
 
 def policy(name: str, *groups: str) -> Policy:
     require = Require.model_validate({"viewers": {"groups": list(groups)}})
-    return Policy(name=name, applications=(f"gitsync/{name}",), require=(require,))
+    return Policy(name=name, applications=(f"gitsync/{name}", f"gitsync/agent:{name}"), require=(require,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,17 @@ def test_agents_of_an_application_are_shown_to_those_who_may_see_it(dashboard: D
         assert WORD not in dashboard.get(path, dashboard.ada).text
     prompts = f"/agents/gitsync/{HIDDEN}/prompts"
     assert [dashboard.get(prompts, user).status for user in (dashboard.eve, dashboard.ada)] == [200, 404]
+
+
+def test_a_held_plan_of_an_agent_is_shown_by_its_policy(dashboard: Dashboard) -> None:
+    plan = {"digest": "d" * 64, "class": "Dangerous", "steps": 1, "reasons": [WORD]}
+    metadata = {"name": HIDDEN, "namespace": "gitsync", "uid": "7"}
+    agent = {"apiVersion": "agents.gitsync.dev/v1alpha1", "kind": "Agent", "metadata": metadata}
+    dashboard.engine.view.held = ({**agent, "status": {"plan": plan}},)
+    for path in ("/approvals", f"/agents/gitsync/{HIDDEN}/plan"):
+        assert WORD in dashboard.get(path, dashboard.eve).text
+        assert WORD not in dashboard.get(path, dashboard.ada).text
+    assert dashboard.post(f"/agents/gitsync/{HIDDEN}/review", dashboard.ada).status == 404
 
 
 def test_no_page_of_an_own_application_shows_another_one(dashboard: Dashboard) -> None:

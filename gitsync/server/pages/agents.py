@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi import Query as QueryParameter
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, TerminalError
 from gitsync.objects.manifest import at, group_of
+from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
+from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.ports import KubernetesEvent
+from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
-from gitsync.server.dependencies import PagesOf, SearchText, Start, agent_or_404
-from gitsync.server.formatting import visible
+from gitsync.server.dependencies import PagesOf, SearchText, Start, UserOf, agent_or_404
+from gitsync.server.formatting import app_url, visible
+from gitsync.server.pages.plan import ReviewDraft, Typed, decision_of
 from gitsync.server.paging import list_url, page_of
+from gitsync.server.problems import status_of
 from gitsync.server.queries.agent_changes import AgentChange, agent_changes
 from gitsync.server.queries.agents import (
     NAMES,
@@ -27,6 +33,7 @@ from gitsync.server.queries.agents import (
     agent_row,
     agents_of,
     contract_differences,
+    find_agent,
     matching,
     prompt_diff,
     prompt_history,
@@ -40,6 +47,10 @@ from gitsync.server.queries.prompts import (
     versions_of,
 )
 from gitsync.server.queries.systems import HEIGHT, WIDTH, brokers_of, find_system, policies_of, system_graph
+from gitsync.server.queries.waiting import find_held_owner, line, owner_plans, reviewer
+from gitsync.server.templates import Pages, leave_notice
+from gitsync.services.agent_reviews import OwnerReviews
+from gitsync.services.reviews import Approval
 
 router = APIRouter(prefix="/agents")
 
@@ -146,11 +157,97 @@ def system(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLR
     )
 
 
-@router.get("/{namespace}/{name}", response_class=HTMLResponse)
-def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLResponse:
-    """Show one agent."""
+@router.get("/systems/{namespace}/{name}/plan", response_class=HTMLResponse)
+def system_plan(request: Request, pages: PagesOf, user: UserOf, namespace: str, name: str) -> HTMLResponse:
+    """Show the plan of a system that waits, and the form for its review."""
+    return _show_plan(pages, request, user, OwnerKey(SYSTEM, namespace, name))
+
+
+@router.get("/{namespace}/{name}/plan", response_class=HTMLResponse)
+def agent_plan(request: Request, pages: PagesOf, user: UserOf, namespace: str, name: str) -> HTMLResponse:
+    """Show the plan of an Agent that waits, and the form for its review."""
+    return _show_plan(pages, request, user, OwnerKey(AGENT, namespace, name))
+
+
+def _show_plan(
+    pages: Pages, request: Request, user: User, owner: OwnerKey, status: int = 200, draft: ReviewDraft | None = None
+) -> HTMLResponse:
+    item = next((item for item in owner_plans(pages.engine, user) if item.key == str(owner)), None)
+    if item is None:
+        raise HTTPException(404, f"No plan of {owner.of.kind} {visible(owner.namespace)}/{visible(owner.name)} waits.")
+    return pages.show(request, "owner_plan.html", status, item=item, draft=draft)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReviewForm:
+    """What the form for a review of an Agent's or a system's plan sends."""
+
+    digest: Typed = ""
+    decision: Typed = ""
+    by: Typed = ""
+    reason: Typed = ""
+    overrule: Typed = ""
+    implicit: Typed = ""
+
+
+@router.post("/systems/{namespace}/{name}/review", dependencies=[Depends(check_form)])
+def review_system(
+    request: Request,
+    pages: PagesOf,
+    user: UserOf,
+    namespace: str,
+    name: str,
+    form: Annotated[OwnerReviewForm, Depends()],
+) -> Response:
+    """Take a decision on the plan of a system."""
+    return _review(pages, request, user, OwnerKey(SYSTEM, namespace, name), form)
+
+
+@router.post("/{namespace}/{name}/review", dependencies=[Depends(check_form)])
+def review_agent(
+    request: Request,
+    pages: PagesOf,
+    user: UserOf,
+    namespace: str,
+    name: str,
+    form: Annotated[OwnerReviewForm, Depends()],
+) -> Response:
+    """Take a decision on the plan of an Agent."""
+    return _review(pages, request, user, OwnerKey(AGENT, namespace, name), form)
+
+
+def _review(pages: Pages, request: Request, user: User, owner: OwnerKey, form: OwnerReviewForm) -> Response:
+    """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
     backend = pages.engine
-    subject = agent_or_404(agents_of(backend), namespace, name)
+    manifest = find_held_owner(backend, owner.ref)
+    if manifest is None:
+        raise HTTPException(404, f"No plan of {owner.of.kind} {visible(owner.namespace)}/{visible(owner.name)} waits.")
+    reviews = OwnerReviews(backend.records, backend.requests, backend.clock, backend.policies.of)
+    author = reviewer(user, form.by)
+    try:
+        # Enter in a text field submits the form by its first button, which is not a decision
+        verb = decision_of("" if form.implicit else form.decision)
+        if verb == "reject":
+            reviews.reject(manifest, form.digest, author, line(form.reason))
+        else:
+            reviews.approve(manifest, form.digest, Approval(author, line(form.reason), bool(form.overrule)))
+    except TerminalError as error:
+        draft = ReviewDraft(str(error), form.by, form.reason)
+        return _show_plan(pages, request, user, owner, status_of(error), draft)
+    response = RedirectResponse("/approvals", 303)
+    leave_notice(response, verb)
+    return response
+
+
+@router.get("/{namespace}/{name}", response_class=HTMLResponse)
+def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Response:
+    """Show one agent; of one that no Application holds, the plan that waits."""
+    backend = pages.engine
+    known = agents_of(backend)
+    owner = OwnerKey(AGENT, namespace, name)
+    if find_agent(known, namespace, name) is None and find_held_owner(backend, owner.ref) is not None:
+        return RedirectResponse(app_url(str(owner)) + "/plan", 303)
+    subject = agent_or_404(known, namespace, name)
     events, problem = _events(backend, subject)
     syncs = backend.records.history(subject.application, limit=SYNCS)
     return pages.show(

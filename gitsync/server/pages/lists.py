@@ -19,7 +19,7 @@ from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.filters import Filter, parse_query
 from gitsync.server.queries.objects import resource_row
 from gitsync.server.queries.timeline import Position, changes
-from gitsync.server.queries.waiting import waiting
+from gitsync.server.queries.waiting import owner_plans, waiting
 from gitsync.services.reviews import is_held
 
 _OBJECTS_PER_PAGE = 80
@@ -197,4 +197,12 @@ def approvals(request: Request, pages: PagesOf, plans: PendingPlansOf, user: Use
     shown = [(app_list.app_row(view), plans.of(view, user)) for view in views[:_PLANS]]
     # rejected ones last: they wait for a change in Git
     shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
-    return pages.show(request, "approvals.html", pending=shown, total=len(views))
+    owners = owner_plans(pages.engine, user)
+    return pages.show(
+        request,
+        "approvals.html",
+        pending=shown,
+        total=len(views),
+        owners=owners[:_PLANS],
+        more_owners=max(len(owners) - _PLANS, 0),
+    )

@@ -164,7 +164,7 @@ def review(
     steps = _with_needs(view.plan, step)
     try:
         # Enter in a text field submits the form by its first button, which is not a decision
-        verb = _decision("" if implicit else decision)
+        verb = decision_of("" if implicit else decision)
         author = reviewer(page.user, by)
         if verb == "reject":
             page.requests.reject(view, digest, author, line(reason))
@@ -187,7 +187,8 @@ def review(
     return response
 
 
-def _decision(text: str) -> Literal["approve", "approve-selected", "reject"]:
+def decision_of(text: str) -> Literal["approve", "approve-selected", "reject"]:
+    """Return the decision of a form; raise InvalidInput where none was made."""
     if text == "approve":
         return "approve"
     if text == "approve-selected":

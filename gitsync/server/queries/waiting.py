@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gitsync.errors import AuditMismatch, RecordUnavailable
@@ -12,11 +13,13 @@ from gitsync.gate.approvals import approvers, may_review
 from gitsync.gate.policy import Policy
 from gitsync.objects.change import HoldReason, Plan, Review
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
-from gitsync.objects.ref import ref_of
+from gitsync.objects.owner_key import OwnerKey
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
+from gitsync.services.agent_reviews import held_plan
 from gitsync.services.reviews import is_held
 
 
@@ -32,10 +35,12 @@ def waiting(views: Iterable[ApplicationView]) -> list[ApplicationView]:
 
 def rejection(view: ApplicationView, engine: Backend) -> Review | None:
     """Return the rejection of the plan of an application, None when it was not rejected."""
-    if view.plan is None:
-        return None
+    return _rejection(engine, view.key, view.plan.digest) if view.plan is not None else None
+
+
+def _rejection(engine: Backend, key: str, digest: str) -> Review | None:
     try:
-        review = engine.records.review(view.key, view.plan.digest, engine.clock.now())
+        review = engine.records.review(key, digest, engine.clock.now())
     except AuditMismatch:
         return None  # the reconcile reports it
     return review if review is not None and not review.approves else None
@@ -49,6 +54,19 @@ def awaiting_decision(views: Iterable[ApplicationView], engine: Backend) -> list
     # rather one decision too many than none
     except RecordUnavailable:
         return asked
+
+
+def decisions_awaited(engine: Backend) -> int:
+    """Return how many plans wait for a review: of Applications, Agents and systems."""
+    owners = engine.view.held_owners()
+    with suppress(RecordUnavailable):
+        owners = tuple(owner for owner in owners if not _is_rejected(engine, owner))
+    return len(awaiting_decision(engine.view.applications(), engine)) + len(owners)
+
+
+def _is_rejected(engine: Backend, owner: Manifest) -> bool:
+    app, plan = held_plan(owner)
+    return _rejection(engine, app.key, plan.digest) is not None
 
 
 _SHOWN_PLANS = 64
@@ -68,6 +86,58 @@ class PendingPlan:
     may_review: bool
     approvers: str
     rejected: Review | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOwnerPlan:
+    """
+    The plan of an Agent or system that waits, as its status has it, and what the user who views it may do.
+
+    ``key`` is that of the owner. The status has no steps, only their number and why they wait.
+    """
+
+    key: str
+    kind: str
+    namespace: str
+    name: str
+    plan: Plan
+    steps: int
+    reasons: tuple[str, ...]
+    may_review: bool
+    approvers: str
+    rejected: Review | None
+    expires_after: float
+    """Seconds for which an approval counts."""
+
+
+def owner_plans(engine: Backend, person: User) -> list[PendingOwnerPlan]:
+    """Return the plans of Agents and systems that wait, which the user may see."""
+    return [_owner_plan(engine, manifest, person) for manifest in engine.view.held_owners()]
+
+
+def find_held_owner(engine: Backend, ref: ObjectRef) -> Manifest | None:
+    """Return an Agent or system whose plan waits, None where it does not."""
+    return next((manifest for manifest in engine.view.held_owners() if ref_of(manifest) == ref), None)
+
+
+def _owner_plan(engine: Backend, manifest: Manifest, person: User) -> PendingOwnerPlan:
+    app, plan = held_plan(manifest)
+    status = at(manifest, "status", "plan", default={})
+    policy = engine.policies.of(app)
+    ref = ref_of(manifest)
+    return PendingOwnerPlan(
+        key=str(OwnerKey.of_ref(ref)),
+        kind=ref.kind,
+        namespace=ref.namespace,
+        name=ref.name,
+        plan=plan,
+        steps=int(status.get("steps", 0)),
+        reasons=tuple(map(str, status.get("reasons") or ())),
+        may_review=may_review(app, person, policy),
+        approvers=approvers(app, policy),
+        rejected=_rejection(engine, app.key, plan.digest),
+        expires_after=app.risk.approval_ttl,
+    )
 
 
 class PendingPlans:

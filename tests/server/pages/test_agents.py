@@ -436,3 +436,59 @@ def test_changes_of_an_ordinary_workload_are_those_of_its_environment_and_of_wha
     assert "sonnet" in recent
     assert "large" not in recent
     assert "No model, prompt or tools changed." in opened.get("/agents?q=until:1d").text
+
+
+def waiting_agent(kind: str = "Agent") -> Manifest:
+    """Return an Agent whose tool URL was moved by hand, with the plan that waits."""
+    reasons = ["Agent shop/ha: an agent's tool is reached elsewhere"]
+    plan = {"digest": "d" * 64, "id": "d" * 12, "class": "Dangerous", "steps": 3, "reasons": reasons}
+    return live(kind, "ha", metadata={"generation": 4}, status={"plan": plan})
+
+
+@pytest.mark.parametrize(("kind", "path"), [("Agent", "shop/ha"), ("MultiAgentSystem", "systems/shop/ha")])
+def test_a_plan_of_an_agent_by_hand_is_shown_and_approved(site: Open, kind: str, path: str) -> None:
+    opened = site([application("shop", [])])
+    opened.engine.view.held = (waiting_agent(kind),)
+    listed = opened.get("/approvals").text
+    assert f'href="/agents/{path}/plan"' in listed
+    assert "tool is reached elsewhere" in listed
+    assert "No approvals pending" not in listed
+    page = opened.get(f"/agents/{path}/plan").text
+    assert "Dangerous" in page
+    assert "generation-4" in page
+    answer = opened.post(f"/agents/{path}/review", {"digest": "d" * 64, "decision": "approve", "by": "grace"})
+    assert (answer.status, answer.headers["location"]) == (303, "/approvals")
+    review = opened.engine.records.review(f"shop/{kind.lower()}:ha", "d" * 64, NOW)
+    assert review is not None
+    assert (review.approves, review.by.name) == (True, "grace")
+    assert opened.engine.requests.done == [("wake", "ha", "d" * 64)]
+
+
+def test_a_rejected_plan_of_an_agent_has_to_be_overruled(site: Open) -> None:
+    opened = site([application("shop", [])])
+    opened.engine.view.held = (waiting_agent(),)
+    rejected = {"digest": "d" * 64, "decision": "reject", "by": "grace"}
+    assert "a rejection needs a reason" in opened.post("/agents/shop/ha/review", rejected).text
+    opened.post("/agents/shop/ha/review", {**rejected, "reason": "wrong host"})
+    page = opened.get("/agents/shop/ha/plan").text
+    assert "wrong host" in page
+    assert "Approve anyway" in page
+    approved = {"digest": "d" * 64, "decision": "approve", "by": "grace"}
+    assert "approve it with --overrule" in opened.post("/agents/shop/ha/review", approved).text
+    assert opened.post("/agents/shop/ha/review", {**approved, "overrule": "yes"}).status == 303
+
+
+def test_another_plan_than_was_shown_is_not_approved(site: Open) -> None:
+    opened = site([application("shop", [])])
+    opened.engine.view.held = (waiting_agent(),)
+    answer = opened.post("/agents/shop/ha/review", {"digest": "e" * 64, "decision": "approve", "by": "grace"})
+    assert answer.status == 409
+    assert "the plan changed since it was shown" in answer.text
+    assert opened.engine.requests.done == []
+
+
+def test_the_page_of_an_agent_by_hand_leads_to_its_plan(site: Open) -> None:
+    opened = site([application("shop", [])])
+    assert opened.get("/agents/shop/ha").status == 404
+    opened.engine.view.held = (waiting_agent(),)
+    assert opened.get("/agents/shop/ha").headers["location"] == "/agents/shop/ha/plan"
