@@ -7,16 +7,16 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
 
 from gitsync.agents.evaluation.cases import Case, failure
+from gitsync.agents.evaluation.samples import AnswerOutcome, AnswerSample, ask_case, vote
 from gitsync.agents.evaluation.verdict import CaseResult, EvaluationVerdict, judge, question
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.model.evaluation import Evaluation
+from gitsync.agents.model.evaluation import Evaluation, Judge
 from gitsync.cli.options import load_settings
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
@@ -68,30 +68,42 @@ class Asker:
             return False
         return True
 
-    def result(self, case: Case, url: str) -> CaseResult:
-        """Return how the agent at a URL does a case; inconclusive where the agent or the judge has no answer."""
+    @property
+    def settings(self) -> Evaluation:
+        """What the evaluation is to be."""
+        return self._settings
+
+    def sample(self, case: Case, url: str) -> AnswerSample:
+        """Return how the agent at a URL does a case once; unknown where the agent or the judge has no answer."""
         try:
             self._spend()
             answer = send(url, case.input, self._settings.timeout_seconds)
             self._tokens += answer.tokens
             message = failure(case, answer, partial(self._grade, case) if self._settings.judge else None)
         except ClusterUnavailable as error:
-            return CaseResult(case.name, is_passed=False, message=str(error), is_inconclusive=True)
+            return AnswerSample(AnswerOutcome.UNKNOWN, str(error))
         except InvalidInput as error:
             # A case beyond a limit fails, as documented; a judge without a verdict says nothing about the agent.
-            is_limit = error.location == _LIMITS
-            return CaseResult(case.name, is_passed=False, message=str(error), is_inconclusive=not is_limit)
-        return CaseResult(case.name, is_passed=not message, message=message)
+            return AnswerSample(
+                AnswerOutcome.FAILED if error.location == _LIMITS else AnswerOutcome.UNKNOWN, str(error)
+            )
+        return AnswerSample(AnswerOutcome.FAILED, message) if message else AnswerSample(AnswerOutcome.PASSED)
 
     def _grade(self, case: Case, rubric: str, text: str) -> str:
-        if self._settings.judge is None:
+        """Return why most votes of the judge reject an answer; raise InvalidInput where no side has most of them."""
+        judge = self._settings.judge
+        if judge is None:
             raise ValueError("no model judges")
+        decided = vote(partial(self._vote, judge, question(rubric, case.input, text)), judge.votes)
+        if decided.outcome is AnswerOutcome.UNKNOWN:
+            raise InvalidInput(decided.message or "the judge did not agree with itself")
+        return decided.message
+
+    def _vote(self, judge: Judge, asked: str) -> AnswerSample:
         self._spend()
-        key = os.environ.get(JUDGE_KEY, "")
-        seconds = self._settings.timeout_seconds
-        why, tokens = ask_judge(self._settings.judge, key, question(rubric, case.input, text), seconds)
+        why, tokens = ask_judge(judge, os.environ.get(JUDGE_KEY, ""), asked, self._settings.timeout_seconds)
         self._tokens += tokens
-        return why
+        return AnswerSample(AnswerOutcome.FAILED, why) if why else AnswerSample(AnswerOutcome.PASSED)
 
     def _spend(self) -> None:
         """Count a call; raise InvalidInput that names the limit that is reached."""
@@ -105,11 +117,8 @@ class Asker:
 
 
 def _result(asker: Asker, case: Case, url: str, serving: str) -> CaseResult:
-    result = asker.result(case, url)
-    compared = asker.result(case, serving) if serving else None
-    # What the serving revision cannot answer now is not held against it.
-    was_passed = compared.is_passed if compared is not None and not compared.is_inconclusive else None
-    return replace(result, was_passed=was_passed)
+    ask_serving = partial(asker.sample, case, serving) if serving else None
+    return ask_case(case.name, asker.settings, partial(asker.sample, case, url), ask_serving)
 
 
 def write_junit(path: Path, verdicts: dict[str, EvaluationVerdict]) -> None:

@@ -14,7 +14,8 @@ from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
 
 _ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
-_HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+_HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0", "Gitsync-Evaluation": "true"}
+"""An agent can tell a question of an evaluation by the last one, and pass it on to tools that then change nothing."""
 _COMPLETED = "TASK_STATE_COMPLETED"
 """The only state of a task with an answer (A2A 1.0, TaskState)."""
 TOOL_CALLS = "toolCalls"

@@ -157,7 +157,12 @@ def _behaviour_series(probed: ProbedAgent, drift: Mapping[str, Any], now: dateti
         return None
     # Other drift asks again; the same one found by the next comparison does not.
     reason = str([drift.get("subject"), drift.get("differences")]) if drift else ""
-    subject = (probed.facts.cases, probed.serving.name, evaluation.model_dump_json(exclude={"schedule"}), reason)
+    subject = (
+        probed.facts.cases,
+        probed.serving.name,
+        evaluation.model_dump_json(exclude={"schedule"}, exclude_defaults=True),
+        reason,
+    )
     return ProbeSeries(subject, probed.previous.get("behaviour") or {}, evaluation.schedule, now)
 
 

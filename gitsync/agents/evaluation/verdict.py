@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import comb
 from typing import Any
 
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import InvalidInput
 
 _LONGEST_MESSAGE = 200
+SIGNIFICANCE = 0.005
+"""The chance that an agent which is as good as the one that serves is called worse; documented as below 1 %."""
 
 
 class EvaluationResult(Enum):
@@ -31,7 +34,8 @@ class CaseResult:
     """
     How one case ended: now, and on the revision that serves (None where none does); why it failed.
 
-    One that ``is_inconclusive`` neither passed nor failed.
+    One that ``is_inconclusive`` neither passed nor failed. Of one that ``is_flaky``, some answers passed and some did
+    not. ``worse`` and ``better`` count the answers that passed on one of the two revisions only.
     """
 
     name: str
@@ -39,6 +43,9 @@ class CaseResult:
     was_passed: bool | None = None
     message: str = ""
     is_inconclusive: bool = False
+    is_flaky: bool = False
+    worse: int = 0
+    better: int = 0
 
     @property
     def word(self) -> str:
@@ -91,8 +98,11 @@ def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> EvaluationVe
     unknown = [result for result in results if result.is_inconclusive]
     regressed = [name for name in failed if name in evaluation.must_pass and _may_not_fail(results, name)]
     passed = len(results) - len(failed) - len(unknown)
+    worse = sum(result.worse for result in results)
+    better = sum(result.better for result in results)
+    is_worse = evaluation.no_worse_than_serving and chance_of_luck(worse, better) < SIGNIFICANCE
     # Even if all of the unknown cases had passed.
-    if regressed or _percent(passed + len(unknown), results) < evaluation.pass_percent:
+    if regressed or is_worse or _percent(passed + len(unknown), results) < evaluation.pass_percent:
         verdict = EvaluationResult.FAILED
     elif _percent(passed, results) < evaluation.pass_percent or any(
         result.name in evaluation.must_pass for result in unknown
@@ -105,8 +115,24 @@ def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> EvaluationVe
         f"failed: {', '.join(failed)}" if failed else "",
         f"inconclusive: {unknown[0].name}: {unknown[0].message}{_more(len(unknown) - 1)}" if unknown else "",
         f"must pass: {', '.join(regressed)}" if regressed else "",
+        f"worse than what serves: {worse} answers failed that passed there, {better} the reverse" if is_worse else "",
+        f"flaky: {', '.join(result.name for result in results if result.is_flaky)}"
+        if any(result.is_flaky for result in results)
+        else "",
     ]
     return EvaluationVerdict(verdict, "; ".join(filter(None, parts)), tuple(results))
+
+
+def chance_of_luck(worse: int, better: int) -> float:
+    """
+    Return the chance that at least ``worse`` of the answers that differ are worse for an equally good agent.
+
+    The exact one-sided test of McNemar: of the pairs that differ, each is worse with a chance of a half.
+    """
+    differing = worse + better
+    as_bad = sum(comb(differing, count) for count in range(worse, differing + 1))
+    # of whole numbers: 2.0 to the power of many answers is too large for a float
+    return as_bad / (1 << differing)
 
 
 def _percent(count: int, results: Sequence[CaseResult]) -> float:

@@ -119,7 +119,9 @@ def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
 def evaluation_container(agent: Agent, evaluation: Evaluation, targets: tuple[str, ...]) -> dict[str, Any]:
     """Return the container that sends the cases to the agents that these options name."""
     # Without cases, image and resources, which the container has by itself.
-    settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image", "resources", "schedule"})
+    # Without defaults: the image of the evaluation may be an older gitsync, which does not know newer settings.
+    excluded = {"cases", "image", "resources", "schedule"}
+    settings = evaluation.model_dump(mode="json", by_alias=True, exclude=excluded, exclude_defaults=True)
     command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", *targets]
     # Sorted: the Job is immutable, and an equal spec has to give an equal command.
     command += ["--settings", json.dumps(settings, sort_keys=True), "--summary", "/dev/termination-log"]

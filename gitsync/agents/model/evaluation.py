@@ -20,6 +20,9 @@ class Judge(Section):
     id: Annotated[Text, Field(max_length=256)] = Field(description="The model, as its service names it.")
     endpoint: Endpoint = Field(description="Base URL of the service.")
     credentials: ModelCredentials | None = Field(None, description="How the evaluation signs in at the service.")
+    votes: Annotated[int, Field(ge=1, le=9)] = Field(
+        1, description="How often each answer is judged at most; the majority decides. An odd number has no ties."
+    )
 
 
 class EvaluationLimits(Section):
@@ -44,6 +47,17 @@ class Evaluation(Section):
     must_pass: Annotated[tuple[Text, ...], Field(strict=False, max_length=256)] = Field(
         (),
         description="Names of cases that may not fail where they pass on the revision that serves, or where none does.",
+    )
+    samples: Annotated[int, Field(ge=1, le=100)] = Field(
+        1, description="How often each case is asked at most, since the answers of a model differ."
+    )
+    sample_percent: Annotated[int, Field(ge=1, le=100)] = Field(
+        100, description="Share of the answers to a case that have to pass for the case to pass."
+    )
+    no_worse_than_serving: bool = Field(
+        False,
+        description="True: a revision also fails where its answers are worse than those of the revision that serves, by"
+        " the exact test of McNemar over all pairs of answers, with less than 1 % of false alarms.",
     )
     timeout_seconds: Seconds = Field(30, description="How long the agent may take for one case.")
     judge: Judge | None = Field(None, description="The model that judges answers; needed by cases with a `rubric`.")

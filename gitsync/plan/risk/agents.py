@@ -29,6 +29,16 @@ _STRICTNESS: Final = {"Report": 0, "Evaluate": 1, "": 2, "Hold": 3, "Stop": 4}
 """How much is done about contract drift; without a choice Dangerous drift holds, and Moderate one is evaluated."""
 
 
+_EVALUATION_DEFAULTS: Final[dict[tuple[str, ...], int]] = {
+    ("passPercent",): 100,
+    ("samples",): 1,
+    ("samplePercent",): 100,
+    ("noWorseThanServing",): False,
+    ("judge", "votes"): 1,
+}
+"""Settings of an evaluation whose larger value checks more, and what the definition has where they are absent."""
+
+
 def checks_weakened(change: Change) -> str | None:
     """Match an agent whose evaluation or contract is removed or made weaker."""
     for name, live, desired in _both(change):
@@ -36,9 +46,12 @@ def checks_weakened(change: Change) -> str | None:
             if at(live, part) and not at(desired, part):
                 return f"{name}{part} is removed"
         # absent: the default of the definition
-        share = at(live, "evaluation", "passPercent", default=100)
-        if at(live, "evaluation") and at(desired, "evaluation", "passPercent", default=100) < share:
-            return f"{name}evaluation.passPercent"
+        for path, default in _EVALUATION_DEFAULTS.items():
+            old, new = (at(spec, "evaluation", *path, default=default) for spec in (live, desired))
+            # Of a single answer no share could pass.
+            is_meaningless = path == ("samplePercent",) and at(live, "evaluation", "samples", default=1) == 1
+            if at(live, "evaluation") and new < old and not is_meaningless:
+                return f"{name}evaluation.{'.'.join(path)}"
         required = set(at(live, "evaluation", "mustPass", default=()) or ())
         if lost := required - set(at(desired, "evaluation", "mustPass", default=()) or ()):
             return f"{name}evaluation.mustPass: {', '.join(sorted(lost))}"

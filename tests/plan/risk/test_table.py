@@ -196,6 +196,8 @@ CASES = [
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation", None))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract", None))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.passPercent", 80))),
+    ("agent-checks-weakened", update(with_(CHECKED, "spec.evaluation.samples", 20), CHECKED)),
+    ("agent-checks-weakened", update(with_(CHECKED, "spec.evaluation.noWorseThanServing", True), CHECKED)),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.mustPass", ["a"]))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract.onContractDrift", "Evaluate"))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract.onContractDrift", None))),
@@ -462,8 +464,9 @@ def test_more_steps_never_lower_the_class(changes, another):
         (AGENT, with_(AGENT, "spec.contract", {"lock": {"name": "l", "key": "k"}, "onContractDrift": "Report"})),
         (CHECKED, with_(CHECKED, "spec.contract.onContractDrift", "Stop")),
         (CHECKED, with_(CHECKED, "spec.evaluation.passPercent", 95)),
+        (CHECKED, with_(with_(CHECKED, "spec.evaluation.samples", 20), "spec.evaluation.samplePercent", 80)),
     ],
-    ids=["both are new", "a report is new", "a stop", "a higher share"],
+    ids=["both are new", "a report is new", "a stop", "a higher share", "more answers"],
 )
 def test_more_checks_of_an_agent_are_not_weaker(live: Manifest, desired: Manifest) -> None:
     assert checks_weakened(update(live, desired)) is None
