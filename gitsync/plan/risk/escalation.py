@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 from gitsync.kube.kinds import SECRET
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.risk.privileges import permissions, pod_spec, service_accounts
+from gitsync.plan.risk.privileges import permissions, pod_spec, secrets_read, service_accounts
 from gitsync.plan.tracking import is_owned
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -100,6 +102,49 @@ def borrows_account(
         if own not in desired or (own in live and not is_owned(app, live[own])):
             return account
     return None
+
+
+# no slots: ``cached_property`` needs a ``__dict__``
+@dataclass(frozen=True)
+class OwnSecrets:
+    """Which Secrets an Application declares, and which ones its objects read so far."""
+
+    app: Application
+    desired: Mapping[ObjectRef, Manifest]
+    live: Mapping[ObjectRef, Manifest]
+
+    @cached_property
+    def owned(self) -> Mapping[ObjectRef, Manifest]:
+        """What exists of the Application; what others made and the commit declares too is not part of it."""
+        return {ref: item for ref, item in self.live.items() if is_owned(self.app, item)}
+
+    @cached_property
+    def read(self) -> frozenset[tuple[str, str]]:
+        """Namespace and name of the Secrets that are read so far."""
+        return frozenset((ref.namespace, name) for ref, item in self.owned.items() for name in secrets_read(item))
+
+    def declares(self, namespace: str, name: str) -> bool:
+        """Whether a Secret is the Application's: to declare one that others made is to take over its values."""
+        ref = ObjectRef("", "Secret", namespace, name)
+        return ref in self.desired and (ref not in self.live or ref in self.owned)
+
+
+def reads_secret(change: Change, own: OwnSecrets) -> str | None:
+    """
+    Match a reference to a Secret that the Application neither declares nor reads so far.
+
+    In the first sync of an Application that a user applied, everything is new, and who applied it named the repository.
+    The children of an Agent read what the Agent names, which has rules of its own.
+    """
+    names = secrets_read(change.desired)
+    if not names or own.app.owns_by_reference or not (own.owned or own.app.is_managed):
+        return None
+    names -= secrets_read(change.live)
+    namespace = change.ref.namespace
+    foreign = (
+        name for name in sorted(names) if (namespace, name) not in own.read and not own.declares(namespace, name)
+    )
+    return next(foreign, None)
 
 
 def _covers(resource: str, resources: tuple[str, ...]) -> bool:

@@ -15,6 +15,8 @@ _POD_PATHS = {
 _TEMPLATE = ("spec", "template", "spec")
 _NESTING = frozenset({dict, list})
 """Values that may have a pod spec in them; most members of an object are scalars."""
+_SECRET_NAMES = {"secretKeyRef": "name", "secretRef": "name", "secret": "secretName", "nodePublishSecretRef": "name"}
+"""Members that refer to a Secret, in pods and in most custom resources, with the member that has its name."""
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -103,6 +105,32 @@ def service_accounts(manifest: Manifest | None) -> frozenset[str]:
         elif isinstance(item, list):
             pending.extend(item)
     return frozenset(names - {"", "default"})
+
+
+def secrets_read(manifest: Manifest | None) -> frozenset[str]:
+    """
+    Return the Secrets whose values reach a program by anything in an object: variables, volumes, references.
+
+    Of an Application none, whose credentials have rules of their own. Secrets that only the platform reads, such as
+    those for pulling images and certificates of an Ingress, are none of them.
+    """
+    is_ours = group_of(str((manifest or {}).get("apiVersion"))) == GROUP
+    names: set[str] = set()
+    pending: list[Any] = [None if is_ours else (manifest or {}).get("spec")]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            for key, member in item.items():
+                if isinstance(member, dict):
+                    names.add(str(member.get(_SECRET_NAMES.get(key, "")) or ""))
+                # of a projected volume, whose source has another member for the name than a volume
+                if key == "secret" and isinstance(member, dict):
+                    names.add(str(member.get("name") or ""))
+                if type(member) in _NESTING:
+                    pending.append(member)
+        elif isinstance(item, list):
+            pending.extend(entry for entry in item if type(entry) in _NESTING)
+    return frozenset(names - {""})
 
 
 def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -49,6 +49,11 @@ class Scope:
         """The settings of what exists."""
         return endpoints.LiveSettings(self.live)
 
+    @cached_property
+    def secrets(self) -> escalation.OwnSecrets:
+        """The Secrets that the Application declares and reads."""
+        return escalation.OwnSecrets(self.app, self.desired, self.live)
+
 
 @dataclass(frozen=True, slots=True)
 class ScopedRule(Row):
@@ -87,6 +92,12 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
         "borrows-account",
         "runs as a ServiceAccount that is not the Application's",
         lambda change, scope: escalation.borrows_account(change, scope.app, scope.desired, scope.live),
+    ),
+    ScopedRule(
+        Risk.DANGEROUS,
+        "reads-secret",
+        "reads a Secret that is not the Application's",
+        lambda change, scope: escalation.reads_secret(change, scope.secrets),
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,6 +71,77 @@ def test_an_account_that_others_made_is_not_the_applications_by_declaring_it() -
 
     assert rule(web, None, account) == "borrows-account"
     assert rule(web, None, own) == "starts-workload"
+
+
+def container(**members: Any) -> Manifest:
+    return {"containers": [{**PINNED, **members}]}
+
+
+def volume(source: Manifest) -> Manifest:
+    return {**POD, "volumes": [{"name": "v", **source}]}
+
+
+READS_SECRET = [
+    container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "bank-db", "key": "k"}}}]),
+    container(envFrom=[{"secretRef": {"name": "bank-db"}}]),
+    {**POD, "initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "bank-db", "optional": True}}]}]},
+    volume({"secret": {"secretName": "bank-db"}}),
+    volume({"projected": {"sources": [{"secret": {"name": "bank-db"}}]}}),
+    volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "bank-db"}}}),
+    volume({"cephfs": {"secretRef": {"name": "bank-db"}}}),
+]
+
+
+@pytest.mark.parametrize("pod", READS_SECRET, ids=str)
+@pytest.mark.parametrize(("api_version", "kind", "spec"), NESTED, ids=[kind for _, kind, _ in NESTED])
+def test_pods_that_read_another_secret_ask(api_version: str, kind: str, spec: Any, pod: Manifest) -> None:
+    reads = manifest(api_version, kind, spec=spec(pod))
+    plain = manifest(api_version, kind, spec=spec(POD))
+    own = applied_by_us(manifest("v1", "ConfigMap", "settings"))
+
+    assert (rule(reads, None, own), rule(reads, applied_by_us(plain))) == ("reads-secret", "reads-secret")
+    assert rule(reads, applied_by_us(reads)) == "updates"
+
+
+def applied_by_us(item: Manifest) -> Manifest:
+    return marked(application(), ref_of(item), item)
+
+
+JOB = manifest("batch/v1", "Job", spec={"template": {"spec": volume({"secret": {"secretName": "bank-db"}})}})
+
+
+def test_a_secret_is_the_applications_only_where_it_made_it() -> None:
+    own = applied_by_us(manifest("v1", "ConfigMap", "settings"))
+    secret = manifest("v1", "Secret", "bank-db")
+    reader = manifest("apps/v1", "Deployment", "bank", spec=JOB["spec"])
+
+    assert rule(JOB, None, own, applied_by_us(secret)) == "starts-workload"
+    assert rule(JOB, None, own, applied_by_us(reader)) == "starts-workload"
+    assert rule(JOB, None, own, secret) == "reads-secret"
+    assert rule(JOB, None, own, reader) == "reads-secret"
+
+
+def test_a_secret_of_another_namespace_is_another_one() -> None:
+    elsewhere = manifest("v1", "Secret", "bank-db")
+    elsewhere["metadata"]["namespace"] = "bank"
+
+    assert rule(JOB, None, applied_by_us(elsewhere)) == "reads-secret"
+
+
+def test_the_first_sync_asks_only_in_a_managed_application() -> None:
+    change = Change(ref_of(JOB), Action.CREATE, desired=JOB)
+    child = replace(application(), owner="gitsync/root")
+
+    assert classify(change, scope=Scope(application(), {ref_of(JOB): JOB})).rule == "starts-workload"
+    assert classify(change, scope=Scope(child, {ref_of(JOB): JOB})).rule == "reads-secret"
+
+
+def test_a_secret_that_only_the_platform_reads_does_not_ask() -> None:
+    own = applied_by_us(manifest("v1", "ConfigMap", "settings"))
+    pulls = manifest("apps/v1", "Deployment", spec={"template": {"spec": {**POD, "imagePullSecrets": [{"name": "r"}]}}})
+    ingress = manifest("networking.k8s.io/v1", "Ingress", spec={"tls": [{"secretName": "tls"}]})
+
+    assert [rule(item, None, own) for item in (pulls, ingress)] == ["starts-workload", "exposes"]
 
 
 @pytest.mark.parametrize(
