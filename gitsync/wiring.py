@@ -286,7 +286,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         enqueue_all,
     )
     read_credentials = partial(credentials_of, cluster=cluster, live=live)
-    hosts = ApiHosts(settings.git_ca)
+    hosts = ApiHosts(source.transport)
     pull_requests = PullRequestController(
         PullRequestPorts(
             source,

@@ -97,7 +97,7 @@ class Evaluator:
         mirrors = target.data / "mirrors"
         settings = load_settings()
         self.source = settings.repositories(mirrors, file_urls=target.allows_file_urls)
-        self.hosts = ApiHosts(settings.git_ca)
+        self.hosts = ApiHosts(self.source.transport)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
         self._target = target

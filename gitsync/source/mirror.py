@@ -38,6 +38,8 @@ _MISSING_AGE = 10.0
 _LOCK_POLL = 0.01
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
 _PRIVATE_REFS = "refs/gitsync"
+_REACHABLE_REFS = "refs/gitsync-reachable"
+_DEFAULT_BRANCHES = (f"{HEADS}main", f"{HEADS}master")
 _PULLS = "refs/pull/"
 # digits of an object id in a repository with SHA-256
 _SHA256 = 64
@@ -86,6 +88,8 @@ class Mirror:
         self._authors: dict[tuple[str, str], frozenset[str]] = {}
         # commits whose fetch has ended; of others, some objects may be here already
         self._complete: set[str] = set()
+        # those of them that a branch or tag contains, of what was named by its id
+        self._reachable: set[str] = set()
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
@@ -137,6 +141,11 @@ class Mirror:
         name = find_ref(revision, refs)
         if name is None:
             raise missing_revision(revision, refs, self._remote.shown)
+        return self._peeled(name)
+
+    def _peeled(self, name: str) -> str:
+        """Return the commit of a branch or tag: an annotated tag is listed as itself and as what it names."""
+        refs = self._refs
         return refs.get(f"{name}^{{}}", refs[name])
 
     def _full_name(self, revision: str) -> str | None:
@@ -240,20 +249,66 @@ class Mirror:
         Credentials that were never let in are shown to the server first, also for what is here. A failure at most
         ``max_age`` seconds ago is raised again.
         """
-        if commit in self._complete and self._is_usable(commit, credentials):
+        complete = self._reachable if is_commit(revision) else self._complete
+        if commit in complete and self._is_usable(commit, credentials):
             return  # without the lock, which a slow transfer may hold
         with self._locked():
             self._admit(credentials, max_age)
             is_damaged = (self.path / CORRUPT).exists()
-            if not is_damaged and self._has(self.path, commit):
-                self._complete.add(commit)
-                return
-            remove_leftovers(self.path)
-            with self._failures.shared((credentials, commit), max_age):
-                self._get(revision, commit, credentials, is_damaged=is_damaged)
-            if not self._has(self.path, commit):
-                raise self._no_commit(revision, commit)
+            if is_damaged or not self._has(self.path, commit):
+                remove_leftovers(self.path)
+                with self._failures.shared((credentials, commit), max_age):
+                    self._get(revision, commit, credentials, is_damaged=is_damaged)
+                if not self._has(self.path, commit):
+                    raise self._no_commit(revision, commit)
             self._complete.add(commit)
+            if is_commit(revision):
+                with self._failures.shared((credentials, commit, "branches"), max_age):
+                    self._require_reachable(commit, credentials)
+                self._reachable.add(commit)
+
+    def _require_reachable(self, commit: str, credentials: Credentials) -> None:
+        """
+        Raise InvalidInput unless a branch or tag of the server contains a commit that a revision names by its id.
+
+        By its id, servers also show commits that nobody merged: of forks, pull requests and deleted branches, as GitHub
+        says under "Commit exists on GitHub but not in my local clone".
+
+        One that was contained once stays so: what is deployed does not depend on whether its branch is deleted later.
+        """
+        mark = f"{_REACHABLE_REFS}/{commit}"
+        if (self.path / mark).exists() or self._is_in(commit, self._refs.values()):
+            return self._mark_reachable(mark, commit)
+        self._ask(credentials)  # it may have been pushed after the last answer
+        for names in _by_likelihood(self._refs):
+            absent = [name for name in names if not self._has(self.path, self._peeled(name), "commit")]
+            self._remote.fetch_refs(self.path, absent, credentials)
+            if self._is_in(commit, [self._refs[name] for name in names]):
+                return self._mark_reachable(mark, commit)
+        raise InvalidInput(
+            f"commit {commit[:12]} is in no branch and no tag of {self._remote.shown}: it may be of a fork, or of a"
+            " branch that was deleted",
+            location="spec.source.revision",
+            hint="push it to a branch or tag of the repository, or name one that contains it",
+        )
+
+    def _is_in(self, commit: str, tips: Collection[str]) -> bool:
+        """Return whether a commit is one of some others or their ancestor; those that are not here do not count."""
+        excluded = "".join(f"^{tip}\n" for tip in tips)
+        try:
+            # prints the commit where none of the others contains it
+            listed = self.git(
+                "rev-list", "--ignore-missing", "--max-count=1", "--stdin", stdin=f"{commit}\n{excluded}".encode()
+            )
+        except GitFailed as error:
+            raise SourceUnavailable(f"the history of commit {commit[:12]} cannot be read from the mirror") from error
+        return not listed.strip()
+
+    def _mark_reachable(self, mark: str, commit: str) -> None:
+        try:
+            run(self.path, "update-ref", mark, commit, env=self._env)
+        except GitFailed as error:
+            raise disk_failure(str(error)) or unusable(str(error)) from error
 
     def _no_commit(self, revision: str, id: str) -> GitsyncError:
         """Return why a fetched object is not usable as a commit: it is of another type, or it could not be read."""
@@ -433,6 +488,15 @@ class Mirror:
     def locked(self) -> AbstractContextManager[object]:
         """Hold the mirror while several commands belong together."""
         return self._lock
+
+
+def _by_likelihood(refs: Collection[str]) -> Iterator[list[str]]:
+    """Yield branches and tags in groups, those first that most commits are in: what is left is not fetched."""
+    names = [name for name in refs if not name.endswith("^{}")]
+    default = [name for name in names if name in _DEFAULT_BRANCHES]
+    yield default
+    yield [name for name in names if name.startswith(HEADS) and name not in default]
+    yield [name for name in names if name.startswith(TAGS)]
 
 
 def _tips(git_dir: Path) -> list[str]:

@@ -76,12 +76,8 @@ class Transport:
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
     connections: GitConnections = field(default_factory=GitConnections)
 
-    def signed_in(self, url: str, credentials: Credentials) -> Credentials:
-        """
-        Return credentials that git can use; those of a GitHub App are exchanged for a token.
-
-        Raise InvalidInput where they would be sent without TLS to a host that the operator did not name for it.
-        """
+    def check_sign_in(self, url: str, credentials: Credentials) -> None:
+        """Raise InvalidInput for credentials that would go without TLS to a host that the operator did not name."""
         is_plain = urlsplit(url).scheme == "http" and "http" not in self.schemes
         if is_plain and credentials != Credentials() and not self.plain.allow_credentials(url):
             raise InvalidInput(
@@ -89,6 +85,10 @@ class Transport:
                 location="spec.source.credentials",
                 hint="use https, remove the credentials, or name the host in GITSYNC_GIT_HTTP_SIGN_IN",
             )
+
+    def signed_in(self, url: str, credentials: Credentials) -> Credentials:
+        """Return credentials that git can use where it may: those of a GitHub App are exchanged for a token."""
+        self.check_sign_in(url, credentials)
         return self.tokens.signed_in(url, credentials, self.ca_file)
 
     def schemes_of(self, url: str) -> tuple[str, ...]:
@@ -225,6 +225,11 @@ class Remote:
         except GitFailed:
             return False
         return True
+
+    def fetch_refs(self, git_dir: Path, names: Sequence[str], credentials: Credentials) -> None:
+        """Fetch what branches and tags name into a mirror, objects only."""
+        for start in range(0, len(names), _BATCH):
+            self._receive(git_dir, credentials, (REMOTE, *names[start : start + _BATCH]))
 
     def fetch_files(self, git_dir: Path, ids: Sequence[str], credentials: Credentials) -> None:
         """Fetch files by their ids; InvalidInput where the server serves none so."""

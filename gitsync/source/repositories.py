@@ -51,6 +51,8 @@ from gitsync.source.validation import (
 
 # repositories whose objects are read by a process that stays
 _READERS = 32
+# seconds for which the server's answer at the start of a push counts until its end
+_ANSWER_AGE = 60.0
 
 
 class Repositories:
@@ -75,7 +77,7 @@ class Repositories:
         require_git()
         self._clock = clock
         self._folder = folder
-        self._transport = Transport(tuple(sorted(schemes)), plain, limits or SourceLimits(), ca_file)
+        self.transport = Transport(tuple(sorted(schemes)), plain, limits or SourceLimits(), ca_file)
         self._mirrors: dict[str, Mirror] = {}
         self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()
@@ -88,7 +90,7 @@ class Repositories:
 
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
-        check_source(source, self._transport.schemes, self._transport.plain)
+        check_source(source, self.transport.schemes, self.transport.plain)
 
     def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
         """Return the commit that the revision names now; see the port."""
@@ -99,7 +101,7 @@ class Repositories:
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials, max_age)
         fetch_file = partial(fetch_requested, mirror, source, credentials, commit)
-        tree = GitTree(mirror.path, commit, self._transport.limits, mirror.objects, fetch_file)
+        tree = GitTree(mirror.path, commit, self.transport.limits, mirror.objects, fetch_file)
         path = clean_path(source.path)
         _reject_submodule(tree, path)
         tree.check_size(path)
@@ -107,7 +109,7 @@ class Repositories:
         warnings = [f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path)]
         if warning := mirror.hidden_range(source.revision):
             warnings.append(warning)
-        metered = MeteredTree(tree, self._transport.limits.read_bytes)
+        metered = MeteredTree(tree, self.transport.limits.read_bytes)
         return Snapshot(mirror.commit(commit), metered, str(mirror.path), tuple(warnings), fetch_file=fetch_file)
 
     def branches(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> Mapping[str, str]:
@@ -123,7 +125,7 @@ class Repositories:
         mirror.fetch(ref or source.revision, head, credentials)
         fetch_different(mirror, source, credentials, base, head)
         merged = merge(mirror, base, head)
-        tree = GitTree(mirror.path, merged.commit, self._transport.limits, mirror.objects)
+        tree = GitTree(mirror.path, merged.commit, self.transport.limits, mirror.objects)
         fetch_file = partial(fetch_requested, mirror, source, credentials, head)
         return merged, Snapshot(Commit(merged.commit), tree, str(mirror.path), fetch_file=fetch_file)
 
@@ -187,6 +189,10 @@ class Repositories:
                     location="spec.source.revision",
                 )
             target = self._target(branch) or tracked
+            if target != tracked:
+                # by the answer of a moment ago: the lock is held since
+                if target in mirror.branches(source.revision, credentials, _ANSWER_AGE):
+                    raise _existing(target)
             mirror.fetch(source.revision, head, credentials)
             wanted = [self._known(mirror, commit) for commit in commits]
             fetch_changed(mirror, source, credentials, head, wanted)
@@ -218,10 +224,7 @@ class Repositories:
                 mirror.fetch(f"refs/heads/{target}", branch_head, credentials)
             commit = make_edit(mirror, edit, branch_head)
             if branch_head and not _may_use(mirror, edit, branch_head, commit):
-                raise Refused(
-                    f"branch {target} exists already",
-                    hint="the same may be proposed: merge it, or name another",
-                )
+                raise _existing(target)
             patch = mirror.git("diff", "--no-ext-diff", edit.head, commit) if branch_head else b""
             patch = patch or mirror.git("format-patch", "--stdout", "--no-signature", "-1", commit)
             if target and commit != branch_head:
@@ -250,7 +253,7 @@ class Repositories:
             key = repository_key(source.repo_url)
             mirror = self._mirrors.get(key)
             if mirror is None:
-                mirror = Mirror(source.repo_url, self._folder, self._transport, self._on_read, self._clock)
+                mirror = Mirror(source.repo_url, self._folder, self.transport, self._on_read, self._clock)
                 self._mirrors[key] = mirror
             return mirror
 
@@ -276,7 +279,7 @@ class Repositories:
         """End the reading processes and the connections to servers; a later read starts others."""
         with self._lock:
             mirrors = list(self._mirrors.values())
-        self._transport.connections.close()
+        self.transport.connections.close()
         for mirror in mirrors:
             mirror.objects.close()
 
@@ -307,6 +310,11 @@ def _may_use(mirror: Mirror, edit: FileEdit, branch_head: str, commit: str) -> b
     """Return whether a branch that exists is one of ours that has the edit, or that the edit updates."""
     is_ours = edit.trailer in mirror.commit(branch_head).message.splitlines()
     return is_ours and (edit.updates or commit == branch_head)
+
+
+def _existing(branch: str) -> Refused:
+    """Return the error for a branch that exists: others may deploy it, and a push to it would not wait for a merge."""
+    return Refused(f"branch {branch} exists already", hint="the same may be proposed: merge it, or name another")
 
 
 def _push(mirror: Mirror, commit: str, branch: str, credentials: Credentials, what: str) -> None:

@@ -228,7 +228,7 @@ def test_a_pack_without_all_objects_leaves_nothing(
 def test_a_closed_connection_is_opened_again(followed: tuple[Repositories, GitSource], server: GitServer) -> None:
     repositories, branch = followed
     opened = server.connections
-    for connection in (idle.connection for idle in repositories._transport.connections._idle):
+    for connection in (idle.connection for idle in repositories.transport.connections._idle):
         connection.sock.shutdown(socket.SHUT_WR)  # the server ends its side too
     repositories.resolve(branch, ANONYMOUS)
     assert server.connections == opened + 1

@@ -75,6 +75,53 @@ def test_tags_and_commits_are_revisions_too(repo: GitRepo, repositories: Reposit
         assert snapshot.tree.read("app/a") == b"1"
 
 
+def unmerged(repo: GitRepo) -> str:
+    """Return a commit that the server serves by its id and that no branch has, as hosts serve those of forks."""
+    git(repo.origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    repo.commit({"app/a": "1"})
+    commit = repo.commit({"app/a": "evil"})
+    git(repo.work, "push", "-q", "origin", f"{commit}:refs/pull/5/head")
+    git(repo.work, "push", "-q", "--force", "origin", f"{commit}~1:main")
+    return commit
+
+
+def test_a_commit_in_no_branch_is_refused(repo: GitRepo, repositories: Repositories) -> None:
+    commit = unmerged(repo)
+    for _ in range(2):  # also once it is here
+        with pytest.raises(InvalidInput, match=f"commit {commit[:12]} is in no branch and no tag"):
+            repositories.snapshot(source_of(repo, commit), NOBODY, commit)
+
+
+def test_a_preview_does_not_admit_its_commit(repo: GitRepo, repositories: Repositories) -> None:
+    commit = unmerged(repo)
+    base = repositories.resolve(source_of(repo), NOBODY)
+    repositories.merge(source_of(repo), NOBODY, base, commit, ref="refs/pull/5/head")
+    with pytest.raises(InvalidInput, match="is in no branch and no tag"):
+        repositories.fetch(source_of(repo, commit), NOBODY, commit)
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/main", "refs/heads/other/branch", "refs/tags/v1"])
+def test_a_commit_below_any_branch_or_tag_is_used(ref: str, repo: GitRepo, repositories: Repositories) -> None:
+    commit = unmerged(repo)
+    with pytest.raises(InvalidInput, match="is in no branch and no tag"):
+        repositories.fetch(source_of(repo, commit), NOBODY, commit)
+    git(repo.work, "checkout", "-q", "--detach", commit)
+    git(repo.work, "commit", "-q", "--allow-empty", "-m", "later")
+    git(repo.work, "push", "-q", "origin", f"HEAD:{ref}")  # which contains it, and is known to no earlier answer
+
+    assert repositories.snapshot(source_of(repo, commit), NOBODY, commit).tree.read("app/a") == b"evil"
+
+
+def test_a_commit_stays_usable_after_its_branch_is_deleted(repo: GitRepo, tmp_path: Path) -> None:
+    commit = unmerged(repo)
+    git(repo.work, "push", "-q", "origin", f"{commit}:refs/heads/late")
+    folder = tmp_path / "mirrors"
+    Repositories(folder, schemes={"http"}).fetch(source_of(repo, commit), NOBODY, commit)
+    git(repo.work, "push", "-q", "origin", ":refs/heads/late")
+
+    Repositories(folder, schemes={"http"}).fetch(source_of(repo, commit), NOBODY, commit)
+
+
 def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Repositories) -> None:
     repo.commit({"app/a": "1"})
     with pytest.raises(InvalidInput, match=r"spec\.source\.revision: the revision 'nope' does not exist"):
@@ -319,6 +366,19 @@ def test_a_revert_is_pushed_to_a_branch_by_its_short_or_full_name(
     heads = git(repo.work, "ls-remote", "--heads", "origin")
     assert f"{result.commit.id}\trefs/heads/undo" in heads
     assert "refs/heads/refs" not in heads
+
+
+@pytest.mark.parametrize("branch", ["production", "refs/heads/production"])
+def test_a_revert_is_not_pushed_to_a_branch_that_others_deploy(
+    repo: GitRepo, repositories: Repositories, branch: str
+) -> None:
+    released = repo.commit({"app/a": "1"})
+    git(repo.work, "push", "-q", "origin", "main:production")
+    bad = repo.commit({"app/a": "2"})
+    # it would be a fast-forward, and so deploy all that is in main
+    with pytest.raises(Refused, match="branch production exists already"):
+        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
+    assert f"{released}\trefs/heads/production" in git(repo.work, "ls-remote", "origin")
 
 
 @pytest.mark.parametrize("branch", ["refs/tags/v1", "refs/heads/", "refs/for/main", "-x", "a..b", "HEAD~1"])

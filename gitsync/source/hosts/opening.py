@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput
@@ -13,24 +12,24 @@ from gitsync.objects.urls import SCP
 from gitsync.ports import Credentials
 from gitsync.ports.hosts import CodeHost
 from gitsync.source.authentication import certificates
-from gitsync.source.github_app import InstallationTokens, api_of
+from gitsync.source.github_app import api_of
 from gitsync.source.hosts.connection import ApiConnection
 from gitsync.source.hosts.gitea import Gitea
 from gitsync.source.hosts.github import HEADERS, GitHub
 from gitsync.source.hosts.gitlab import GitLab
+from gitsync.source.remote import Transport
 
 
 class ApiHosts:
-    """Implement ``CodeHosts``; ``ca_file`` has the operator's certificates, which are trusted beside the system's."""
+    """Implement ``CodeHosts``; the API of a host gets credentials where git may send them by the ``transport``."""
 
-    def __init__(self, ca_file: Path | None = None, tokens: InstallationTokens | None = None) -> None:
-        self._ca_file = ca_file
-        self._tokens = tokens or InstallationTokens()
+    def __init__(self, transport: Transport | None = None) -> None:
+        self._transport = transport or Transport()
 
     def host_of(self, source: GitSource, kind: str, credentials: Credentials) -> CodeHost:
         """Return the repository of a source at its host; see the port."""
         page = page_url(source.repo_url)
-        trusted = partial(certificates, credentials, self._ca_file)
+        trusted = partial(certificates, credentials, self._transport.ca_file)
         authorization = self._authorization(page, kind, credentials)
         if kind == "GitLab":
             # groups may contain groups, so that all of the path is the project: no path of the server precedes it
@@ -50,9 +49,8 @@ class ApiHosts:
         word = "token" if kind == "Gitea" else "Bearer"
 
         def header() -> str:
-            token = credentials.token
-            if not token:
-                token = self._tokens.signed_in(page, credentials, self._ca_file).password
+            self._transport.check_sign_in(page, credentials)
+            token = credentials.token or self._transport.signed_in(page, credentials).password
             return f"{word} {token}" if token else ""
 
         return header

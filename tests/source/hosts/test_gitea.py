@@ -33,6 +33,7 @@ from gitsync.ports.hosts import (
     PullRequestState,
 )
 from gitsync.source.hosts.opening import ApiHosts
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_repository import GitRepo, git
 
@@ -63,7 +64,7 @@ class Server:
         return GitSource(repo_url=f"{self.url}/{self.name}.git")
 
     def host(self, token: str = "") -> CodeHost:
-        return ApiHosts().host_of(self.source, "Gitea", Credentials(password=token or self.token))
+        return ApiHosts(Transport(("http",))).host_of(self.source, "Gitea", Credentials(password=token or self.token))
 
     def push(self, branch: str, text: str) -> str:
         git(self.repo.work, "checkout", "-q", "-B", branch, "main")

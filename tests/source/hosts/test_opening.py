@@ -8,6 +8,8 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.hosts.opening import ApiHosts, page_url
+from gitsync.source.remote import Transport
+from gitsync.source.validation import PlainHosts
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,24 @@ def test_the_page_of_a_repository_is_at_its_own_host(url: str, page: str) -> Non
 def test_a_url_without_owner_and_name_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match=r"no Git host|no owner and name"):
         ApiHosts().host_of(GitSource(repo_url=url), "Gitea", Credentials())
+
+
+@pytest.mark.parametrize("kind", ["Gitea", "GitHub"])
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        Credentials(password="password"),
+        Credentials(token="for the API alone"),
+        Credentials(app_id="1", app_installation="2", app_key="a key"),
+    ],
+    ids=["password", "token", "GitHub App"],
+)
+def test_no_credentials_go_to_an_api_without_tls(kind: str, credentials: Credentials) -> None:
+    anonymous = Transport(plain=PlainHosts(frozenset({"127.0.0.1:9"})))
+    host = ApiHosts(anonymous).host_of(GitSource(repo_url="http://127.0.0.1:9/team/shop"), kind, credentials)
+
+    with pytest.raises(InvalidInput, match=r"credentials are not sent to 127\.0\.0\.1 without TLS"):
+        host.pull_requests()
 
 
 def test_an_unknown_kind_of_host_is_refused() -> None:

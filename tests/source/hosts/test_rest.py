@@ -18,6 +18,7 @@ from gitsync.ports.hosts import (
     PullRequestState,
 )
 from gitsync.source.hosts.opening import ApiHosts
+from gitsync.source.remote import Transport
 from tests.fakes.code_host import REPOSITORY, HostServer, code_host
 
 MARKER = "<!-- gitsync preview -->"
@@ -44,7 +45,7 @@ TOKEN = Credentials(password="TOKEN")
 
 
 def opened(kind: str, server: HostServer, credentials: Credentials = TOKEN) -> CodeHost:
-    return ApiHosts().host_of(GitSource(repo_url=f"{server.base}/{REPOSITORY}"), kind, credentials)
+    return ApiHosts(Transport(("http",))).host_of(GitSource(repo_url=f"{server.base}/{REPOSITORY}"), kind, credentials)
 
 
 def test_open_pull_requests_are_listed_over_all_pages(host: CodeHost, server: HostServer) -> None:
@@ -176,6 +177,8 @@ def test_the_token_of_the_secret_goes_before_the_password(kind: str, server: Hos
 
 
 def test_a_host_that_cannot_be_reached_is_tried_again(kind: str) -> None:
-    nowhere = ApiHosts().host_of(GitSource(repo_url="http://127.0.0.1:9/team/shop"), kind, Credentials())
+    nowhere = ApiHosts(Transport(("http",))).host_of(
+        GitSource(repo_url="http://127.0.0.1:9/team/shop"), kind, Credentials()
+    )
     with pytest.raises(SourceUnavailable, match="cannot be reached"):
         nowhere.pull_requests()
