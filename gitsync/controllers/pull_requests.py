@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -39,6 +39,8 @@ _RELIST_PERIOD = 3600.0
 _DEBOUNCE = 0.2
 """Seconds after an event in which further ones are awaited: a push to a pull request sends two."""
 _WORKERS = 2
+_PREVIEWS_A_PASS: Final = 10
+"""Previews after which other repositories get a worker: anyone may open pull requests from forks, and any number."""
 _HEADS = "refs/heads/"
 _REPOSITORY: Final = ""
 """The name of what is kept about a repository itself: no proposal has it."""
@@ -81,11 +83,13 @@ class _Known:
     """A digest of what the previews depend on beside their commits."""
     host: tuple[object, CodeHost] | None = None
     failure: str = ""
+    is_partial: bool = False
+    """The last pass left previews for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Deployers:
-    """The Applications that deploy a repository; ``main`` is the one whose settings and credentials count."""
+    """Applications that deploy a repository; ``main`` is the one whose settings and credentials count."""
 
     main: Application
     views: tuple[ApplicationView, ...]
@@ -220,15 +224,37 @@ class PullRequestController:
 
     def _followers(self) -> dict[str, _Deployers]:
         """Return the Applications of each repository of which one asks for previews."""
-        groups: defaultdict[str, list[ApplicationView]] = defaultdict(list)
+        repositories: defaultdict[str, list[ApplicationView]] = defaultdict(list)
         for view in self._ports.view.applications():
             if view.application is not None:
-                groups[repository_key(view.application.source.repo_url)].append(view)
+                repositories[repository_key(view.application.source.repo_url)].append(view)
         return {
-            key: _Deployers(asking[0], tuple(views))
-            for key, views in groups.items()
-            if (asking := _asking(view.application for view in views))
+            f"{key} {group.main.key}" if position else key: group
+            for key, views in repositories.items()
+            for position, group in enumerate(self._groups(views))
         }
+
+    def _groups(self, views: Iterable[ApplicationView]) -> Iterator[_Deployers]:
+        """
+        Yield the Applications of a repository, those apart that must not use the credentials of others.
+
+        Else a tenant who names the repository of another one would set statuses with their token, and decide by the own
+        settings, or by credentials that do not fit, what is reported to them.
+        """
+        rest = list(views)
+        while asking := _asking(view.application for view in rest):
+            group = [view for view in rest if view.application and self._may_use(asking[0], view.application)]
+            yield _Deployers(asking[0], tuple(group))
+            rest = [view for view in rest if view not in group]
+
+    def _may_use(self, owner: Application, app: Application) -> bool:
+        """Whether an Application may use the credentials of another one: they are in its namespace, or also its own."""
+        if app.namespace == owner.namespace:
+            return True
+        try:
+            return self._ports.credentials_of(app) == self._ports.credentials_of(owner)
+        except GitsyncError:  # its own Secret is missing, which the Application reports
+            return False
 
     def _scan(self, followers: Mapping[str, _Deployers]) -> None:
         for key, group in followers.items():
@@ -278,7 +304,7 @@ class PullRequestController:
         if failure is not None:
             raise failure
         repository.failure = ""
-        return 0.0 if key in self._notified else interval
+        return 0.0 if key in self._notified or repository.is_partial else interval
 
     def _host(self, main: Application, credentials: Credentials, repository: _Known) -> CodeHost | None:
         """Return the host, the same one while nothing about it changes: it knows our comments and entity tags."""
@@ -317,6 +343,8 @@ class PullRequestController:
         """Preview the proposals whose commits changed, the newest first; return a failure that a retry may mend."""
         names = {proposal.name for proposal in proposals}
         repository.views = {name: view for name, view in repository.views.items() if name in names}
+        repository.is_partial = False
+        previewed = 0
         failure: TransientError | None = None
         for proposal in sorted(proposals, key=_time, reverse=True):
             base = branches.get(proposal.base_branch, "")
@@ -329,8 +357,12 @@ class PullRequestController:
             # pushed to meanwhile: a preview of an old commit is of no use
             if key in self._notified:
                 break
+            if previewed == _PREVIEWS_A_PASS:
+                repository.is_partial = True
+                break
             try:
                 repository.views[proposal.name] = self._previewed(followers, proposal, base)
+                previewed += 1
             except TransientError as error:  # the others are previewed; this one is tried again
                 failure = error
         return failure

@@ -23,6 +23,7 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.proposals import SqlProposals
 from gitsync.runtime.membership import SingleReplica
 from gitsync.source.hosts.opening import ApiHosts
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.workers.previews import of_preview, previewed
 from tests.fakes.code_host import REPOSITORY, HostServer, code_host
@@ -157,12 +158,12 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
         state: Any = views
         ports = PullRequestPorts(
             Mapped(Repositories(tmp_path / "mirrors", schemes=("file",)), repo.url),
-            ApiHosts(),
+            ApiHosts(Transport(("http",))),
             previewer,
             state,
             clock,
             SingleReplica(),
-            lambda _: Credentials(password="TOKEN"),
+            lambda app: Credentials(password="TOKEN" if app.namespace == "gitsync" else "of others"),
             SqlProposals(RecordDatabase(f"sqlite:///{tmp_path}/records.db")),
             lambda key: declared,
             dict,
@@ -210,6 +211,8 @@ def test_200_quiet_pull_requests_cost_one_request_a_minute(shop: Shop) -> None:
         shop.server.add(number, head)
     git(shop.repo.work, "push", "-q", "origin", *(f"{head}:refs/pull/{number}/head" for number in range(1, 201)))
     shop.wake()
+    while shop.controller.reconcile(shop.key) == 0.0:
+        pass
     # all is reported by now
     shop.server.requests.clear()
     for _ in range(10):
@@ -362,6 +365,50 @@ def test_an_application_that_is_gone_is_forgotten(shop: Shop) -> None:
     shop.views.known.clear()
     assert shop.controller.reconcile(shop.key) is None
     assert shop.controller.proposals() == ()
+
+
+def add_neighbour(shop: Shop, **spec: Any) -> None:
+    """Add an Application of another namespace that names the same repository, and sorts first."""
+    declared = manifest(f"{shop.server.base}/{REPOSITORY}", **spec)
+    declared["metadata"] |= {"namespace": "a-neighbour"}
+    app = parse_application(declared)
+    shop.views.known[app.key] = view_of(app, revision={"fetched": "c" * 40})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"pullRequests": {"host": "Gitea", "comment": False, "failAbove": "Safe"}},
+        {"pullRequests": {"host": "GitHub"}},
+    ],
+    ids=["no settings", "weaker settings", "another host"],
+)
+def test_a_neighbour_who_names_the_repository_decides_nothing(shop: Shop, spec: dict[str, Any]) -> None:
+    add_neighbour(shop, **spec)
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    groups = shop.controller._followers()
+    [ours] = [key for key, group in groups.items() if group.main.namespace == "gitsync"]
+    shop.controller.repository_changed(lambda url: True)
+    shop.controller.reconcile(ours)
+
+    assert shop.statuses(head) == [("success", "Moderate: 1 object in 1 deployed folder")]
+    assert len(shop.server.comments[1]) == 1
+    [view] = shop.controller.proposals()
+    assert view.applications == ("gitsync/shop",)
+    assert not shop.statuses("c" * 40, "gitsync/shop")
+
+
+def test_many_pull_requests_leave_the_worker_to_others(shop: Shop) -> None:
+    heads = [shop.push(f"change/{number}", number + 2) for number in range(12)]
+    for number, head in enumerate(heads, 1):
+        shop.open(number, head)
+
+    assert shop.wake() == 0.0
+    assert len(shop.previewer.heads) == 10
+    assert shop.controller.reconcile(shop.key) == POLL_PERIOD
+    assert sorted(shop.previewer.heads) == sorted(heads)
 
 
 def test_the_scan_enqueues_what_has_another_state(shop: Shop) -> None:
