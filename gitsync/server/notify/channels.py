@@ -46,6 +46,8 @@ class AppriseChannel:
         if not sender.notify(
             title=notice.title,
             body=(notice.text or notice.title) + link,
+            # names and messages come from others: services that show markup get it escaped
+            body_format=self._apprise.NotifyFormat.TEXT,
             notify_type=kind.FAILURE if bad else kind.SUCCESS if good else kind.WARNING,
         ):
             raise TransientError("at least one URL of notifications did not take the message")

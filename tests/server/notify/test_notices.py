@@ -242,7 +242,7 @@ def test_apprise_sends_to_every_url(monkeypatch: pytest.MonkeyPatch) -> None:
             self.urls.append(url)
             return True
 
-        def notify(self, title: str, body: str, notify_type: Any) -> bool:
+        def notify(self, title: str, body: str, notify_type: Any, **_: Any) -> bool:
             sent.extend((url, f"{title}|{body}", notify_type) for url in self.urls)
             return "down" not in self.urls[0]
 
@@ -258,6 +258,24 @@ def test_apprise_sends_to_every_url(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     with pytest.raises(TransientError):
         AppriseChannel(NotificationRule(urls=("json://down",))).send(Notice(KEY, "failed", "Failed", ""))
+
+
+# of modules that plugins of Apprise import
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_services_that_show_markup_get_it_escaped() -> None:
+    decorators = pytest.importorskip("apprise.decorators")
+    bodies: list[str] = []
+
+    @decorators.notify(on="gitsynctest")
+    def keep(body: str, *_: Any, **__: Any) -> None:
+        bodies.append(body)
+
+    AppriseChannel(NotificationRule(urls=("gitsynctest://x?format=html",))).send(
+        Notice(KEY, "failed", "Failed", '<a href="https://evil.example">sign in</a>')
+    )
+    [body] = bodies
+    assert "<a" not in body
+    assert "&lt;a" in body
 
 
 def test_the_other_urls_get_the_message_where_one_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
