@@ -99,12 +99,14 @@ def pull_request_change(url: str, token: str, *, file_urls: bool = False) -> Pre
     repo_url = f"{match['repository']}.git"
     # hosts take the token for the password of any user
     credentials = Credentials(username="gitsync", password=token) if token else Credentials()
-    host = ApiHosts(settings.git_ca).host_of(GitSource(repo_url=repo_url), _HOSTS[match["part"]], credentials)
-    pull = host.pull_request(int(match["number"]))
     folder = TemporaryDirectory(prefix="gitsync-")
     close_at_end(folder.cleanup)
     repositories = settings.repositories(Path(folder.name), file_urls=file_urls)
     close_at_end(repositories.close)
+    hosts = ApiHosts(repositories.transport)
+    pull = hosts.host_of(GitSource(repo_url=repo_url), _HOSTS[match["part"]], credentials).pull_request(
+        int(match["number"])
+    )
     source = GitSource(repo_url=repo_url, revision=pull.base_branch)
     base = repositories.resolve(source, credentials)
     merged, result = repositories.merge(source, credentials, base, pull.head, ref=pull.ref)

@@ -105,7 +105,8 @@ class _Deployers:
 
 class PullRequestController:
     """
-    Preview what waits to be merged, level-based: a key is the key of a repository's URL.
+    Preview what waits to be merged, level-based: a key is the key of a repository's URL, with the first
+    Application where several groups of them use the repository with different credentials.
 
     A proposal is previewed once for each pair of commits of its head and its target; one that was pushed to meanwhile
     is listed again before the next preview. Reports to the host are remembered, so that in quiet a repository costs
@@ -228,11 +229,12 @@ class PullRequestController:
         for view in self._ports.view.applications():
             if view.application is not None:
                 repositories[repository_key(view.application.source.repo_url)].append(view)
-        return {
-            f"{key} {group.main.key}" if position else key: group
-            for key, views in repositories.items()
-            for position, group in enumerate(self._groups(views))
-        }
+        followers: dict[str, _Deployers] = {}
+        for key, views in repositories.items():
+            groups = list(self._groups(views))
+            # several never share what is kept: each has a key of its own, whichever comes first
+            followers |= {f"{key} {group.main.key}" if groups[1:] else key: group for group in groups}
+        return followers
 
     def _groups(self, views: Iterable[ApplicationView]) -> Iterator[_Deployers]:
         """

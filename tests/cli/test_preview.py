@@ -167,7 +167,7 @@ class _Served(Repositories):
 
 
 def _served_by(repo: GitRepo, folder: Path, **_: Any) -> Repositories:
-    served = _Served(folder, schemes=("file",))
+    served = _Served(folder, schemes=("file", "http"))
     served.url = repo.url
     return served
 
