@@ -45,6 +45,25 @@ def test_named_paths_exist(page: Path) -> None:
     assert not [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
 
 
+def advisories() -> list[list[str]]:
+    """Return the rows of the table of advisories: id, what happened, our answer, and the test."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8").partition("## Advisories of others")[2]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if " CVE-" in line]
+
+
+def test_each_advisory_is_listed_once_with_an_answer() -> None:
+    ids = [row[0] for row in advisories()]
+    assert len(ids) == len(set(ids)) >= 62
+    assert not [row for row in advisories() if len(row) != 4 or not all(row)]
+    assert {id.rpartition(" ")[0] for id in ids} == {"Argo CD", "Flux", "GitPython", "Kubernetes"}
+
+
+def test_the_test_of_each_advisory_exists() -> None:
+    for id, _, _, test in advisories():
+        file, _, name = test.strip("`").partition("::")
+        assert test == "-" or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), id
+
+
 def test_explained_messages_are_in_the_code() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     code = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("gitsync/**/*.py"))
