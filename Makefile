@@ -85,8 +85,8 @@ faults: $(TEST) ## more crash schedules than the suite runs
 soak: $(TEST) ## 100,000 reconciles with commits and faults; memory, descriptors, threads, database and files stay flat
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -s tests/flow/test_soak.py
 
-adversary: $(TEST) ## 5,000 sequences of commits that try to reach a right without an approval
-	GITSYNC_ADVERSARY=5000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py
+adversary: $(TEST) ## 20,000 sequences of commits that try to reach a right without an approval
+	GITSYNC_ADVERSARY=20000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py
 
 fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no second, no 256 MiB
 	for name in tests/fuzz/corpus/*; do $(BIN)/python -m tests.fuzz $$(basename $$name) --seconds $(FUZZ) || exit 1; done

@@ -101,6 +101,9 @@ NEW = [
         manifest("gitsync.dev/v1alpha1", "Application", "far", "shop", spec={**OWN, "risk": ROOT_RISK}),
     ),
 ]
+READER = manifest("batch/v1", "Job", "reader")
+READER["spec"] = {"template": {"spec": {"volumes": [{"name": "v", "secret": {"secretName": "bank-db"}}]}}}
+NEW.append(("reads-secret", READER))
 NEW[1][1]["spec"]["template"]["spec"]["serviceAccountName"] = "evil"
 
 
