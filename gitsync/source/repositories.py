@@ -189,10 +189,9 @@ class Repositories:
                     location="spec.source.revision",
                 )
             target = self._target(branch) or tracked
-            if target != tracked:
-                # by the answer of a moment ago: the lock is held since
-                if target in mirror.branches(source.revision, credentials, _ANSWER_AGE):
-                    raise _existing(target)
+            # by the answer of a moment ago: the lock is held since
+            if target != tracked and target in mirror.branches(source.revision, credentials, _ANSWER_AGE):
+                raise _existing(target)
             mirror.fetch(source.revision, head, credentials)
             wanted = [self._known(mirror, commit) for commit in commits]
             fetch_changed(mirror, source, credentials, head, wanted)
