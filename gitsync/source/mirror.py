@@ -271,8 +271,8 @@ class Mirror:
         """
         Raise InvalidInput unless a branch or tag of the server contains a commit that a revision names by its id.
 
-        By its id, servers also show commits that were not merged: of forks, pull requests and deleted branches, as GitHub
-        says under "Commit exists on GitHub but not in my local clone".
+        By its id, servers also show commits that were not merged: of forks, pull requests and deleted branches. GitHub
+        describes it under "Commit exists on GitHub but not in my local clone".
 
         One that was contained once stays so: what is deployed does not depend on whether its branch is deleted later.
         """
