@@ -67,7 +67,14 @@ class Pushes:
         return commit
 
     def revert(
-        self, source: GitSource, credentials: Credentials, commits: Any, *, author: str, branch: str = ""
+        self,
+        source: GitSource,
+        credentials: Credentials,
+        commits: Any,
+        *,
+        author: str,
+        branch: str = "",
+        reason: str = "",
     ) -> RevertResult:
         return RevertResult(Commit("c" * 40), branch or "main")
 
