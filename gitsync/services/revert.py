@@ -182,11 +182,15 @@ class RevertPreview:
     def _effect(self, follower: Follower, head: str, reverted: str) -> RevertEffect:
         app = follower.app
         try:
-            current, after = (self._rendered(app, commit) for commit in (follower.applied or head, reverted))
+            newest, after = (self._rendered(app, commit) for commit in (head, reverted))
+            current = self._rendered(app, follower.applied) if follower.applied not in ("", head) else newest
         # one Application that cannot be rendered does not hide the effect on the others
         except GitsyncError as error:
             return RevertEffect(app.key, problem=str(error))
-        return RevertEffect(app.key, commit_effect(current, after))
+        # not what other commits change that wait as well
+        reverted_refs = {step.ref for step in commit_effect(newest, after)}
+        steps = commit_effect(current, after)
+        return RevertEffect(app.key, tuple(step for step in steps if step.ref in reverted_refs))
 
     def _rendered(self, app: Application, commit: str) -> tuple[Manifest, ...]:
         # credentials of each follower: its repository is the same, its Secret need not be

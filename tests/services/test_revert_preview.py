@@ -119,3 +119,10 @@ def test_a_commit_that_was_not_applied_is_no_change(repo: GitRepo, preview: Reve
     assert effect.steps == ()
     (effect,) = preview.effects(app, commits(repo, 2), [Follower(app, applied.id)])
     assert [(step.action, item.live) for step in effect.steps for item in step.differences] == [(Action.UPDATE, "two")]
+
+
+def test_what_another_waiting_commit_changes_is_no_effect_of_a_revert(repo: GitRepo, preview: RevertPreview) -> None:
+    app = application(repo)
+    (_, _, first) = commits(repo, 3)
+    (effect,) = preview.effects(app, commits(repo, 1), [Follower(app, first.id)])
+    assert effect.steps == ()

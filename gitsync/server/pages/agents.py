@@ -281,7 +281,7 @@ def _children(subject: FoundAgent) -> list[dict[str, Any]]:
         group = group_of(str(child.get("apiVersion", "")))
         ref = ObjectRef(group, kind, subject.ref.namespace, str(child.get("name", "")))
         # a copy: the status belongs to the live object, which is read only
-        children.append({**child, "path": ref.path, "has_logs": kind in LOGGED})
+        children.append({"ready": True, **child, "path": ref.path, "has_logs": kind in LOGGED})
     return children
 
 

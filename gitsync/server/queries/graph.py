@@ -18,7 +18,7 @@ from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
 from gitsync.server.queries.objects import by_severity, severity
 from gitsync.server.queries.references import selected_by
-from gitsync.server.queries.tree import Owned, with_parts
+from gitsync.server.queries.tree import Owned, owned_parts, with_parts
 
 MOST: Final = 100
 """Declared objects of one graph; the list shows them all."""
@@ -198,7 +198,7 @@ def _parts(owner: str, live: Manifest | None, owned: Owned, depth: int = 0) -> l
     """Return what an object owns that runs, down to the Pods; ReplicaSets without Pods are left out."""
     parts: list[_Part] = []
     many: dict[tuple[str, Health], list[ObjectRef]] = {}
-    for part in sorted(owned(uid_of(live or {})) if uid_of(live or {}) else (), key=lambda item: ref_of(item).path):
+    for part in owned_parts(uid_of(live or {}), owned):
         ref = ref_of(part)
         if ref.of in _OF_MANY:
             many.setdefault((ref.kind, assess(part).health), []).append(ref)

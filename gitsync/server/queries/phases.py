@@ -30,9 +30,8 @@ def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
         return _phase_row(view, 3, "failed", words(str(find_condition(status, READY).get("reason", ""))))
     if phase is Phase.DRIFTED:
         return _phase_row(view, 3, "waiting", "self-heal is off")
-    if phase is Phase.SYNCED and status.get("health") in ("Degraded", "Missing"):
-        return _phase_row(view, 3, "failed", f"applied, now {words(status['health']).lower()}")
     if phase in (Phase.SYNCED, Phase.SUSPENDED):
+        # also where it is Degraded now: the sync itself succeeded, and was recorded
         return _phase_row(view, len(PHASES), "done", "")
     return _phase_row(view, 1, "now", "")
 

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from gitsync.health.assess import assess
 from gitsync.objects.health import Health, worst
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
@@ -79,10 +79,24 @@ def _object(view: ResourceView, owned: Owned, budget: _Budget) -> TreeNode:
     )
 
 
+def owned_parts(uid: str, owned: Owned) -> list[Manifest]:
+    """
+    Return what an object owns, by path; nothing where it has no uid since it is not in the cluster.
+
+    What another object controls is left out: a member of a system names its namespace as a further owner.
+    """
+    parts = owned(uid) if uid else ()
+    return sorted((part for part in parts if _controller_of(part) in ("", uid)), key=lambda part: ref_of(part).path)
+
+
+def _controller_of(part: Manifest) -> str:
+    owners = metadata_of(part).get("ownerReferences") or ()
+    return next((str(owner.get("uid")) for owner in owners if owner.get("controller")), "")
+
+
 def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[TreeNode, ...]:
     nodes = []
-    # what is not in the cluster has no uid
-    for part in sorted(owned(uid), key=lambda item: ref_of(item).path) if uid and depth else ():
+    for part in owned_parts(uid, owned) if depth else ():
         if budget.left <= 0:
             break
         budget.left -= 1

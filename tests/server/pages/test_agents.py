@@ -138,8 +138,8 @@ def test_children_lead_to_their_pages_and_logs(site: Open) -> None:
     text = page.get("/agents/shop/triage").text
     object_page = "/apps/gitsync/shop/object"
     assert re.findall(rf'href="{object_page}(\S*)"', text) == [
-        "?ref=apps/Deployment/shop/triage",
         "/logs?ref=apps/Deployment/shop/triage",
+        "?ref=apps/Deployment/shop/triage",
         "?ref=/Service/shop/triage",
     ]
 

@@ -125,3 +125,19 @@ def test_a_part_has_the_same_state_in_tree_and_graph() -> None:
     for name in ("web-1", "web-1-a"):
         assert of_tree[name].health == of_graph[name] == "Degraded", name
     assert of_tree["web-1"].reason == of_tree["web-1-a"].reason
+
+
+def test_what_another_object_controls_is_shown_below_that_one_only() -> None:
+    owners = [{"kind": "Deployment", "uid": "uid-web", "controller": True}, {"kind": "Namespace", "uid": "uid-shop"}]
+    member = part("ReplicaSet", "web-1")
+    member["metadata"]["ownerReferences"] = owners
+    parts = {"uid-web": (member,), "uid-shop": (member,)}
+
+    def below(uid: str) -> tuple[Manifest, ...]:
+        return parts.get(uid, ())
+
+    items = [resource("shop", "Namespace"), deployment()]
+    relations = {node.name: node.relations for node in graph(items, below, "health").nodes}
+    assert relations == {"shop": (), "web": ("owns ReplicaSet web-1",), "web-1": ()}
+    children = {node.name: len(node.children) for group in tree(items, below)[0] for node in group.children}
+    assert children == {"shop": 0, "web": 1}
