@@ -75,7 +75,7 @@ def build_plan(inputs: PlanInput, revision: str, previous: Plan | None = None) -
         fresh = [classify(step, app.risk.rules, pruned.get(family(step.ref)), scope) for step in fresh]
     else:
         fresh = [classify(step, app.risk.rules, None, scope) for step in fresh]
-    fresh = with_room(fresh)
+    fresh = with_room(fresh, cluster.rejections)
     if not app.is_deleted and not any(map(_needs_hooks, fresh)):
         # Hooks surround a sync; with nothing to sync they do not run.
         fresh = [_skipped(step) if step.action is Action.HOOK else step for step in fresh]

@@ -7,6 +7,7 @@ waits for all applies: neither would ever happen. So this pair is ordered the ot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -19,29 +20,49 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 PRIORITY_CLASS: Final = GroupKind("scheduling.k8s.io", "PriorityClass")
 
 
-def with_room(steps: Iterable[Change]) -> list[Change]:
+def with_room(steps: Iterable[Change], rejections: Mapping[ObjectRef, str] | None = None) -> list[Change]:
     """
     Return the steps, with each prune before the creation that needs what the pruned object holds.
 
-    A creation names the prune that it waits for, and both say what the order costs: for a moment neither exists.
+    A creation names the prune that it waits for, and both say what the order costs: for a moment neither exists. What
+    else is exclusive is known once a creation was rejected: ``rejections`` has the messages of the last attempt, which
+    name the holder.
     """
     changes = list(steps)
-    holders = dict(_holders(changes))
-    if not holders:
-        return changes
+    creations = [step for step in changes if step.action is Action.CREATE and step.live is None]
+    holders = dict(_holders(changes)) if creations else {}
     pairs = {
         step.ref: (holders[thing], thing)
-        for step in changes
-        if step.action is Action.CREATE and step.live is None
+        for step in creations
         for thing in _things(step.ref, step.desired or {})
         if thing in holders
     }
+    if rejections:
+        pruned = [step.ref for step in changes if step.action is Action.PRUNE]
+        for step in creations:
+            message = rejections.get(step.ref, "")
+            holder = next((ref for ref in pruned if ref.of == step.ref.of and _names(message, ref)), None)
+            if holder is not None and step.ref not in pairs:
+                pairs[step.ref] = (holder, "what it needs")
+    if not pairs:
+        return changes
     stages = {pruned: step.stage for step in changes if step.ref in pairs for pruned in (pairs[step.ref][0],)}
     names = {pruned: ref for ref, (pruned, _) in pairs.items()}
     return [
         _first(step, stages[step.ref], names[step.ref]) if step.ref in stages else _waiting(step, pairs.get(step.ref))
         for step in changes
     ]
+
+
+def _names(message: str, ref: ObjectRef) -> bool:
+    """
+    Whether a rejection is about another object, by its namespace and name.
+
+    Of an Ingress: ``host "a" and path "/" is already defined in ingress shop/web`` (kubernetes/ingress-nginx,
+    internal/ingress/controller/controller.go: checkOverlap).
+    """
+    named = re.escape(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
+    return re.search(rf"(?<![\w.-]){named}(?![\w-]|\.\w)", message) is not None
 
 
 def _first(prune: Change, stage: int, successor: ObjectRef) -> Change:

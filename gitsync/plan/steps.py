@@ -57,6 +57,8 @@ class ClusterState:
     """The resourceVersions at which the API server rejected an apply of an object as invalid."""
     left_to: Mapping[ObjectRef, str] = field(default_factory=dict)
     """The Application that an object belongs to once it exists, of those that several declare."""
+    rejections: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Why the API server, or an admission webhook, rejected objects at the last attempt."""
     readers: Mapping[ObjectRef, str] = field(default_factory=dict)
     """What still reads a ConfigMap or Secret that Git no longer declares, as a sentence about it."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from gitsync.objects.application import Application, GitSource
+from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.tracked import KeysByRef
@@ -209,12 +210,15 @@ class Declarations:
         That are those which have not declared their objects at this commit, and which reach one of these. Until they
         have, one of them may take over an object that left this Application.
         """
+        # Git does not declare them any more: where their files are gone too, they never declare anything
+        leaving = {f"{ref.namespace}/{ref.name}" for ref in refs if ref.of == APPLICATION}
         with self._lock:
             behind = [
                 other
                 for other, declared in self._declared_at.items()
                 # an empty commit is of an Application that has declared nothing yet, and so is behind
                 if other != key and declared is not None and declared.branch == branch and declared.commit != commit
+                if other not in leaving
             ]
             return tuple(sorted(other for other in behind if self._may_declare(other, refs)))
 

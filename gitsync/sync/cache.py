@@ -163,6 +163,8 @@ class PlanCache:
     applied: AppliedStates = field(default_factory=lambda: AppliedStates(spec_digest))
     refused: dict[ObjectRef, str] = field(default_factory=dict)
     """The resourceVersions at which the API server rejected an apply of an object as invalid."""
+    rejections: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Why objects were rejected at the last attempt."""
     undeclared: Undeclared = REPORT
     """What the plan was made for."""
     additions: KnownAdditions = field(default_factory=dict)

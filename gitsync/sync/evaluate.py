@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from gitsync.errors import Rejected
 from gitsync.objects.application import Application
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster, LiveCache
@@ -102,6 +103,10 @@ class SyncEvaluator:
             validate_once(observation, target.locate, cache.checks)
         report.stage = FailureReason.PLAN
         report.observation = observation
+        failed = cache.execution.failed
+        cache.plans.rejections = {
+            ref: result.message for ref, result in failed.items() if isinstance(result.error, Rejected)
+        }
         report.planned = planned = self._planner.plan(report.inputs, target, observation, cache.plans)
         return planned
 

@@ -193,6 +193,7 @@ class Planner:
             {ref: answer for ref, (_, _, answer, _) in cache.repair_dry_runs.items()},
             cache.refused,
             self._declarations.claim(inputs.app.key),
+            cache.rejections,
             observation.readers,
         )
         return PlanInput(

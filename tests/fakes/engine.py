@@ -45,9 +45,15 @@ URL = "https://git.example.com/shop.git"
 class Engine:
     """One Application and everything that reconciles it, but for Git."""
 
-    def __init__(self, policy: Policy | None = None, history: FakeRecords | None = None, **spec: Any) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        history: FakeRecords | None = None,
+        cluster: FakeCluster | None = None,
+        **spec: Any,
+    ) -> None:
         self.clock = FakeClock()
-        self.cluster = FakeCluster()
+        self.cluster = cluster or FakeCluster()
         self.live = FakeLive(self.cluster)
         self.records = history or FakeRecords()
         self.pool = FakePool()
@@ -56,25 +62,25 @@ class Engine:
         self.commit = ""
         self.state = EngineState.empty(self.enqueued.append)
         self.cluster.put(_application(spec))
-        cluster: Any = self.cluster
+        port: Any = self.cluster
         records: Any = self.records
-        self.ports = ports = Ports(cluster, self.live, records, self.clock)
+        self.ports = ports = Ports(port, self.live, records, self.clock)
         self.writes = WritesByOwner(ports, WritePool(self.pool, self.enqueued.append, patience=0.0))
         applier = Applier(ports, self.writes)
         self.source = FakeSource()
         source: Any = self.source
-        self.policies = policies = Policies(cluster, self.live, source, PolicySet((policy or Policy(),)))
+        self.policies = policies = Policies(port, self.live, source, PolicySet((policy or Policy(),)))
         declarations = self.state.declarations
-        self.gate = SyncGate(records, self.clock, AdviceGate(None, cluster, self.live), policies)
+        self.gate = SyncGate(records, self.clock, AdviceGate(None, port, self.live), policies)
         # dry runs in a pool of their own: of an object whose write is slow, they are not
-        self.planner = Planner(cluster, declarations, FakePool(), policy_of=policies.of)
-        view = ClusterView(cluster, self.live, self.state.tracked, declarations, policies.unreadable)
+        self.planner = Planner(port, declarations, FakePool(), policy_of=policies.of)
+        view = ClusterView(port, self.live, self.state.tracked, declarations, policies.unreadable)
         self.evaluator = SyncEvaluator(view, self.planner)
-        hooks = Hooks(applier, cluster, self.live)
+        hooks = Hooks(applier, port, self.live)
         self.executor = SyncExecutor(ports, applier, self.writes, hooks, declarations)
         repairer = Repairer(ports, applier, policies)
         replacer = Replacer(ports, applier, policies)
-        self.statuses = StatusWriter(cluster, self.live)
+        self.statuses = StatusWriter(port, self.live)
         drift = DriftLog(records, self.state.drift, self.clock)
         self.reconciler = Reconciler(
             self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, self.statuses, drift, self.clock

@@ -84,3 +84,35 @@ def test_the_old_holder_is_pruned_first(old: Manifest, new: Manifest, thing: str
 def test_other_objects_are_pruned_last(old: Manifest, new: Manifest) -> None:
     steps = renamed(old, new)
     assert [[step.action for step in batch] for batch in batches(steps)] == [[Action.CREATE], [Action.PRUNE]]
+
+
+def ingress(name: str) -> Manifest:
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name, "namespace": "shop"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "is_first"),
+    [
+        pytest.param("is already defined in ingress shop/old", True, id="the holder"),
+        pytest.param("is already defined in ingress shop/old.", True, id="the holder at the end of a sentence"),
+        pytest.param("is already defined in ingress shop/older", False, id="a longer name"),
+        pytest.param("is already defined in ingress workshop/old", False, id="another namespace"),
+        pytest.param("is already defined in ingress shop/old.example", False, id="a name with a dot"),
+        pytest.param("the webhook is away", False, id="another reason"),
+        pytest.param("", False, id="not tried yet"),
+    ],
+)
+def test_a_rejection_that_names_the_holder_has_it_pruned_first(message: str, is_first: bool) -> None:
+    old, new = ingress("old"), ingress("new")
+    created = Change(ref_of(new), Action.CREATE, stage=3, desired=new)
+    steps = with_room([created, Change(ref_of(old), Action.PRUNE, stage=11, live=old)], {ref_of(new): message})
+    order = [step.action for batch in batches(steps) for step in batch]
+    assert order == ([Action.PRUNE, Action.CREATE] if is_first else [Action.CREATE, Action.PRUNE])
+
+
+def test_a_rejection_that_names_another_kind_prunes_nothing_first() -> None:
+    old, new = service("old"), ingress("new")
+    created = Change(ref_of(new), Action.CREATE, stage=3, desired=new)
+    pruned = Change(ref_of(old), Action.PRUNE, stage=11, live=old)
+    steps = with_room([created, pruned], {ref_of(new): "conflicts with shop/old"})
+    assert [step.waits_for for step in steps] == [None, None]

@@ -148,6 +148,15 @@ def test_a_peer_holds_only_what_it_may_declare() -> None:
     assert is_held_by(cluster_role)
 
 
+def test_an_application_that_is_pruned_itself_holds_nothing() -> None:
+    main = ("repo", "main")
+    declarations = Declarations()
+    declarations.register("gitsync/peer", Reach(main, "shop", False))
+    pruned = ObjectRef("gitsync.dev", "Application", "gitsync", "peer")
+    assert declarations.applications_behind("gitsync/root", main, "c2", [A, pruned]) == ()
+    assert declarations.applications_behind("gitsync/root", main, "c2", [A]) == ("gitsync/peer",)
+
+
 def test_an_application_of_another_branch_holds_nothing_before_it_is_reconciled() -> None:
     declarations = Declarations()
     declarations.register("gitsync/other", Reach(("another", "main"), "shop", False))
