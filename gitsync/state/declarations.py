@@ -217,7 +217,9 @@ class Declarations:
                 other
                 for other, declared in self._declared_at.items()
                 # an empty commit is of an Application that has declared nothing yet, and so is behind
-                if other != key and declared is not None and declared.branch == branch and declared.commit != commit
+                if other != key and declared is not None and declared.branch == branch
+                # after a restart the newest commit is not known before one of them has polled: all of them are behind
+                if not commit or declared.commit != commit
                 if other not in leaving
             ]
             return tuple(sorted(other for other in behind if self._may_declare(other, refs)))

@@ -157,6 +157,14 @@ def test_an_application_that_is_pruned_itself_holds_nothing() -> None:
     assert declarations.applications_behind("gitsync/root", main, "c2", [A]) == ("gitsync/peer",)
 
 
+def test_all_are_behind_a_commit_that_is_not_known_yet() -> None:
+    main = ("repo", "main")
+    declarations = Declarations()
+    declarations.register("gitsync/peer", Reach(main, "shop", False))
+    assert declarations.newest(main) == ""
+    assert declarations.applications_behind("gitsync/one", main, declarations.newest(main), [A]) == ("gitsync/peer",)
+
+
 def test_an_application_of_another_branch_holds_nothing_before_it_is_reconciled() -> None:
     declarations = Declarations()
     declarations.register("gitsync/other", Reach(("another", "main"), "shop", False))
