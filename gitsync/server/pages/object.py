@@ -20,13 +20,25 @@ from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.contents import manifest_text
 from gitsync.server.queries.differences import object_differences
-from gitsync.server.queries.object_details import LOGGED, ContainerLog, FoundObject, pods_of, related, telling_log
+from gitsync.server.queries.object_details import (
+    LOGGED,
+    ContainerLog,
+    FoundObject,
+    chosen_log,
+    containers_of,
+    pods_of,
+    related,
+)
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 
 _PARTS = 100
 _LINES = 200
 _MOST_LINES = 2000
+_PODS = 20
+"""Pods whose logs are shown together; one request is made for each."""
+ALL_PODS = "*"
+"""What is chosen instead of the name of a Pod to read the logs of all of them."""
 
 
 @router.get("", response_class=HTMLResponse)
@@ -78,24 +90,30 @@ def logs(
     previous: bool | None = None,
     follow: bool = False,
     lines: Annotated[int, Query(ge=1, le=_MOST_LINES)] = _LINES,
+    q: Annotated[str, Query(max_length=200)] = "",
 ) -> HTMLResponse:
-    """Show the last lines of the log of a container, read from the API server now."""
+    """Show the last lines of the log of a container, or of one of each Pod, read from the API server now."""
     pods = pods_of(pages.engine, subject)
     chosen = next((item for item in pods if ref_of(item).name == pod), pods[0] if pods else None)
-    names = _containers(chosen) if chosen is not None else []
-    telling = telling_log(chosen) if chosen is not None else ContainerLog("", is_previous=False)
-    # the container of the Pod that was shown before need not exist in this one
-    name = container if container in names else telling.container
-    # absent: the page was opened by a link, and not by its form
-    previous = telling.is_previous and name == telling.container if previous is None else previous
-    text = ""
-    problem = ""
-    try:
-        if chosen is not None:
-            ref = ref_of(chosen)
-            text = pages.engine.details.logs(ref.namespace, ref.name, name, previous=previous, lines=lines)
-    except GitsyncError as error:
-        problem = f"The log cannot be read: {error}"
+    names = containers_of(chosen) if chosen is not None else []
+    asked = chosen_log(chosen, container, previous) if chosen is not None else ContainerLog("", is_previous=False)
+    is_all = pod == ALL_PODS and len(pods) > 1
+    text_lines: list[str] = []
+    problems: list[str] = []
+    for item in pods[:_PODS] if is_all else filter(None, [chosen]):
+        ref = ref_of(item)
+        log = chosen_log(item, container, previous)
+        try:
+            text = pages.engine.details.logs(
+                ref.namespace, ref.name, log.container, previous=log.is_previous, lines=lines
+            )
+        except GitsyncError as error:
+            # the logs of the other Pods are shown
+            problems.append(f"{ref.name}: {error}" if is_all else str(error))
+            continue
+        text_lines += [f"{ref.name} {text}" if is_all else text for text in visible(text).splitlines()]
+    matching = [text for text in text_lines if q.casefold() in text.casefold()]
+    problem = f"The log cannot be read: {'; '.join(problems)}" if problems else ""
     return show_application(
         pages,
         request,
@@ -103,14 +121,18 @@ def logs(
         "object_logs",
         **_frame(subject, "logs"),
         pods=[ref_of(item).name for item in pods],
-        pod=ref_of(chosen).name if chosen is not None else "",
+        pod=ALL_PODS if is_all else ref_of(chosen).name if chosen is not None else "",
+        all_pods=ALL_PODS,
         containers=names,
-        container=name,
-        previous=previous,
+        container=asked.container,
+        previous=asked.is_previous,
         # a log that cannot be read is not loaded again automatically
         follow=follow and not problem,
         lines=lines,
-        text=visible(text),
+        q=q,
+        matching=len(matching),
+        read=len(text_lines),
+        text="\n".join(matching),
         problem=problem,
     )
 
@@ -123,12 +145,6 @@ def _parts_of(dependents: Sequence[Manifest]) -> list[tuple[ObjectRef, str]]:
         if part.get("kind") != "Pod" and (part.get("kind") != "ReplicaSet" or at(part, "spec", "replicas", default=1))
     )
     return [(ref_of(part), assess(part).health.value) for part in islice(parts, _PARTS)]
-
-
-def _containers(pod: Manifest) -> list[str]:
-    spec = pod.get("spec") or {}
-    # the first name is the default: init containers have usually ended
-    return [str(item.get("name")) for item in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
 
 
 def _frame(subject: FoundObject, shown: str) -> dict[str, Any]:

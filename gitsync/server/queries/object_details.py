@@ -81,6 +81,23 @@ def telling_log(pod: Manifest) -> ContainerLog:
     return ContainerLog(str(failing.get("name", "")), is_previous)
 
 
+def chosen_log(pod: Manifest, container: str, previous: bool | None) -> ContainerLog:
+    """Return the log of a Pod that a user chose; where they did not, that which explains its state."""
+    telling = telling_log(pod)
+    # the container of the Pod that was shown before need not exist in this one
+    name = container if container in containers_of(pod) else telling.container
+    # absent: the page was opened by a link, and not by its form
+    is_previous = telling.is_previous and name == telling.container if previous is None else previous
+    return ContainerLog(name, is_previous)
+
+
+def containers_of(pod: Manifest) -> list[str]:
+    """Return the names of the containers of a Pod."""
+    spec = pod.get("spec") or {}
+    # the first name is the default: init containers have usually ended
+    return [str(item.get("name")) for item in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
+
+
 def _failing_container(pod: Manifest) -> Manifest | None:
     """Return the status of the first container that fails, None where none does."""
     statuses = (

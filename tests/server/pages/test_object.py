@@ -105,6 +105,19 @@ def test_logs_are_of_a_pod_of_the_object_and_one_container(site: Open) -> None:
     ]
 
 
+def test_logs_of_all_pods_are_searched_together(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.log = "Started\nGET /healthz\nfailed to connect"
+    page = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=*").text
+    for pod in ("web-a", "web-b"):
+        assert f"{pod} Started\n{pod} GET /healthz\n{pod} failed to connect" in page
+    found = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=*&q=FAILED").text
+    assert "web-a failed to connect\nweb-b failed to connect</pre>" in found
+    assert "2 of 6 lines contain “FAILED”." in found
+    assert "0 of 3 lines contain “absent”." in opened.get(f"{OBJECT}/logs?ref={WEB}&q=absent").text
+    assert {asked[1] for asked in opened.engine.details.asked[:2]} == {"web-a", "web-b"}
+
+
 def test_a_missing_permission_is_shown_on_the_page(site: Open) -> None:
     opened = shop(site)
     opened.engine.details.error = Rejected("pods/log is forbidden", code=403)
