@@ -23,7 +23,7 @@ from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.left_out import left_out, list_left_out, record_fetched
 from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, changed_paths, mark_corrupt
-from gitsync.source.quarantine import NEW, remove_leftovers
+from gitsync.source.quarantine import NEW, remove_leftovers, size_of
 from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, hidden_range, missing_revision
 from gitsync.source.remote import Remote, Transport
 from gitsync.source.validation import is_commit
@@ -34,6 +34,8 @@ _NEVER = float("-inf")
 _CONFIRM = 3600.0
 # seconds for which a name counts as missing without another request, for Applications that follow it together
 _MISSING_AGE = 10.0
+# seconds between measurements of the size of a mirror, which may have 100,000 files
+_MEASURED_EVERY = 60.0
 # seconds between attempts to lock a mirror that another thread or process holds
 _LOCK_POLL = 0.01
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
@@ -73,6 +75,9 @@ class Mirror:
         self.path = folder / mirror_name(url)
         self._remote = Remote(url, transport)
         self._seconds = transport.limits.seconds
+        self._max_bytes = transport.limits.mirror_bytes
+        self._size = 0
+        self._measured_at = _NEVER
         self._env = environment(())
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
@@ -343,11 +348,20 @@ class Mirror:
     def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
         """Fetch a commit into this mirror, or into a new one where this one is damaged or has none."""
         try:
-            if is_damaged or not (self.path / _PRIVATE_REFS).is_dir():
+            # what forced pushes left behind stays in a mirror: one that is too large begins anew
+            if is_damaged or not (self.path / _PRIVATE_REFS).is_dir() or self._is_too_large():
                 raise Damaged
             self._receive(self.path, revision, commit, credentials)
         except Damaged:
             self._rebuild(revision, commit, credentials)
+
+    def _is_too_large(self) -> bool:
+        """Return whether the mirror takes more of the disk than it may, as measured within the last minute."""
+        now = self._clock()
+        if now - self._measured_at >= _MEASURED_EVERY:
+            self._size = size_of(self.path)
+            self._measured_at = now
+        return self._size > self._max_bytes
 
     def fetch_files(
         self, ids: Collection[str], revision: str, commit: str, credentials: Credentials, max_age: float = 0.0
@@ -433,10 +447,17 @@ class Mirror:
         beside = self._make(commit)
         try:
             self._receive(beside, revision, commit, credentials, is_new=not with_all_files)
+            if size_of(beside) > self._max_bytes:
+                raise InvalidInput(
+                    f"the history of {revision} takes more than the limit of {self._max_bytes >> 20} MiB of the disk",
+                    location=self._remote.shown,
+                    hint="remove large files from it, or raise GITSYNC_GIT_MIRROR",
+                )
             readers = self.path / AUTHORIZED
             if readers.exists():  # or all other Applications would have to show their credentials again
                 shutil.copy(readers, beside)
             self._swap(beside)
+            self._measured_at = _NEVER
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,12 @@ def quarantine(git_dir: Path) -> Iterator[dict[str, str]]:
 def largest_file(git_dir: Path) -> int:
     """Return the size of the largest file in the quarantine, in bytes."""
     return max((file.stat().st_size for file in (git_dir / _INCOMING).rglob("*")), default=0)
+
+
+def size_of(git_dir: Path) -> int:
+    """Return how many bytes the files of a mirror take."""
+    sizes = (os.stat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(git_dir) for name in names)
+    return sum(sizes)
 
 
 def _admit(incoming: Path, objects: Path) -> None:

@@ -25,6 +25,8 @@ class SourceLimits:
     files: int = 20_000
     read_bytes: int = 100 << 20
     pack_bytes: int = 2 << 30
+    mirror_bytes: int = 3 << 30
+    """What a mirror may take on the disk, which has history and audit too."""
     memory_bytes: int = 1 << 30
     """What each git process that reads from a server may allocate."""
     refs_bytes: int = 32 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
 from gitsync.source.local import FolderTree
+from gitsync.source.quarantine import size_of
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
@@ -561,6 +563,32 @@ def test_a_large_file_is_streamed_within_the_memory_of_git(repo: GitRepo, tmp_pa
     commit = repo.commit({"app/a.yaml": "a: 1", "zeros.bin": bytes(100 << 20)})
     limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(memory_bytes=64 << 20))
     assert limited.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a.yaml") == b"a: 1"
+
+
+def test_forced_pushes_do_not_fill_the_disk(repo: GitRepo, tmp_path: Path) -> None:
+    now = [0.0]
+    limits = SourceLimits(mirror_bytes=1 << 20)
+    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=limits, clock=lambda: now[0])
+    base = repo.commit({"app/a": "0"})
+    sizes = []
+    for number in range(6):
+        git(repo.work, "reset", "-q", "--hard", base)
+        commit = repo.commit({"app/a": random.Random(number).randbytes(400 << 10)}, push=False)
+        git(repo.work, "push", "-q", "--force", "origin", "main")
+        now[0] += 61
+        assert repositories.resolve(source_of(repo), NOBODY) == commit
+        repositories.snapshot(source_of(repo), NOBODY, commit)
+        sizes.append(size_of(tmp_path / "mirrors"))
+    assert max(sizes) < 1.5 * (1 << 20)
+
+
+def test_a_history_that_takes_too_much_of_the_disk_is_reported(repo: GitRepo, tmp_path: Path) -> None:
+    commit = repo.commit({"app/a": random.Random(0).randbytes(400 << 10)})
+    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(mirror_bytes=200 << 10))
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=r"the history of main takes more than .*raise GITSYNC_GIT_MIRROR"):
+            limited.snapshot(source_of(repo), NOBODY, commit)
+        assert size_of(tmp_path / "limited") < 100 << 10
 
 
 def test_a_pack_that_needs_too_much_memory_is_reported(repo: GitRepo, tmp_path: Path) -> None:
