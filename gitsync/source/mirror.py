@@ -348,7 +348,7 @@ class Mirror:
     def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
         """Fetch a commit into this mirror, or into a new one where this one is damaged or has none."""
         try:
-            # what forced pushes left behind stays in a mirror: one that is too large begins anew
+            # what forced pushes left behind stays in a mirror: one that is too large is rebuilt
             if is_damaged or not (self.path / _PRIVATE_REFS).is_dir() or self._is_too_large():
                 raise Damaged
             self._receive(self.path, revision, commit, credentials)
