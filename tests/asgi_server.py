@@ -36,7 +36,7 @@ class Served:
         self, path: str, *, method: str = "GET", body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Send one request and return the answer; sending stops when the answer comes before its end."""
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
         try:
             connection.putrequest(method, path, skip_host="Host" in (headers or {}))
             for name, value in {**(headers or {}), **({"Content-Length": str(len(body))} if body else {})}.items():
@@ -67,10 +67,10 @@ def serve(app: FastAPI, **more: Any) -> Iterator[Served]:
     server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield Served(f"http://127.0.0.1:{port}")
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)

@@ -48,7 +48,7 @@ def bench(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_benchmark_counts_the_requests_of_the_controller_and_cleans_up(cluster: World) -> None:
     allow(cluster)
     before = contents(cluster, NAMESPACES), contents(cluster, DEFINITIONS)

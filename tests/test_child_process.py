@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.child_process import child_process
-from tests.flow import sandbox_process
 from tests.flow.sandbox_process import SandboxProcess
 
 
@@ -20,8 +19,7 @@ def test_a_process_has_ended_after_a_failure_in_its_block() -> None:
     assert child.stdout.closed
 
 
-def test_a_sandbox_that_does_not_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sandbox.kubeconfig").symlink_to(tmp_path / "absent" / "folder")  # so that it cannot be written
-    monkeypatch.setattr(sandbox_process, "START_SECONDS", 0.1)
-    with pytest.raises(AssertionError, match=r"not within 0\.1 s"), SandboxProcess(tmp_path):
+def test_a_sandbox_that_does_not_start_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "sandbox.kubeconfig").mkdir()  # so that it cannot be written
+    with pytest.raises(AssertionError, match="the sandbox ended with exit code"), SandboxProcess(tmp_path):
         pass  # a process that is left is a ResourceWarning, which pytest makes an error

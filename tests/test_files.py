@@ -87,7 +87,7 @@ def test_a_pipe_is_written_in_place(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: received.append(pipe.read_text()))
     reader.start()
     write_file(pipe, "text", PUBLIC)
-    reader.join(10)
+    reader.join(60)
     assert received == ["text"]
     assert pipe.is_fifo()
 

@@ -62,7 +62,7 @@ def webhook(world: World, port: int = 0) -> Iterator[int]:
             yield int(line.rsplit(":", 1)[1].removesuffix("/validate\n"))
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
 
 
 def test_what_a_schema_cannot_express_is_refused_with_its_field(world: World) -> None:

@@ -34,7 +34,7 @@ from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
 from tests.waiting import until
 
-PATIENCE = 25.0
+PATIENCE = 60.0
 SECRET = "a secret of the webhook"
 
 

@@ -140,7 +140,7 @@ def running(
                 yield child, log
             finally:
                 child.send_signal(signal.SIGINT)
-                assert child.wait(30) in (0, 130), log.read_text()
+                assert child.wait(60) in (0, 130), log.read_text()
 
 
 def line(log: Path, beginning: str) -> str:

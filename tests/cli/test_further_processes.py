@@ -98,7 +98,7 @@ def is_divided(world: World) -> bool:
     return len(found) == 2 and set(found.values()) == {",".join(sorted(found))}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_two_processes_sync_each_object_once_and_replace_one_that_is_killed(
     world: World, controller: subprocess.Popen[bytes]
 ) -> None:
@@ -131,7 +131,7 @@ def check_records(world: World, commits: tuple[str, ...]) -> None:
     assert written == {(f"{NAMESPACE}/{name}", commit): 1 for name in NAMES for commit in commits}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_metrics_and_costs_are_those_of_all_processes(world: World, controller: subprocess.Popen[bytes]) -> None:
     until(lambda: is_divided(world), 60, lambda: members(world))
     revision = commit(world, "1")
@@ -176,7 +176,7 @@ def samples(world: World, name: str) -> dict[str, float]:
     return dict(found)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_no_process_outlives_the_first_one(world: World, controller: subprocess.Popen[bytes]) -> None:
     until(lambda: is_divided(world), 60, lambda: members(world))
     (child,) = further(controller.pid)
@@ -184,7 +184,7 @@ def test_no_process_outlives_the_first_one(world: World, controller: subprocess.
     until(lambda: not is_alive(child), 30)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_processes_end_in_order_and_leave_no_lease(world: World, controller: subprocess.Popen[bytes]) -> None:
     until(lambda: is_divided(world), 60, lambda: members(world))
     (child,) = further(controller.pid)

@@ -95,7 +95,7 @@ def test_a_signal_stops_the_dashboard_and_then_the_controller(tmp_path: Path, nu
         with running("run", "--kubeconfig", config, "--port", "0", "--data", data) as (child, log):
             line(log, "dashboard ready at ")
             child.send_signal(number)
-            assert child.wait(30) == 0
+            assert child.wait(60) == 0
             assert log.read_text().splitlines()[-1] == "stopping"
     assert not (data / "dashboard.url").exists()
 

@@ -52,8 +52,8 @@ def watch(server: Sandbox, cluster: KubernetesCluster, tmp_path: Path) -> Iterat
 def test_what_may_not_be_listed_everywhere_is_said_at_once_with_the_cure(watch: Watch) -> None:
     view, began = watch(), time.monotonic()
     with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1 has not been listed.*forbidden.*GITSYNC_NAMESPACES"):
-        view.follow([(CONFIG_MAP, "")], 20)
-    assert time.monotonic() - began < 5
+        view.follow([(CONFIG_MAP, "")], 600)
+    assert time.monotonic() - began < 60
 
 
 def test_named_namespaces_are_followed_together(cluster: KubernetesCluster, watch: Watch) -> None:

@@ -170,7 +170,7 @@ def webhook(stage: Stage, configuration: str) -> Iterator[str]:
             yield process.stdout.readline().split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
 
 
 def test_the_webhook_refuses_what_a_schema_cannot_express(stage: Stage) -> None:

@@ -14,9 +14,6 @@ from gitsync.sandbox.faults import InjectedFault
 from tests.child_process import child_process
 from tests.waiting import until
 
-START_SECONDS = 60.0
-"""Seconds in which the sandbox has to start, on a loaded machine."""
-
 
 class SandboxProcess:
     """A running ``gitsync sandbox`` that stops with this process; faults are set over HTTP."""
@@ -29,7 +26,8 @@ class SandboxProcess:
         command = [sys.executable, "-m", "gitsync", "sandbox", "--attached", "--kubeconfig", self._kubeconfig]
         with contextlib.ExitStack() as ending:  # stops the process where the sandbox does not start
             process = ending.enter_context(child_process(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
-            until(self._kubeconfig.exists, START_SECONDS)
+            until(lambda: self._kubeconfig.is_file() or process.poll() is not None)
+            assert process.poll() is None, f"the sandbox ended with exit code {process.returncode}"
             self._client = Client(Connection(str(self._kubeconfig)))
             ending.callback(self._client.close)
             self.id = process.pid

@@ -83,7 +83,7 @@ def check(world: World, uids: dict[str, str]) -> None:
     assert world.controller.records.unresolved() == ()
 
 
-@pytest.mark.timeout(2400 if IS_COMPLETE else 120)
+@pytest.mark.timeout(2400 if IS_COMPLETE else 300)
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
 def test_many_applications_end_synced_while_requests_fail(
     world: World, faults: tuple[InjectedFault, ...], monkeypatch: pytest.MonkeyPatch
@@ -99,7 +99,7 @@ def test_many_applications_end_synced_while_requests_fail(
     check(world, uids)
 
 
-@pytest.mark.timeout(2400 if IS_COMPLETE else 120)
+@pytest.mark.timeout(2400 if IS_COMPLETE else 300)
 def test_many_applications_end_synced_after_an_outage(world: World, line: Proxy) -> None:
     uids = begin(world)
     commit = change(world)

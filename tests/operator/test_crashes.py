@@ -87,7 +87,7 @@ class MortalCluster(KubernetesCluster):
 
 def drive(process: Process, keys: list[ObjectRef], is_done: Callable[[], bool]) -> None:
     """Reconcile these objects until what they should become is true and nothing is left to do."""
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 60
     while time.monotonic() < give_up:
         after = [process.reconcile(key) for key in keys]
         if 0.0 not in after and is_done():

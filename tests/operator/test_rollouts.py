@@ -47,7 +47,7 @@ def always_ready(world: World, least: int) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join(10)
+        thread.join(60)
     assert lowest[0] >= least
 
 

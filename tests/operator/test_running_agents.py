@@ -48,7 +48,7 @@ class Caller:
 
     def send(self, path: str, body: bytes | None = None, **headers: str) -> str:
         request = urllib.request.Request(f"http://triage.{NAMESPACE}:8080{path}", body, headers)
-        with self._opener.open(request, timeout=30) as answer:
+        with self._opener.open(request, timeout=60) as answer:
             return str(answer.read().decode())
 
     def ask(self) -> str:

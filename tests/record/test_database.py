@@ -104,7 +104,7 @@ class Transactions:
         self.count += 1
         with self._database.writing() as connection:
             yield connection
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(60)
 
 
 def run_behind(

@@ -38,17 +38,17 @@ def test_no_more_than_its_size_run_at_a_time(gate: threading.Event) -> None:
     assert sorted(running) == [0, 1]
     gate.set()
     for future in futures:
-        future.result(10)
+        future.result(60)
     pool.shutdown()
 
 
 def test_slow_tasks_do_not_hold_up_others(gate: threading.Event) -> None:
     pool = ElasticPool(2, patience=0.05)
     slow = [pool.submit(gate.wait) for _ in range(10)]
-    assert pool.submit(lambda: "done").result(10) == "done"
+    assert pool.submit(lambda: "done").result(60) == "done"
     assert not any(future.done() for future in slow)
     gate.set()
-    assert all(future.result(10) for future in slow)
+    assert all(future.result(60) for future in slow)
     pool.shutdown()
 
 
@@ -57,15 +57,15 @@ def test_threads_are_limited(gate: threading.Event) -> None:
     tasks = [pool.submit(gate.wait) for _ in range(6)]
     until(lambda: sum(future.running() for future in tasks) == 3)
     gate.set()
-    assert all(future.result(10) for future in tasks)
+    assert all(future.result(60) for future in tasks)
     pool.shutdown()
 
 
 def test_a_failure_is_raised_where_the_result_is_read() -> None:
     pool = ElasticPool(1)
     with pytest.raises(ZeroDivisionError):
-        pool.submit(lambda: 1 // 0).result(10)
-    assert pool.submit(lambda: 1).result(10) == 1
+        pool.submit(lambda: 1 // 0).result(60)
+    assert pool.submit(lambda: 1).result(60) == 1
     pool.shutdown()
 
 
@@ -78,7 +78,7 @@ def test_a_pool_that_is_shut_down_cancels_what_waits_and_takes_nothing(gate: thr
     with pytest.raises(RuntimeError, match="shut down"):
         pool.submit(gate.wait)
     gate.set()
-    assert first.result(10)
+    assert first.result(60)
 
 
 def test_an_idle_thread_keeps_neither_the_call_nor_its_result() -> None:

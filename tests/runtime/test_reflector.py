@@ -91,7 +91,7 @@ def follow() -> Iterator[Callable[[Server], tuple[Reflector, Copy]]]:
     yield start
     for reflector in started:
         reflector.stop()
-        reflector.join(5)
+        reflector.join(60)
         assert not reflector._thread.is_alive()
 
 
@@ -102,7 +102,7 @@ ONE = Listing({"a": {"version": "1"}}, "10")
 def test_lists_once_and_then_follows_events(follow: Follow) -> None:
     server = Server([ONE], [[event("ADDED", "b", "11"), event("MODIFIED", "a", "12"), event("DELETED", "b", "13")]])
     reflector, copy = follow(server)
-    assert reflector.wait_synced(5)
+    assert reflector.wait_synced(60)
     until(lambda: copy.items == {"a": {"version": "12"}})
     assert (server.listed, server.asked) == (1, ["10"])
 
@@ -140,7 +140,7 @@ def test_a_requested_list_waits_for_no_backoff() -> None:
     reflector.relist(0.0)
     until(lambda: copy.items == ONE.items)
     reflector.stop()
-    reflector.join(5)
+    reflector.join(60)
 
 
 def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> None:
@@ -152,14 +152,14 @@ def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> Non
     assert copy.items == ONE.items
 
 
-@pytest.mark.parametrize("timeout", [10.0, 0.01])
+@pytest.mark.parametrize("timeout", [60.0, 0.01])
 def test_only_a_first_list_that_came_too_late_is_a_change_of_state(timeout: float) -> None:
     """Or the first list of each kind would have all Applications reconciled."""
     gate, states = threading.Event(), list[bool]()
 
     class Slow(Server):
         def list(self) -> Listing:
-            gate.wait(10)
+            gate.wait(60)
             return super().list()
 
     slow = Slow([ONE], [[]])
@@ -173,7 +173,7 @@ def test_only_a_first_list_that_came_too_late_is_a_change_of_state(timeout: floa
     until(lambda: slow.asked == ["10"])
     assert states == [True] * is_late
     reflector.stop()
-    reflector.join(5)
+    reflector.join(60)
 
 
 def test_a_watch_that_cannot_be_taken_up_again_leaves_the_copy_in_doubt(follow: Follow) -> None:
@@ -190,8 +190,8 @@ def test_waiting_for_a_list_ends_once_its_group_is_unavailable(follow: Follow) -
     server = Server([GroupUnavailable("down")], [[]])
     reflector, _ = follow(server)
     began = time.monotonic()
-    assert reflector.wait_synced(60) is False
-    assert time.monotonic() - began < 30
+    assert reflector.wait_synced(600) is False
+    assert time.monotonic() - began < 60
     assert isinstance(reflector.error, GroupUnavailable)
 
 
@@ -206,7 +206,7 @@ def test_an_outage_that_leaves_only_a_group_unavailable_is_a_change_of_state() -
     until(lambda: server.asked == ["10"])
     assert states == [ClusterUnavailable, GroupUnavailable, type(None)]
     reflector.stop()
-    reflector.join(5)
+    reflector.join(60)
 
 
 def test_a_watch_that_breaks_once_leaves_no_doubt(follow: Follow) -> None:
@@ -228,7 +228,7 @@ def test_watches_that_end_at_once_are_not_asked_for_in_a_hot_loop(follow: Follow
 
 def test_stopping_ends_an_idle_watch(follow: Follow) -> None:
     reflector, _ = follow(Server([ONE], [[]]))
-    assert reflector.wait_synced(5)
+    assert reflector.wait_synced(60)
     reflector.stop()
-    reflector.join(5)
+    reflector.join(60)
     assert not reflector._thread.is_alive()

@@ -156,14 +156,14 @@ def test_closing_releases_waiting_workers() -> None:
     worker = threading.Thread(target=lambda: got.append(keys.get()))
     worker.start()
     keys.close()
-    worker.join(5)
+    worker.join(60)
     assert got == [None]
 
 
 def test_a_waiting_worker_wakes_for_a_key_that_becomes_due() -> None:
     keys: WorkQueue[str] = WorkQueue()
     keys.add_after("late", 0.05)
-    assert keys.get(5) == "late"
+    assert keys.get(60) == "late"
 
 
 def test_no_two_workers_ever_hold_one_key() -> None:
@@ -191,7 +191,7 @@ def test_no_two_workers_ever_hold_one_key() -> None:
         pass
     keys.close()
     for worker in workers:
-        worker.join(5)
+        worker.join(60)
     assert clashes == []
 
 

@@ -19,7 +19,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.answer_matching import Bindings, differences, same_message, text_differs
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 WORKERS = 4
 Scenario = dict[str, Any]
 Step = dict[str, Any]

@@ -73,7 +73,7 @@ class Client:
         return answer.json
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.sandbox.url.removeprefix("http://"), timeout=20)
+        return http.client.HTTPConnection(self.sandbox.url.removeprefix("http://"), timeout=60)
 
     def send(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, **headers: str

@@ -77,7 +77,7 @@ def test_the_typed_client_creates_patches_and_deletes(client: Any) -> None:
     spec = {"selector": {"matchLabels": {"app": "typed"}}, "template": template}
     apps.create_namespaced_deployment("default", {"metadata": {"name": "typed"}, "spec": spec})
     apps.patch_namespaced_deployment_scale("typed", "default", {"spec": {"replicas": 2}})
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while (apps.read_namespaced_deployment("typed", "default").status.ready_replicas or 0) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -123,13 +123,13 @@ def test_an_informer_keeps_its_cache_equal_to_the_cluster(client: Any) -> None:
     try:
         names = set()
         while "before" not in names:  # the listed state comes first; the root certificate may be part of it
-            names.add(events.get(timeout=10)[1])
+            names.add(events.get(timeout=60)[1])
         core.create_namespaced_config_map("informed", {"metadata": {"name": "after"}})
         core.patch_namespaced_config_map("after", "informed", {"data": {"a": "1"}})
         core.delete_namespaced_config_map("before", "informed")
         seen: list[tuple[str, str]] = []
         while len(seen) < 3:
-            event = events.get(timeout=10)
+            event = events.get(timeout=60)
             seen += [event] if event[1] in ("before", "after") else []
         assert seen == [("ADDED", "after"), ("MODIFIED", "after"), ("DELETED", "before")]
         cached = {obj.metadata.name: obj.data for obj in informer.cache.list()}
@@ -160,14 +160,14 @@ def test_one_candidate_leads_and_the_next_takes_over_when_its_lease_ends(client:
         return thread
 
     first = candidate("one")
-    assert leading.get(timeout=10) == "one"
+    assert leading.get(timeout=60) == "one"
     second = candidate("two")
     with pytest.raises(queue.Empty):
         leading.get(timeout=1)
-    assert leading.get(timeout=15) == "two"
+    assert leading.get(timeout=60) == "two"
     assert CoordinationV1Api(client).read_namespaced_lease("leader", "default").spec.holder_identity == "two"
-    first.join(10)
-    second.join(10)
+    first.join(60)
+    second.join(60)
 
 
 KR8S = """

@@ -153,7 +153,7 @@ def test_garbage_collection_leaves_no_orphan_and_takes_nobody_else(
         uids.append(collected.create(path, f"c{number}", ownerReferences=references)["metadata"]["uid"])
     for number, policy in deleted.items():
         collected.ask("DELETE", f"{path}/c{number}", {"propagationPolicy": policy})
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         left = {item["metadata"]["uid"]: item["metadata"] for item in collected.get(path).json["items"]}
         references = {uid: [each["uid"] for each in meta.get("ownerReferences", ())] for uid, meta in left.items()}

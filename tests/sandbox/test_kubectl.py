@@ -54,7 +54,7 @@ class Kubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
             env={
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -161,9 +161,9 @@ def test_label_annotate_and_set_image(kubectl: Kubectl) -> None:
 
 def test_a_deployment_rolls_out_scales_and_logs(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=WEB)
-    assert "successfully rolled out" in kubectl("rollout", "status", "deploy/web", "--timeout=20s")
+    assert "successfully rolled out" in kubectl("rollout", "status", "deploy/web", "--timeout=60s")
     kubectl("scale", "deploy/web", "--replicas=3")
-    kubectl("wait", "--for=jsonpath={.status.readyReplicas}=3", "deploy/web", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.readyReplicas}=3", "deploy/web", "--timeout=60s")
     assert kubectl("get", "pods", "--no-headers").count("Running") == 3
     assert "nginx:1.25" in kubectl("logs", "deploy/web")
     assert "ScalingReplicaSet" in kubectl("events")
@@ -172,7 +172,7 @@ def test_a_deployment_rolls_out_scales_and_logs(kubectl: Kubectl) -> None:
 
 def test_get_in_every_output(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=WEB)
-    kubectl("wait", "--for=condition=available", "deploy/web", "--timeout=20s")
+    kubectl("wait", "--for=condition=available", "deploy/web", "--timeout=60s")
     assert kubectl("get", "deploy").splitlines()[0].split() == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
     assert "nginx:1.25" in kubectl("get", "deploy", "-o", "wide")
     assert "kind: Deployment" in kubectl("get", "deploy", "web", "-o", "yaml")
@@ -202,8 +202,8 @@ def test_get_watch_shows_changes(kubectl: Kubectl) -> None:
 
 def test_delete_waits_and_cascades(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=WEB)
-    kubectl("wait", "--for=condition=available", "deploy/web", "--timeout=20s")
-    kubectl("delete", "deploy", "web", "--cascade=foreground", "--wait", "--timeout=20s")
+    kubectl("wait", "--for=condition=available", "deploy/web", "--timeout=60s")
+    kubectl("delete", "deploy", "web", "--cascade=foreground", "--wait", "--timeout=60s")
     assert kubectl("get", "rs,pods", "-o", "name") == ""
     assert kubectl.run("get", "deploy", "web").returncode == 1
 
@@ -211,7 +211,7 @@ def test_delete_waits_and_cascades(kubectl: Kubectl) -> None:
 def test_a_deleted_namespace_takes_everything_with_it(kubectl: Kubectl) -> None:
     kubectl("create", "namespace", "doomed")
     kubectl("-n", "doomed", "apply", "-f", "-", stdin=WEB)
-    kubectl("delete", "namespace", "doomed", "--wait", "--timeout=30s")
+    kubectl("delete", "namespace", "doomed", "--wait", "--timeout=60s")
     assert kubectl.run("get", "namespace", "doomed").returncode == 1
 
 
@@ -342,7 +342,7 @@ def test_a_custom_resource_from_definition_to_deletion(kubectl: Kubectl) -> None
         """)
     robot = "apiVersion: kubectl.example.com/v1\nkind: Robot\nmetadata: {name: marvin}\nspec: {replicas: 1}\n"
     kubectl("apply", "-f", "-", stdin=definition)
-    kubectl("wait", "--for=condition=established", "crd/robots.kubectl.example.com", "--timeout=10s")
+    kubectl("wait", "--for=condition=established", "crd/robots.kubectl.example.com", "--timeout=60s")
     kubectl("apply", "-f", "-", stdin=robot)
     assert kubectl("get", "rb").split()[:3] == ["NAME", "ARMS", "marvin"]
     kubectl("scale", "robot", "marvin", "--replicas=4")
@@ -351,14 +351,14 @@ def test_a_custom_resource_from_definition_to_deletion(kubectl: Kubectl) -> None
     found = kubectl.json("get", "robot", "marvin")
     assert (found["spec"], found["status"]) == ({"arms": 3, "replicas": 4}, {"replicas": 4})
     assert "arms" in kubectl("explain", "robot.spec")
-    kubectl("delete", "crd", "robots.kubectl.example.com", "--timeout=20s")
+    kubectl("delete", "crd", "robots.kubectl.example.com", "--timeout=60s")
     assert kubectl.run("get", "robots").returncode == 1
 
 
 def test_top_shows_what_pods_and_nodes_use(kubectl: Kubectl) -> None:
     usage = {"sandbox.gitsync.dev/usage-cpu": "250m", "sandbox.gitsync.dev/usage-memory": "64Mi"}
     kubectl("run", "busy", "--image=nginx", *(f"--annotations={key}={value}" for key, value in usage.items()))
-    kubectl("wait", "--for=condition=ready", "pod/busy", "--timeout=20s")
+    kubectl("wait", "--for=condition=ready", "pod/busy", "--timeout=60s")
     assert kubectl("top", "pods", "--no-headers").split() == ["busy", "250m", "64Mi"]
     nodes = [line.split() for line in kubectl("top", "nodes", "--no-headers").splitlines()]
     assert ["250m", "64Mi"] in [[line[1], line[3]] for line in nodes]

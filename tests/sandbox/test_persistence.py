@@ -75,7 +75,7 @@ def test_no_acknowledged_write_is_lost_by_a_kill(tmp_path: Path) -> None:
     with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url, token = process.stdout.readline().split()
-        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
         acknowledged = []
         for number in range(200):
             body = json.dumps({"metadata": {"name": f"c{number}"}})

@@ -33,7 +33,7 @@ class Dashboard:
 
     def connect(self, sent: str = "") -> socket.socket:
         host, _, port = self.web.url.removeprefix("http://").partition(":")
-        connection = socket.create_connection((host, int(port)), timeout=10)
+        connection = socket.create_connection((host, int(port)), timeout=60)
         connection.sendall(sent.encode())
         return connection
 

@@ -239,7 +239,7 @@ def test_the_metrics_of_all_applications_are_for_who_sees_all_and_for_the_monito
 
 def test_events_of_another_application_are_not_sent_also_after_a_change_of_the_policy(dashboard: Dashboard) -> None:
     host, _, port = dashboard.web.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as listener:
+    with socket.create_connection((host, int(port)), timeout=60) as listener:
         lines = ("GET /live HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {dashboard.ada}", "", "")
         listener.sendall("\r\n".join(lines).encode())
         _read(listener, ": connected")

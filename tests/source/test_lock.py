@@ -43,7 +43,7 @@ def test_a_mirror_waits_until_another_process_releases_it(tmp_path: Path) -> Non
         waiting.start()
         assert not found.wait(0.3)
         holder.communicate()
-        assert found.wait(10)
+        assert found.wait(60)
         waiting.join()
 
 

@@ -185,5 +185,5 @@ def test_a_branch_that_is_deleted_is_reported_as_absent(repo: GitRepo, folder: P
     began = time.monotonic()
     with pytest.raises(InvalidInput, match="does not exist"):
         repositories.resolve(source, NOBODY)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert commit

@@ -250,7 +250,7 @@ def test_a_render_that_takes_too_long_is_ended(make_pool: Callable[..., RenderPo
     start = time.monotonic()
     with pytest.raises(InvalidInput, match=r"longer than the limit of 0\.5 s"):
         pool.render(snapshot, "slow")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
     assert make_pool().render(snapshot, "good").manifests
 
 
@@ -359,12 +359,12 @@ def test_a_closed_pool_ends_its_processes_and_renders_no_more(
     pool.render(snapshot, "good")
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(pool.render, snapshot, "slow")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not pool_is_busy(before) and time.monotonic() < deadline:
             time.sleep(0.01)
         pool.close()
         with pytest.raises((SourceUnavailable, InvalidInput)):
-            running.result(timeout=10)
+            running.result(timeout=60)
     assert children() == before
     with pytest.raises(SourceUnavailable, match="the controller stops"):
         pool.render(snapshot, "good")

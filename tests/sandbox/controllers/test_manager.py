@@ -122,7 +122,7 @@ def test_a_sandbox_with_a_folder_goes_on_where_it_was(tmp_path: Path) -> None:
     with Sandbox(tmp_path) as first:
         first.call(lambda cluster: cluster.create(made, manager="test"))
     with Sandbox(tmp_path) as second:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not available(second) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert available(second) == 1

@@ -114,7 +114,7 @@ def upgraded(sandbox: Sandbox, pod: str, **headers: str) -> Iterator[tuple[socke
     host, _, port = sandbox.url.removeprefix("http://").partition(":")
     fields = {"Host": host, "Authorization": f"Bearer {sandbox.token}", "Content-Length": "0", **UPGRADE, **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(f"POST {NAMESPACE}/pods/{pod}/portforward HTTP/1.1\r\n{head}\r\n".encode())
         answer = b""
         while not answer.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
@@ -192,7 +192,7 @@ def test_kubectl_forwards_a_port(sandbox: Sandbox, tmp_path: Path) -> None:
         port = int(process.stdout.readline().split("127.0.0.1:")[1].split()[0])
         for size in (1, 1 << 20):
             sent = random.Random(size).randbytes(size)
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
                 connection.sendall(sent)
                 received = b""
                 while len(received) < size:
@@ -200,5 +200,5 @@ def test_kubectl_forwards_a_port(sandbox: Sandbox, tmp_path: Path) -> None:
                 assert received == sent
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()

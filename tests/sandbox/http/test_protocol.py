@@ -114,7 +114,7 @@ def test_a_connection_serves_many_requests_also_when_they_are_sent_at_once(api: 
     host, _, port = api.sandbox.url.removeprefix("http://").partition(":")
     request = f"GET /version HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api.token}\r\n\r\n".encode()
     last = request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    with socket.create_connection((host, int(port)), timeout=5) as plain:
+    with socket.create_connection((host, int(port)), timeout=60) as plain:
         plain.sendall(request * 3 + last)
         answer = b"".join(iter(lambda: plain.recv(65536), b""))
     assert answer.count(b"HTTP/1.1 200 OK") == 4
@@ -122,7 +122,7 @@ def test_a_connection_serves_many_requests_also_when_they_are_sent_at_once(api: 
 
 def test_what_is_no_http_is_answered_with_400_and_the_end(api: Client) -> None:
     host, _, port = api.sandbox.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as plain:
+    with socket.create_connection((host, int(port)), timeout=60) as plain:
         plain.sendall(b"hello\r\n\r\n")
         answer = b"".join(iter(lambda: plain.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 400")
@@ -143,14 +143,14 @@ def test_the_same_port_speaks_tls_to_whoever_trusts_its_authority(api: Client, t
     assert config.stat().st_mode & 0o777 == 0o600
     context = ssl.create_default_context(cadata=api.sandbox.authority)
     address = api.sandbox.tls_url.removeprefix("https://")
-    connection = http.client.HTTPSConnection(address, timeout=5, context=context)
+    connection = http.client.HTTPSConnection(address, timeout=60, context=context)
     connection.request("GET", "/api/v1/namespaces", headers={"Authorization": f"Bearer {api.token}"})
     assert "default" in [item["metadata"]["name"] for item in json.load(connection.getresponse())["items"]]
     connection.close()
 
 
 def test_who_does_not_trust_it_gets_no_answer(api: Client) -> None:
-    connection = http.client.HTTPSConnection(api.sandbox.tls_url.removeprefix("https://"), timeout=5)
+    connection = http.client.HTTPSConnection(api.sandbox.tls_url.removeprefix("https://"), timeout=60)
     with pytest.raises(ssl.SSLCertVerificationError):
         connection.request("GET", "/version")
     connection.close()

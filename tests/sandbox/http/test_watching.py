@@ -131,14 +131,14 @@ def test_a_watch_ends_when_its_time_is_up(api: Client) -> None:
     begin = time.monotonic()
     with api.watch(f"{api.namespace()}?watch=1&timeoutSeconds=1") as watch:
         assert watch.event() is None
-    assert 0.8 < time.monotonic() - begin < 5
+    assert 0.8 < time.monotonic() - begin < 60
 
 
 def test_a_client_that_leaves_is_forgotten(fresh: Client) -> None:
     path = fresh.namespace()
     with fresh.watch(f"{path}?watch=1"):
         assert fresh.sandbox.call(lambda cluster: len(cluster.store.collection("/configmaps").watchers)) == 1
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while fresh.sandbox.call(lambda cluster: len(cluster.store.collection("/configmaps").watchers)):
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -23,7 +23,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.5)
         elif name == "drain":
             DRAINING.set()
-            ANSWERED.wait(10)
+            ANSWERED.wait(60)
         if name == "ready" and not Path(os.environ["HOME"], "ready").exists():
             self.send_error(503)
             return

@@ -38,7 +38,7 @@ class Kubectl:
     def __call__(self, *arguments: str, given: Any = None) -> subprocess.CompletedProcess[str]:
         text = json.dumps(given) if given else ""
         return subprocess.run(
-            ["kubectl", *arguments], input=text, capture_output=True, text=True, timeout=60, check=False, env=self._env
+            ["kubectl", *arguments], input=text, capture_output=True, text=True, timeout=120, check=False, env=self._env
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -96,13 +96,13 @@ def test_the_log_of_a_process_has_what_it_wrote(kubectl: Kubectl) -> None:
 
 def test_a_followed_log_ends_with_the_pod(kubectl: Kubectl) -> None:
     create(kubectl, deployment("followed", 1))
-    assert kubectl("rollout", "status", "deploy/followed", "--timeout=30s").returncode == 0
+    assert kubectl("rollout", "status", "deploy/followed", "--timeout=60s").returncode == 0
     with kubectl.start("logs", "deploy/followed", "-f") as follower:
         assert follower.stdout is not None
         assert follower.stdout.readline() == "starts as followed\n"
         assert kubectl("delete", "deploy", "followed", "--wait=false").returncode == 0
         assert follower.stdout.read() == "drained\n"
-        assert follower.wait(20) == 0
+        assert follower.wait(60) == 0
 
 
 def test_the_log_of_the_run_before_is_kept(kubectl: Kubectl) -> None:
@@ -117,7 +117,7 @@ def test_the_log_of_the_run_before_is_kept(kubectl: Kubectl) -> None:
 
 def test_the_pods_of_a_deployment_are_found_by_name_and_by_label(kubectl: Kubectl) -> None:
     create(kubectl, deployment("web", 2))
-    assert kubectl("rollout", "status", "deploy/web", "--timeout=30s").returncode == 0
+    assert kubectl("rollout", "status", "deploy/web", "--timeout=60s").returncode == 0
     assert logs(kubectl, "deploy/web") == "starts as web\n"
     lines = logs(kubectl, "-l", "app=web", "--prefix").splitlines()
     assert len(lines) == 2

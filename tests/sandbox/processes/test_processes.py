@@ -72,7 +72,7 @@ def run(api: Client, manifest: dict[str, Any]) -> str:
 
 
 def ask(address: str, path: str = "/") -> Any:
-    with urllib.request.urlopen(f"http://{address}:8080{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{address}:8080{path}", timeout=60) as answer:
         return json.load(answer)
 
 
@@ -203,13 +203,13 @@ def test_a_service_is_reached_by_name_through_the_proxy(api: Client) -> None:
     create(api, "services", {"metadata": {"name": "named"}, "spec": ports})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": api.sandbox.proxy_url}))
     with pytest.raises(urllib.error.HTTPError, match="502") as refused:
-        opener.open("http://named.default.svc/", timeout=10)
+        opener.open("http://named.default.svc/", timeout=60)
     refused.value.close()
     run(api, pod("named", readinessProbe=TCP))
 
     def answers() -> bool:
         try:
-            with opener.open("http://named.default.svc.cluster.local/x?y=1", timeout=10) as answer:
+            with opener.open("http://named.default.svc.cluster.local/x?y=1", timeout=60) as answer:
                 return bool(json.load(answer)["path"] == "/x?y=1")
         except urllib.error.HTTPError as error:
             error.close()
@@ -246,11 +246,11 @@ def test_processes_end_when_the_sandbox_is_killed() -> None:
         url, token = sandbox.stdout.readline().split()
         body = json.dumps({"apiVersion": "v1", "kind": "Pod", **pod("orphan", readinessProbe=TCP)}).encode()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        urllib.request.urlopen(urllib.request.Request(f"{url}{NAMESPACE}/pods", body, headers), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(f"{url}{NAMESPACE}/pods", body, headers), timeout=60).close()
 
         def address() -> str:
             request = urllib.request.Request(f"{url}{NAMESPACE}/pods/orphan", headers=headers)
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 status = json.load(answer)["status"]
             return status["podIP"] if (status.get("containerStatuses") or [{}])[0].get("ready") else ""
 

@@ -29,7 +29,7 @@ def define(api: Client) -> None:
         "spec": spec,
     }
     assert api.ask("POST", DEFINITIONS, definition).status == 201
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while api.get(f"{BASE}/v2/wids").status != 200 and time.monotonic() < deadline:
         time.sleep(0.05)
 

@@ -53,14 +53,14 @@ def issuer() -> Iterator[str]:
 
 def answers(url: str) -> bool:
     try:
-        return urllib.request.urlopen(f"{url}/.well-known/openid-configuration", timeout=5).status == 200
+        return urllib.request.urlopen(f"{url}/.well-known/openid-configuration", timeout=60).status == 200
     except URLError:
         return False
 
 
 def put(url: str, claims: dict[str, object]) -> None:
     body, headers = orjson.dumps(claims), {"Content-Type": "application/json"}
-    urllib.request.urlopen(urllib.request.Request(url, body, headers, method="PUT"), timeout=5).close()
+    urllib.request.urlopen(urllib.request.Request(url, body, headers, method="PUT"), timeout=60).close()
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -72,7 +72,7 @@ def at_provider(url: str, subject: str) -> str:
     """Sign in at the provider and return the path and query that it sends the browser back to."""
     body = urlencode({"sub": subject}).encode()
     try:
-        urllib.request.build_opener(_Stay).open(urllib.request.Request(url, body), timeout=5)
+        urllib.request.build_opener(_Stay).open(urllib.request.Request(url, body), timeout=60)
     except HTTPError as answer:
         return urlsplit(answer.headers["location"])._replace(scheme="", netloc="").geturl()
     raise AssertionError("the provider did not redirect")

@@ -106,7 +106,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def until(read: Any, wanted: Any) -> Any:
     """Return what is read once it is as wanted: Gitea updates pull requests in the background."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while (value := read()) != wanted and time.monotonic() < end:
         time.sleep(0.1)
     return value

@@ -95,7 +95,7 @@ class World:
         new = application(len(self.caches)).key
         self.watcher.ask(new, self.query(len(self.caches), GitCache()))
         found = set[str]()
-        while (key := self.answered.get(timeout=10)) != new:
+        while (key := self.answered.get(timeout=60)) != new:
             found.add(key)
         return found
 
