@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import re2
 
 from gitsync.sandbox.crd.cel_rules import compiled, undefined_field
@@ -34,6 +36,13 @@ _GO_WORDS = {
 
 def validate_schema(schema: Schema, field: str) -> list[StatusCause]:
     """Check the root schema of a version."""
+    return list(_validate_json(orjson.dumps(schema), field))
+
+
+# Each write of a definition checks its schema, also one to its status, and each sandbox of a process gets the same few.
+@functools.lru_cache(maxsize=64)
+def _validate_json(schema_json: bytes, field: str) -> tuple[StatusCause, ...]:
+    schema: Schema = orjson.loads(schema_json)
     causes: list[StatusCause] = []
     if not schema.get("type"):
         causes.append(required(f"{field}.type", "must not be empty at the root"))
@@ -42,7 +51,7 @@ def validate_schema(schema: Schema, field: str) -> list[StatusCause]:
     if schema.get("nullable"):
         causes.append(forbidden(f"{field}.nullable", "nullable cannot be true at the root"))
     _level(schema, field, causes, root=True)
-    return causes
+    return tuple(causes)
 
 
 def _level(schema: Schema, field: str, causes: list[StatusCause], *, root: bool = False) -> None:
