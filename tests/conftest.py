@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pwd
 import shutil
@@ -16,6 +17,18 @@ import pytest
 from tests.git_processes import GitProcesses
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the modules of all tests from garbage collection, which would examine millions of objects each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Exempt them again after a controller that ran for long has collected the garbage of the whole process."""
+    if nextitem is not None and nextitem.path != item.path and not gc.get_freeze_count():
+        pytest_collection_finish()
 
 
 @pytest.fixture

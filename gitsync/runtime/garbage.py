@@ -44,7 +44,8 @@ class GarbageCollection(Periodic):
     def stop(self) -> None:
         """Stop the thread, and turn Python's own collection of all objects on again."""
         super().stop()
-        gc.unfreeze()
+        if self._frozen:  # else they are objects that others froze, such as the modules of a test run
+            gc.unfreeze()
         gc.set_threshold(*_DEFAULT)
 
     def collect(self) -> None:

@@ -105,6 +105,15 @@ def test_frozen_objects_stay_unexamined_while_they_do_not_grow(collections: list
     gc.unfreeze()
 
 
+def test_what_others_froze_stays_so_where_nothing_was_collected() -> None:
+    gc.freeze()
+    collecting = GarbageCollection()
+    collecting.start()
+    collecting.stop()
+    assert gc.get_freeze_count() > 1000
+    gc.unfreeze()
+
+
 def test_values_that_other_threads_complete_are_left_alone() -> None:
     collecting, ended, errors = GarbageCollection(), threading.Event(), list[Exception]()
 
