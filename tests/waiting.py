@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds that a wait lasts at least: more than any pause of a loaded machine, and free where all is well."""
 
 

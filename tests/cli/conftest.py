@@ -60,7 +60,7 @@ def gitsync(monkeypatch: pytest.MonkeyPatch) -> Gitsync:
 def process(*arguments: object, **options: Any) -> Done:
     """Run a command as a process of its own."""
     command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, **options)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

@@ -11,8 +11,12 @@ from gitsync.errors import InvalidInput
 
 # RFC 8446, 5.1: the content type of the first TLS record. No HTTP method begins with it.
 _HANDSHAKE = 0x16
-_PATIENCE = 10.0
-"""How long a new connection may stay silent before its first byte."""
+_PATIENCE = 60.0
+"""
+Seconds that a new connection may stay silent before its first byte.
+
+On a machine where this thread did not run for as long, the timer is due before the byte that has arrived is read.
+"""
 
 
 class Listener:
