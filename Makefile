@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CASES  ?= $(or $(GITSYNC_CONFORMANCE),../shared/conformance)
-# One more than the cores of a small machine: half of the time, tests wait for a poll, a browser or a server.
-WORKERS ?= 3
+# Two more than the cores of a small machine: half of the time, tests wait for a poll, a browser or a server.
+WORKERS ?= 4
 
 # Stamps: the runtime, and on top of it what `make check` and `make test` need.
 RUNTIME := $(VENV)/.runtime

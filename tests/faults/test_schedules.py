@@ -31,7 +31,7 @@ ALL = os.environ.get("GITSYNC_FAULTS") == "all"
 TIMES = (1, 3) if ALL else (1,)
 PARTS = 4 if ALL else 1
 """Parts into which the schedules of a scenario are divided, to run in parallel."""
-EVERY = 1 if ALL else 7
+EVERY = 1 if ALL else 13
 """The schedules of which one runs; prime to the number of failures of an edge, so that each failure has its turn."""
 SPEED = 40.0
 Schedule = tuple[Call, str, int]
