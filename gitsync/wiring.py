@@ -63,12 +63,11 @@ from gitsync.ports import (
     StateReader,
     SyncRequests,
 )
+from gitsync.record.audit_chain import AuditHeads, Retention
 from gitsync.record.configuration_audit import POLICY, USERS, ConfigurationAudit
 from gitsync.record.database import RecordDatabase
-from gitsync.record.heads import AuditHeads
 from gitsync.record.proposals import SqlProposals
 from gitsync.record.records import SqlRecords
-from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.controller import Manager, Runnable
 from gitsync.runtime.elastic_pool import ElasticPool

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, Rejected, detached
-from gitsync.kube.immutable import immutable_fields
+from gitsync.kube.messages import immutable_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.health import HealthStatus

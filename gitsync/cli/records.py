@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gitsync.cli.options import load_settings
 from gitsync.errors import InvalidInput
+from gitsync.record.audit_chain import AuditHeads
 from gitsync.record.database import RecordDatabase
-from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 
 

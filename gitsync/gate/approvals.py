@@ -1,17 +1,48 @@
-"""Approvals: who may give one, and when it expires. An approval is bound to the digest of one plan."""
+"""
+Approvals: who may give one by the roles of an Application, and when it expires.
+
+An approval is bound to the digest of one plan. The roles (viewer, operator, approver) follow from the groups of a
+user's sign-in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from gitsync.gate.policy import Policy
-from gitsync.gate.roles import is_named, is_one_of
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, Approvers
 from gitsync.objects.change import DRIFT, Action, Change, Plan, Review, Risk
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.ref import GroupKind
 from gitsync.objects.user import User
+
+
+def may_operate(person: User, policy: Policy) -> bool:
+    """Whether a user may request syncs, suspend, resume and revert; without named operators every user may."""
+    named = (require.operators for require in policy.require)
+    return all(is_one_of(person, operators) for operators in named if is_named(operators))
+
+
+def may_view(person: User, policy: Policy) -> bool:
+    """Whether a user may see an Application: a viewer, an operator or an approver; without named viewers every user."""
+    return all(_is_any_of(person, require) for require in policy.require if is_named(require.viewers))
+
+
+def _is_any_of(person: User, require: Require) -> bool:
+    return any(is_one_of(person, named) for named in (require.viewers, require.operators, require.approvers))
+
+
+def is_one_of(person: User, named: Approvers) -> bool:
+    """Whether a user is named, or one of their groups is; a name that no sign-in proved does not count."""
+    is_listed = person.name in named.users or not set(named.groups).isdisjoint(person.groups)
+    return person.is_authenticated and is_listed
+
+
+def is_named(named: Approvers) -> bool:
+    """Whether a list names any group or user."""
+    return bool(named.groups or named.users)
+
 
 _OPEN = Policy()
 _RBAC = "rbac.authorization.k8s.io"

@@ -11,8 +11,7 @@ from pydantic import Field
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
 from gitsync.gate.cel_rules import ManifestRule
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, Window
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec

@@ -2,25 +2,145 @@
 Writes to whole objects: the merge core with metadata.managedFields read before and written after.
 
 ``apply_object`` implements a PATCH of type apply, ``update_object`` the ownership changes of all other writes.
+Entries are decoded and encoded with their identity, their order, and the cap on their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.merge import managed
-from gitsync.merge.apply import NOTHING, Conflicts, FieldManager, Managers, Writer, apply, update
+from gitsync.merge.apply import NOTHING, Conflicts, FieldManager, Managers, Owned, Writer, apply, update
 from gitsync.merge.comparison import compare
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema, builtin
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+
+# DefaultMaxUpdateManagers of apimachinery/pkg/util/managedfields
+MAX_UPDATERS: Final = 10
+ANCIENT_CHANGES: Final = "ancient-changes"
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+# The set of stripmeta.go, with clusterName and selfLink, which current versions do not serve any more.
+NEVER_OWNED: Final = FieldSet.of(
+    [
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "clusterName",
+                "creationTimestamp",
+                "generation",
+                "managedFields",
+                "name",
+                "namespace",
+                "resourceVersion",
+                "selfLink",
+                "uid",
+            )
+        ),
+    ]
+)
+"""Fields that identify an object or that the server sets: no manager owns them."""
+
+
+def decode(entries: Iterable[Mapping[str, Any]] | None) -> Managers:
+    """Return the managers of a list of entries; raise InvalidInput when one of them is not an entry."""
+    managers = {}
+    for entry in entries or ():
+        operation = entry.get("operation")
+        if operation not in ("Apply", "Update"):
+            raise InvalidInput(f"invalid operation {operation!r}", location="metadata.managedFields")
+        if entry.get("fieldsType") != "FieldsV1":
+            raise InvalidInput(f"invalid fieldsType {entry.get('fieldsType')!r}", location="metadata.managedFields")
+        version = str(entry.get("apiVersion") or "")
+        try:
+            fields = FieldSet.from_v1(entry.get("fieldsV1") or {})
+        except ValueError as problem:
+            raise InvalidInput(str(problem), location="metadata.managedFields") from problem
+        manager = FieldManager(
+            str(entry.get("manager") or ""),
+            operation,
+            str(entry.get("subresource") or ""),
+            version if operation == "Update" else "",
+        )
+        managers[manager] = Owned(fields, version, entry.get("time"))
+    return managers
+
+
+def encode(managers: Managers) -> list[dict[str, Any]]:
+    """Return the entries of the managers: Apply before Update, then by time, then by name."""
+    ordered = sorted(
+        managers.items(),
+        key=lambda item: (
+            # "Apply" sorts before "Update"
+            item[0].operation,
+            item[1].time or "",
+            item[0].name,
+            item[1].api_version,
+            item[0].subresource,
+        ),
+    )
+    return [_entry(manager, owned) for manager, owned in ordered]
+
+
+def _entry(manager: FieldManager, owned: Owned) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    if manager.name:
+        entry["manager"] = manager.name
+    entry["operation"] = manager.operation
+    entry["apiVersion"] = owned.api_version
+    if owned.time is not None:
+        entry["time"] = owned.time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = owned.fields.to_v1()
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry
+
+
+def is_reset(entries: Any) -> bool:
+    """Whether a request clears all ownership: ``[]``, or ``[{}]``."""
+    return isinstance(entries, list) and (not entries or entries == [{}])
+
+
+def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
+    """Return the managers with the oldest updaters of one version merged until at most ``limit`` are left."""
+    updaters = sorted(
+        (manager for manager in managers if manager.operation == "Update"),
+        key=lambda manager: (managers[manager].time or "", manager.name, manager.subresource),
+    )
+    if len(updaters) <= limit:
+        return managers
+    out = dict(managers)
+    first: dict[str, FieldManager] = {}
+    excess = len(updaters) - limit
+    for manager in updaters:
+        if excess <= 0:
+            break
+        owned = managers[manager]
+        version = owned.api_version
+        # Only paths of one version can be joined; the oldest stays as it is until a second one of its version.
+        if version not in first:
+            first[version] = manager
+            continue
+        bucket = FieldManager(ANCIENT_CHANGES, "Update", "", version)
+        if bucket not in out:
+            out[bucket] = out.pop(first[version])
+        if manager != bucket:
+            del out[manager]
+        out[bucket] = Owned(out[bucket].fields | owned.fields, version, owned.time)
+        excess -= 1
+    return out
+
 
 _KUBECTL: Final = "kubectl"
 """The one manager whose server-side apply takes over from its own client-side apply."""
@@ -54,7 +174,7 @@ def apply_object(
     # Ownership was cleared, or the object is older than managedFields. Without an owner of the present values
     # this apply would overwrite them without any conflict.
     if not managers and live is not None:
-        first = FieldManager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, writer.api_version)
+        first = FieldManager(BEFORE_FIRST_APPLY, "Update", write.subresource, writer.api_version)
         managers = update(_empty(schema, bare), bare, schema, {}, replace(writer, manager=first))
     result = apply(bare, applied, schema, managers, writer, force=force)
     # Migration from client-side apply: kubectl set these fields itself, under another manager's name.
@@ -87,7 +207,7 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
     new, entries = _detach(written)
     # A request to a subresource cannot set managedFields (decodeLiveOrNew of managedfields).
     if not write.subresource and entries is not None:
-        managers = {} if managed.is_reset(entries) else _decoded_or(entries, managers)
+        managers = {} if is_reset(entries) else _decoded_or(entries, managers)
     # Only a create starts tracking: a stored object without managers has none until its next apply.
     if managers or live is None or not uid_of(live):
         live_or_empty = bare if live is not None else _empty(schema, new)
@@ -95,7 +215,7 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
             managers = update(live_or_empty, new, schema, managers, _writer(written, "Update", write, managers))
         except TypedError:  # as UpdateNoErrors of apimachinery/pkg/util/managedfields does
             return with_managers(new, {})
-        managers = managed.capped(managers)
+        managers = capped(managers)
     return with_managers(new, managers)
 
 
@@ -103,7 +223,7 @@ def with_managers(manifest: Manifest, managers: Managers) -> Manifest:
     """Return the object with the managers as its managedFields, or without any where there are none."""
     metadata = {key: value for key, value in metadata_of(manifest).items() if key != "managedFields"}
     if managers:
-        metadata["managedFields"] = managed.encode(managers)
+        metadata["managedFields"] = encode(managers)
     return {**manifest, "metadata": metadata}
 
 
@@ -138,7 +258,7 @@ def _detach(manifest: Manifest) -> tuple[Manifest, Any]:
 
 def _decoded_or(entries: Any, otherwise: Managers) -> Managers:
     try:
-        return managed.decode(entries) or otherwise
+        return decode(entries) or otherwise
     # The API server ignores an invalid list instead of refusing the write; the last two: it holds no maps, or is none.
     except (InvalidInput, AttributeError, TypeError):
         return otherwise
@@ -150,7 +270,7 @@ def _writer(manifest: Manifest, operation: Literal["Apply", "Update"], write: Wr
     manager = FieldManager(write.manager, operation, write.subresource, version)
     others = {owned.api_version for owned in managers.values() if owned.api_version != api_version}
     types = _types(str(manifest.get("kind") or ""), others) if others else {}
-    return Writer(manager, api_version, write.time, write.ignored, managed.NEVER_OWNED, types)
+    return Writer(manager, api_version, write.time, write.ignored, NEVER_OWNED, types)
 
 
 def _types(kind: str, versions: Iterable[str]) -> dict[str, Schema]:

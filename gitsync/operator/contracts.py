@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitsync.agents.contract.series import ProbeResult, ProbeSeries, behaviour_result, contract_result
-from gitsync.agents.expansion.checks import EVALUATION
+from gitsync.agents.expansion.checks import CONTRACT, EVALUATION, behaviour_job, contract_job
 from gitsync.agents.expansion.config import config_name
 from gitsync.agents.expansion.facts import Facts
-from gitsync.agents.expansion.probes import CONTRACT, behaviour_job, contract_job
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.keys import CONTRACT_LABEL
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.model.contract import ContractPolicy, DriftAction
+from gitsync.agents.model.evaluation import ContractPolicy, DriftAction
 from gitsync.objects.change import Risk
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.objects.ref import ObjectRef, ref_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gitsync.errors import GitsyncError, TerminalError
-from gitsync.kube.immutable import immutable_fields
+from gitsync.kube.messages import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, FieldDifference, Risk

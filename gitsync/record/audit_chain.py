@@ -1,16 +1,29 @@
-"""The audit chain in its table: append links, cut old ones off, check that it is whole."""
+"""
+The audit chain in its table: append links, cut old ones off, check that it is whole.
+
+Its heads are also kept outside the database, in memory, and in an append-only file where one is configured. How long
+links are kept is the operator's.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 
+from gitsync.errors import RecordUnavailable
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
+from gitsync.ports import Clock, Records
 from gitsync.record.tables import AUDIT, CHAIN, GENESIS, audit_body, audit_record, link_hash
+from gitsync.runtime.clock import Periodic
 
 AUDIT_COLUMNS = (AUDIT.c.id, AUDIT.c.body, AUDIT.c.previous, AUDIT.c.hash)
 TRIM = "trim"
@@ -185,3 +198,105 @@ def _newest(connection: Connection, action: str) -> AuditRecord | None:
     query = select(*AUDIT_COLUMNS).where(AUDIT.c.application == "", AUDIT.c.action == action)
     row = connection.execute(query.order_by(AUDIT.c.id.desc()).limit(1)).first()
     return record_of(row) if row is not None else None
+
+
+# bytes at the end of the file that are read for its last line
+_TAIL = 4096
+
+
+class AuditHeads:
+    """
+    Keep the newest link that this process wrote, and append each to a file with one JSON object a line.
+
+    The file may lack links (a crash before it was written, or other replicas), but never has one that the chain has
+    not. Thread-safe.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._written: AuditHead | None = None
+
+    def add(self, link: AuditRecord) -> None:
+        """Keep the head of a chain that ends with this link; raise RecordUnavailable when the file is not writable."""
+        head = AuditHead.of(link, "what this process wrote")
+        with self._lock:
+            # threads may arrive in another order than their links were appended
+            if self._written is None or self._written.id < head.id:
+                self._written = head
+            if self._file is not None:
+                _append(self._file, orjson.dumps(head.to_json()) + b"\n")
+
+    def last(self) -> tuple[AuditHead, ...]:
+        """Return the newest head of each place."""
+        with self._lock:
+            written = (self._written,) if self._written is not None else ()
+        return (*written, *deque(self.kept(_TAIL), maxlen=1))
+
+    def kept(self, tail: int = 0) -> Iterator[AuditHead]:
+        """Yield the heads in the file, oldest first: all, or those in its last ``tail`` bytes."""
+        if self._file is None or not self._file.exists():
+            return
+        with self._file.open("rb") as file:
+            if tail:
+                # the first line of the tail may be cut, which _parsed leaves out
+                file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
+            for line in file:
+                head = AuditHead.from_json(_parsed(line), str(self._file))
+                if head is not None:
+                    yield head
+
+
+def _append(file: Path, line: bytes) -> None:
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, line)  # O_APPEND: one write, so that lines of two processes do not mix
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise RecordUnavailable(
+            f"the head of the audit chain cannot be kept: {error.strerror}",
+            location=str(file),
+            hint="correct GITSYNC_AUDIT_HEADS or the permissions of its folder; nothing is applied meanwhile",
+        ) from error
+
+
+def _parsed(line: bytes) -> object:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None  # a line that was cut by a crash or by reading only the tail
+
+
+# seconds between two checks
+_EVERY = 600.0
+_log = logging.getLogger(__name__)
+
+
+class Retention(Periodic):
+    """Drop audit records older than ``days`` and before the newest ``keep`` (0: none), at the start and repeatedly."""
+
+    def __init__(self, records: Records, clock: Clock, *, days: int = 0, keep: int = 0) -> None:
+        super().__init__("retention", self.trim, _EVERY)
+        self._records = records
+        self._clock = clock
+        self._age = timedelta(days=days)
+        self._keep = keep
+
+    def trim(self) -> None:
+        """Drop the records that are too old or too many now."""
+        if not self._age and not self._keep:
+            return
+        try:
+            now = self._clock.now()
+            dropped = self._records.trim(now, before=now - self._age if self._age else None, keep=self._keep)
+        # lost: nothing; the next check tries again
+        except RecordUnavailable as error:
+            _log.warning("the audit was not trimmed: %s", error)
+        else:
+            if dropped:
+                _log.info("dropped %d audit records (kept: %s days, %s records)", dropped, *self._limits())
+
+    def _limits(self) -> tuple[int | str, int | str]:
+        return self._age.days or "all", self._keep or "all"

@@ -16,9 +16,8 @@ from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.ports import Advice
 from gitsync.record import reviews
-from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unresolved
+from gitsync.record.audit_chain import AUDIT_COLUMNS, AuditHeads, append, broken, lost, record_of, trim, unresolved
 from gitsync.record.database import GroupCommit, RecordDatabase
-from gitsync.record.heads import AuditHeads
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, history_body, history_record
 
 # number of reasoner answers that are kept

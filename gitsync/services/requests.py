@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import InvalidInput, Refused, WrongState
+from gitsync.gate.approvals import may_operate
 from gitsync.gate.policy import Policy
-from gitsync.gate.roles import may_operate
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Decision, HoldReason, Plan
 from gitsync.objects.manifest import at

@@ -13,9 +13,8 @@ from gitsync.gate.decide import rejection_message
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Decision, Plan, Review
-from gitsync.objects.record import AuditRecord
+from gitsync.objects.record import AuditRecord, review_link
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.review import review_link
 from gitsync.objects.user import User
 from gitsync.plan.parts import closure, needs_by_step
 from gitsync.ports import ApplicationView, Clock

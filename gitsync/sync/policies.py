@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gitsync.gate.approvals import may_view
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy, object_violations
 from gitsync.gate.policy_files import PolicySet, policies_for, policy_for, policy_named
-from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application, owner_of_marks
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP, VERSION

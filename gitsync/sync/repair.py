@@ -15,7 +15,7 @@ from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.apply.execute import Applier, is_recreation
 from gitsync.apply.owner_writes import NotAnswered
 from gitsync.errors import Rejected
-from gitsync.gate.repairs import repair_hold
+from gitsync.gate.decide import repair_hold
 from gitsync.objects.application import Application, RetryBackoff
 from gitsync.objects.change import Change
 from gitsync.objects.inventory import InventoryEntry

@@ -10,7 +10,7 @@ from datetime import datetime
 from gitsync.apply.change import ApplyRequest
 from gitsync.apply.execute import Applier
 from gitsync.apply.owner_writes import NotAnswered
-from gitsync.gate.repairs import repair_hold
+from gitsync.gate.decide import repair_hold
 from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import GitsyncError
-from gitsync.kube.immutable import immutable_fields
+from gitsync.kube.messages import immutable_fields
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from tests.contract.pairs import Pair, kinds, pair
 from tests.contract.stage import Stage

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require, RequiredApprovers
+from gitsync.gate.policy import Policy, Require, RequiredApprovers
 from gitsync.objects.signers import Signer
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox

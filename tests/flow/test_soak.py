@@ -17,8 +17,8 @@ import pytest
 
 from gitsync.controllers.application import ApplicationController
 from gitsync.errors import GitsyncError
+from gitsync.record.audit_chain import Retention
 from gitsync.record.records import SqlRecords
-from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox

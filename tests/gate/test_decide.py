@@ -8,8 +8,7 @@ import pytest
 
 from gitsync.gate.approvals import approval_message, expires, may_review, needs_approval
 from gitsync.gate.decide import decide, decide_deletion
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan, Review, Risk
 from gitsync.objects.ref import ObjectRef

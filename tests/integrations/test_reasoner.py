@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.integrations.reasoner import Advisor
-from gitsync.integrations.reasoner_messages import question
+from gitsync.integrations.reasoner import Advisor, question
 from gitsync.objects.application import Application, OpenAI, parse_application
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, Plan, Risk
 from gitsync.objects.ref import ObjectRef

@@ -16,9 +16,9 @@ from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.user import User
 from gitsync.ports import Advice
+from gitsync.record.audit_chain import Retention
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
-from gitsync.record.retention import Retention
 from tests.record.conftest import drop_tables
 from tests.review_factories import keep
 

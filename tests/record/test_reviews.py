@@ -12,9 +12,8 @@ from gitsync.errors import AuditMismatch, RecordUnavailable
 from gitsync.objects.change import Review
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.objects.user import User
-from gitsync.record.audit_chain import ACCEPT
+from gitsync.record.audit_chain import ACCEPT, AuditHeads
 from gitsync.record.database import RecordDatabase
-from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from tests.review_factories import keep
 

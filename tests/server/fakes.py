@@ -11,10 +11,10 @@ from typing import Any
 
 from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError
+from gitsync.gate.approvals import may_view
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet, policy_named
-from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import (
     Action,

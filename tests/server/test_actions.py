@@ -12,8 +12,7 @@ import orjson
 import pytest
 
 from gitsync.errors import TransientError
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link

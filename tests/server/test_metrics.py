@@ -7,8 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, resource

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.change import Risk
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest

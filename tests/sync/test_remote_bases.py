@@ -9,8 +9,7 @@ import pytest
 
 from gitsync.cli.adapters import InProcessRenderer
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Renderer

@@ -8,12 +8,10 @@ from typing import Annotated
 from pydantic import Field
 
 from gitsync.agents.model.base import keyed
-from gitsync.agents.model.contract import ContractPolicy
-from gitsync.agents.model.evaluation import Evaluation
-from gitsync.agents.model.lifecycle import Lifecycle
+from gitsync.agents.model.evaluation import ContractPolicy, Evaluation
 from gitsync.agents.model.llm import Model, Prompt
 from gitsync.agents.model.network import Expose, Network, Observability
-from gitsync.agents.model.runtime import Runtime
+from gitsync.agents.model.runtime import Lifecycle, Runtime
 from gitsync.agents.model.scaling import Autoscaling, Availability, LeaderElection, Update
 from gitsync.agents.model.state import Backup, State
 from gitsync.agents.model.tools import AgentMemory, Tool

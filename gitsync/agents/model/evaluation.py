@@ -1,8 +1,12 @@
-"""Evaluation of a new revision by cases, before it gets requests."""
+"""
+What a new revision has to pass before it gets requests: evaluation by cases, and the contract of an Agent.
+
+The contract names the lock that what the Agent depends on is compared with.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -73,4 +77,33 @@ class Evaluation(Section):
             requests={"cpu": "100m", "memory": "256Mi"}, limits={"cpu": "1", "memory": "512Mi"}
         ),
         description="Resources of its Pod, which a quota may demand; absent: 100m and 256Mi, at most 1 and 512Mi.",
+    )
+
+
+DriftAction = Literal["Report", "Evaluate", "Hold", "Stop"]
+
+
+class ContractPolicy(Section):
+    """What is done about tools, peers and models that differ from their lock."""
+
+    lock: ConfigMapKeyRef = Field(
+        description="ConfigMap member with `contracts.lock`, as `gitsync agent lock` writes it."
+    )
+    schedule: Cron | None = Field(
+        None,
+        description="Cron expression in UTC for comparisons beside those of each new revision; absent: none.",
+    )
+    on_contract_drift: DriftAction | None = Field(
+        None,
+        description="`Report`: only the status and an Event. `Evaluate`: the cases of `evaluation` are asked of the"
+        " revision that serves, and a failure holds. `Hold`: no new revision is begun. `Stop`: all Pods end. Absent:"
+        " `Evaluate` for drift of the class Moderate, `Hold` for Dangerous.",
+    )
+    timeout_seconds: Seconds = Field(300, description="How long one comparison may take.")
+    image: Image = Field("gitsync:latest", description="Image with gitsync, which compares: the one of the controller.")
+    resources: Resources = Field(
+        default_factory=lambda: Resources(
+            requests={"cpu": "50m", "memory": "128Mi"}, limits={"cpu": "500m", "memory": "256Mi"}
+        ),
+        description="Resources of its Pod, which a quota may demand; absent: 50m and 128Mi, at most 500m and 256Mi.",
     )

@@ -8,8 +8,7 @@ from datetime import timedelta
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.rollout.blue_green import advance_blue_green, keep_old
 from gitsync.agents.rollout.canary import advance_canary, keep_canary_requests
-from gitsync.agents.rollout.checks import repeat_checks
-from gitsync.agents.rollout.context import Rollout, RolloutContext
+from gitsync.agents.rollout.context import Rollout, RolloutContext, repeat_checks
 from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import RolloutStage, RolloutState
 from gitsync.agents.rollout.steady import fail, hold, keep_running

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitsync.agents.model.scaling import BlueGreen
-from gitsync.agents.rollout.checks import repeat_checks
-from gitsync.agents.rollout.context import Rollout, RolloutContext
+from gitsync.agents.rollout.context import Rollout, RolloutContext, repeat_checks
 from gitsync.agents.rollout.observed import CheckResult
 from gitsync.agents.rollout.state import RolloutStage
 from gitsync.agents.rollout.steady import fail, move

@@ -15,8 +15,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize import generators, plugins
 from gitsync.render.kustomize.build_context import BuildContext
-from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
-from gitsync.render.kustomize.config_defaults import DEFAULTS
+from gitsync.render.kustomize.config import DEFAULTS, EMPTY, TransformerConfig, config_from
 from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization
 from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.stages import Stage, Stages

@@ -18,7 +18,7 @@ from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
-from gitsync.render.yaml.limits import YamlLimits
+from gitsync.render.yaml.composer import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import text_of, texts_of
 

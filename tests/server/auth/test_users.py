@@ -12,8 +12,7 @@ import orjson
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.policy import Policy
-from gitsync.gate.requirements import Require
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.change import Risk
 from gitsync.objects.user import User
 from gitsync.record.configuration_audit import USERS, ConfigurationAudit

@@ -1,4 +1,4 @@
-"""Who may see and operate an Application, by the policy that names it."""
+"""Who may see, operate and approve an Application, by the policy that names it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gitsync.gate.approvals import may_operate, may_view
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import parse_policy, policy_named
-from gitsync.gate.roles import may_operate, may_view
 from gitsync.objects.user import User
 
 
