@@ -17,11 +17,12 @@ from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
+from gitsync.ports.previews import Proposal, ProposalView
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
 from tests.asgi_server import Served, serve
 from tests.browser.keyboard import walk
-from tests.server.fakes import application, changed, edited, engine, resource
+from tests.server.fakes import NOW, application, changed, edited, engine, resource
 
 RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
 LONG = [
@@ -46,6 +47,7 @@ STATES = {
     "prompts of an agent": ("agents", "/agents/prod/triage-of-tickets/prompts"),
     "the same side by side": ("agents", "/agents/prod/triage-of-tickets/prompts?mode=split"),
     "applications": ("full", "/apps"),
+    "pull requests": ("full", "/pulls"),
     "a request for several": ("full", "/bulk?action=suspend&app=gitsync/shop&app=gitsync/gone"),
     "objects": ("full", "/objects"),
     "a request by objects": ("full", "/bulk?action=sync&object=gitsync/shop%20/ConfigMap/shop/a"),
@@ -58,6 +60,23 @@ STATES = {
     "no objects": ("empty", "/objects"),
     "read-only": ("read-only", f"{SHOP}/plan"),
 }
+PROPOSED = ProposalView(
+    Proposal(
+        repository="https://git.example.com/team/shop",
+        name="change/a-branch-with-a-long-name",
+        title="Run a fourth triage agent in production",
+        author="ada",
+        base_branch="main",
+        head_branch="change/a-branch-with-a-long-name",
+        head="b" * 40,
+        updated=NOW,
+    ),
+    ("gitsync/shop",),
+    "a" * 40,
+    None,
+    "conflict in overlays/production/kustomization.yaml",
+    NOW,
+)
 ADDED = FieldDifference(
     ".spec.runtime.env.MODEL_ID",
     "/spec/runtime/env/MODEL_ID",
@@ -105,6 +124,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
         made = {}
         for name, (shown, access) in kinds.items():
             still = engine(tmp_path_factory.mktemp(name), shown)
+            still.pull_requests.views = [PROPOSED]
             stack.callback(still.records.close)
             made[name] = stack.enter_context(serve(create_app(still, Access(**access))))
         yield made

@@ -118,7 +118,9 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
     drifted_objects = drift_list.drift_rows(views, query, changed_in_cluster)
     shown, following = page_of(drifted_objects, start, _DRIFT_PER_PAGE)
     heals = {
-        view.key: view.application.sync.self_heal.enabled for view in views if view.application and not is_held(view)
+        view.key: view.application.sync.self_heal.enabled and not view.application.suspend
+        for view in views
+        if view.application and not is_held(view)
     }
     return pages.show(
         request,
@@ -131,6 +133,7 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
         past=drift_list.corrected(pages.engine, query)[:_PAST_DRIFT],
         syncs=drift_list.SYNCS,
         heals=heals,
+        suspended={view.key for view in views if view.application and view.application.suspend},
         start=start,
         following=following,
         page_size=_DRIFT_PER_PAGE,

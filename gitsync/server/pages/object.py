@@ -29,6 +29,7 @@ from gitsync.server.queries.object_details import (
     pods_of,
     related,
 )
+from gitsync.server.queries.tree import Owned, health_with_parts
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 
@@ -58,7 +59,7 @@ def summary(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) ->
         desired=manifest_text(declared_content(desired)) if desired is not None else "",
         conditions=[item for item in at(live, "status", "conditions", default=[]) or [] if isinstance(item, dict)],
         owners=[item for item in metadata_of(live or {}).get("ownerReferences") or [] if isinstance(item, dict)],
-        parts_of=_parts_of(pages.engine.view.dependents(view.key, subject.ref)),
+        parts_of=_parts_of(pages.engine.view.dependents(view.key, subject.ref), pages.engine.view.owned_by),
         pods=[(ref_of(pod), assess(pod).health.value) for pod in pods_of(pages.engine, subject)[:_PARTS]],
         **related(subject),
         known={item.ref for item in view.resources},
@@ -137,14 +138,14 @@ def logs(
     )
 
 
-def _parts_of(dependents: Sequence[Manifest]) -> list[tuple[ObjectRef, str]]:
+def _parts_of(dependents: Sequence[Manifest], owned: Owned) -> list[tuple[ObjectRef, str]]:
     """Return what an object owns with its health, besides Pods; ReplicaSets without Pods are its past revisions."""
     parts = (
         part
         for part in dependents
         if part.get("kind") != "Pod" and (part.get("kind") != "ReplicaSet" or at(part, "spec", "replicas", default=1))
     )
-    return [(ref_of(part), assess(part).health.value) for part in islice(parts, _PARTS)]
+    return [(ref_of(part), health_with_parts(part, owned).value) for part in islice(parts, _PARTS)]
 
 
 def _frame(subject: FoundObject, shown: str) -> dict[str, Any]:

@@ -127,6 +127,12 @@ def with_parts(own: Health, parts: Iterable[Health]) -> Health:
     return worst([own, *(health for health in parts if health is not Health.UNKNOWN)])
 
 
+def health_with_parts(part: Manifest, owned: Owned, depth: int = _DEEPEST) -> Health:
+    """Return the health of a part with all that it owns, as the tree shows it."""
+    below = owned_parts(uid_of(part), owned) if depth else []
+    return with_parts(assess(part).health, (health_with_parts(child, owned, depth - 1) for child in below))
+
+
 def _group(kind: str, members: tuple[TreeNode, ...], count: int) -> TreeNode:
     return TreeNode(
         kind=kind,

@@ -256,3 +256,11 @@ def test_drift_is_reverted_after_a_question(site: Open) -> None:
     asked = opened.get(link.replace("&amp;", "&")).text
     for text in ("Revert drift", "ConfigMap settings", "Nothing else is written", 'name="reason" required'):
         assert text in asked
+
+
+def test_drift_of_a_suspended_application_waits_until_it_is_resumed(site: Open) -> None:
+    drifted = edited(resource("settings", sync="OutOfSync", differences=(changed(),)))
+    page = site([application("shop", [drifted], phase="Suspended")]).get("/drift").text
+    assert "It is reverted when the application is resumed." in page
+    assert "Self-heal is on" not in page
+    assert "Revert to Git" not in page

@@ -9,7 +9,7 @@ from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.ports import ResourceView
 from gitsync.server.queries.graph import MOST, WIDTH, graph
-from gitsync.server.queries.tree import TreeNode, tree
+from gitsync.server.queries.tree import TreeNode, health_with_parts, tree
 from tests.server.fakes import resource
 
 
@@ -125,6 +125,8 @@ def test_a_part_has_the_same_state_in_tree_and_graph() -> None:
     for name in ("web-1", "web-1-a"):
         assert of_tree[name].health == of_graph[name] == "Degraded", name
     assert of_tree["web-1"].reason == of_tree["web-1-a"].reason
+    # the page of the object shows it as well
+    assert health_with_parts(replica_set, below).value == "Degraded"
 
 
 def test_what_another_object_controls_is_shown_below_that_one_only() -> None:
