@@ -18,9 +18,8 @@ from gitsync.apply.hooks import Hooks
 from gitsync.apply.owner_writes import WritePool, WritesByOwner
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.fencing import FencedCluster
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.cluster.lease import LeaseMemberStore
+from gitsync.cluster.lease import FencedCluster, LeaseMemberStore
 from gitsync.cluster.object_details import ApiObjectDetails
 from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
@@ -86,8 +85,7 @@ from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.settings import Settings
 from gitsync.source.hosts.opening import ApiHosts
-from gitsync.source.mirror_cleanup import MirrorCleanup
-from gitsync.source.repositories import Repositories
+from gitsync.source.repositories import MirrorCleanup, Repositories
 from gitsync.source.signatures import verify_revision
 from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations

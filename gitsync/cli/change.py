@@ -1,17 +1,20 @@
-"""The change that a command previews: commits of a clone, what is staged, or a pull request by its URL."""
+"""
+The change that a command previews: commits of a clone, what is staged, or a pull request by its URL.
+
+A CI runner says what its base and head are, and where its summary is written.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
-from gitsync.cli.ci import CiJob
 from gitsync.cli.options import close_at_end, load_settings
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import GitSource
@@ -19,10 +22,81 @@ from gitsync.objects.record import Commit
 from gitsync.objects.tree import Tree
 from gitsync.objects.urls import matches_url
 from gitsync.ports import Credentials, MergeResult
+from gitsync.preview.text import Runner
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.proposals import LocalRepository, merge
 from gitsync.workers.previews import line_authors
+
+_NO_COMMIT = "0" * 40
+"""What push events name as the commit before the first one of a branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class CiJob:
+    """
+    A job of a CI runner.
+
+    ``bases`` are revisions of the base, the first that exists counts; ``summary`` is the file whose Markdown the runner
+    shows beside the job, None where it has none.
+    """
+
+    runner: Runner
+    bases: tuple[str, ...]
+    head: str
+    summary: Path | None = None
+
+
+def detect(env: Mapping[str, str]) -> CiJob:
+    """
+    Return the job that the environment describes: GitHub, Forgejo or Gitea Actions, GitLab CI, or a plain shell.
+
+    Raise InvalidInput where the runner's description of the event cannot be read.
+    """
+    if env.get("GITHUB_ACTIONS") == "true":  # Forgejo's and Gitea's runners set it too, for compatibility
+        return _actions(env)
+    if env.get("GITLAB_CI") == "true":
+        return _gitlab(env)
+    return CiJob(Runner.PLAIN, (), "HEAD")
+
+
+def _actions(env: Mapping[str, str]) -> CiJob:
+    event = _event(env.get("GITHUB_EVENT_PATH", ""))
+    queue = event.get("merge_group") or {}
+    target = env.get("GITHUB_BASE_REF", "")
+    previous = str(event.get("before") or "")
+    candidates = (
+        # a merge queue tests a commit of its own, on top of this base
+        str(queue.get("base_sha") or ""),
+        f"refs/remotes/origin/{target}" if target else "",
+        previous if previous != _NO_COMMIT else "",
+    )
+    summary = env.get("GITHUB_STEP_SUMMARY", "")
+    return CiJob(Runner.ACTIONS, tuple(filter(None, candidates)), "HEAD", Path(summary) if summary else None)
+
+
+def _event(path: str) -> dict[str, Any]:
+    if not path:
+        return {}
+    import orjson
+
+    try:
+        event = orjson.loads(Path(path).read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise InvalidInput("cannot read the event of the job", location="GITHUB_EVENT_PATH") from error
+    return event if isinstance(event, dict) else {}
+
+
+def _gitlab(env: Mapping[str, str]) -> CiJob:
+    target = env.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "")
+    previous = env.get("CI_COMMIT_BEFORE_SHA", "")
+    candidates = (
+        f"refs/remotes/origin/{target}" if target else "",
+        env.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", ""),  # where the job fetched only the source branch
+        previous if previous != _NO_COMMIT else "",
+    )
+    return CiJob(Runner.GITLAB, tuple(filter(None, candidates)), "HEAD")
+
 
 _DEFAULT_BASES: Final = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 """What a change is compared with where nothing is named: the branch that a clone checks out, then common names."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from gitsync.edit.candidates import Candidate, Wanted, candidates, wanted_value
-from gitsync.edit.overlay_patch import merge_patch, with_patch
+from gitsync.edit.candidates import Candidate, Wanted, candidates, merge_patch, wanted_value, with_patch
 from gitsync.edit.proof import ChangedField, EditedTree, Renders, same
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import show_path

@@ -17,8 +17,8 @@ from typing import Any, Final
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.field_owners import is_interactive
 from gitsync.plan.ignored_fields import applies_to
-from gitsync.plan.managers import is_interactive
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """The annotation by which ``kubectl rollout restart`` replaces Pods (k8s.io/kubectl/pkg/polymorphichelpers)."""

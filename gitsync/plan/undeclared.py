@@ -13,8 +13,8 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.patterns import matches
 from gitsync.plan.drift import Path, find_drift, undeclared_fields
+from gitsync.plan.field_owners import CONTROL_PLANE, is_injector, is_interactive
 from gitsync.plan.ignored_fields import IgnoredFields, covers
-from gitsync.plan.managers import CONTROL_PLANE, is_injector, is_interactive
 
 _KEPT: Final = ("/metadata/finalizers", "/metadata/ownerReferences")
 """Removing these deletes objects without their clean-up, or keeps them from being deleted."""

@@ -80,7 +80,7 @@ class Records(Reviews, Protocol):
         ...
 
     def keep_review(self, link: AuditRecord) -> None:
-        """Append the link of a review (``objects.review``) to the audit, and store that it is one."""
+        """Append the link of a review (``objects.record``) to the audit, and store that it is one."""
         ...
 
     # a later plan may have the same digest, and must not be allowed by an approval of the past

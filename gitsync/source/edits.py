@@ -1,14 +1,75 @@
-"""Commit new contents of files, in the object database of a mirror and without a work tree."""
+"""Commits made in the object database of a mirror, without a work tree: new contents of files, and reverts."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from gitsync.errors import Refused
 from gitsync.ports.source import FileEdit
+from gitsync.source.git import GitFailed
 from gitsync.source.mirror import Mirror
-from gitsync.source.revert import identity_of
+
+COMMITTER = ("gitsync", "gitsync@localhost")
+
+
+def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str, reason: str = "") -> str:
+    """
+    Return the id of a commit on top of ``head`` that undoes the commits, given newest first.
+
+    ``author`` is ``Name <mail>`` or a name; the message ends with the reason. Raise Refused when a later change
+    overlaps with what is to be undone, or when nothing would change.
+    """
+    with tempfile.TemporaryDirectory(prefix="gitsync-revert-") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        mirror.git("read-tree", head, env=index)
+        for commit in commits:
+            _undo(mirror, commit, index)
+        tree = mirror.git("write-tree", "--missing-ok", env=index).decode().strip()
+    if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
+        raise Refused("the revert would change nothing", location=commits[0][:12], hint="it was undone already")
+    message = "\n".join(filter(None, (_message(mirror, commits), reason and f"{reason}\n"))).encode()
+    return mirror.git("commit-tree", tree, "-p", head, stdin=message, env=identity_of(author)).decode().strip()
+
+
+def identity_of(author: str) -> dict[str, str]:
+    """Return the environment of a commit by an author, ``Name <mail>`` or a name; gitsync is the committer."""
+    name, _, mail = author.partition("<")
+    return {
+        "GIT_AUTHOR_NAME": name.strip() or COMMITTER[0],
+        "GIT_AUTHOR_EMAIL": mail.strip(" >") or COMMITTER[1],
+        "GIT_COMMITTER_NAME": COMMITTER[0],
+        "GIT_COMMITTER_EMAIL": COMMITTER[1],
+    }
+
+
+def _undo(mirror: Mirror, commit: str, index: dict[str, str]) -> None:
+    if len(mirror.git("rev-list", "--parents", "--max-count=1", commit).split()) < 2:
+        raise Refused(
+            f"commit {commit[:12]} is the first one of the repository, so there is nothing to go back to",
+            hint="remove its files by a commit",
+        )
+    try:
+        # for a merge: against its first parent, as `git revert -m 1` does
+        patch = mirror.git("diff-tree", "-p", "--binary", "--full-index", "--no-renames", commit, f"{commit}^1")
+        if patch:
+            mirror.git("apply", "--cached", "--3way", "--whitespace=nowarn", "-", stdin=patch, env=index)
+    except GitFailed as error:
+        first = next((line for line in str(error).splitlines() if "error:" in line), str(error).partition("\n")[0])
+        raise Refused(
+            f"commit {commit[:12]} cannot be reverted by itself: {first.removeprefix('error: ')}",
+            hint="revert it by hand, later changes touch the same lines",
+        ) from error
+
+
+def _message(mirror: Mirror, commits: Sequence[str]) -> str:
+    subjects = [(commit, mirror.commit(commit).subject) for commit in commits]
+    if len(subjects) == 1:
+        commit, subject = subjects[0]
+        return f'Revert "{subject}"\n\nThis reverts commit {commit}.\n'
+    lines = "\n".join(f'This reverts commit {commit} "{subject}".' for commit, subject in subjects)
+    return f"Revert {len(subjects)} commits\n\n{lines}\n"
 
 
 def make_edit(mirror: Mirror, edit: FileEdit, branch_head: str = "") -> str:

@@ -19,13 +19,13 @@ from gitsync.files import PRIVATE, write_file
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, Tag
-from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.left_out import left_out, list_left_out, record_fetched
 from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, changed_paths, mark_corrupt
 from gitsync.source.quarantine import NEW, remove_leftovers, size_of
 from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, hidden_range, missing_revision
 from gitsync.source.remote import Remote, Transport
+from gitsync.source.server_errors import Damaged, disk_failure, unusable
 from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")

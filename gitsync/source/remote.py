@@ -31,14 +31,13 @@ from gitsync.source.authentication import (
     without_user,
 )
 from gitsync.source.connections import GitConnections
-from gitsync.source.damage import local_failure
 from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_files, environment, run
 from gitsync.source.github_app import InstallationTokens
 from gitsync.source.left_out import left_out
 from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
-from gitsync.source.server_errors import server_error
+from gitsync.source.server_errors import local_failure, server_error
 from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import NO_PLAIN_HOSTS, SAFE_SCHEMES, PlainHosts, shown_url
 

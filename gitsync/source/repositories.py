@@ -1,7 +1,12 @@
-"""Repositories: the Source port over Git mirrors below one folder."""
+"""
+Repositories: the Source port over Git mirrors below one folder.
+
+Mirrors that no Application uses are deleted.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import threading
@@ -27,7 +32,8 @@ from gitsync.ports import (
     Snapshot,
     Tag,
 )
-from gitsync.source.edits import make_edit
+from gitsync.runtime.clock import Periodic
+from gitsync.source.edits import make_edit, make_revert
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
 from gitsync.source.large_files import fetch_changed, fetch_different, fetch_manifests, fetch_requested
@@ -37,7 +43,6 @@ from gitsync.source.proposals import merge
 from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
 from gitsync.source.remote import Transport
-from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.source.validation import (
     NO_PLAIN_HOSTS,
@@ -340,3 +345,34 @@ def _push_fix(text: str) -> str:
     if re.search(r"returned error: 40[13]|Permission denied|could not read (?:Username|Password)", text):
         return f"grant write access to the credentials in {CREDENTIALS_SECRET}, or set others that have it"
     return "try again if the branch moved; otherwise push to another branch for review"
+
+
+# seconds between checks; a mirror is deleted at the second check without an Application
+_EVERY = 600.0
+_log = logging.getLogger(__name__)
+
+
+class MirrorCleanup(Periodic):
+    """Delete mirrors that no Application has named for some minutes; ``urls`` returns those that Applications name."""
+
+    def __init__(
+        self, repositories: Repositories, urls: Callable[[], Collection[str]], *, every: float = _EVERY
+    ) -> None:
+        super().__init__("mirror-cleanup", self._clean_or_log, every, at_start=False)
+        self._repositories = repositories
+        self._urls = urls
+        self._unused: frozenset[str] = frozenset()
+
+    def clean(self) -> None:
+        """Delete the mirrors that were unused at this check and at the one before."""
+        unused = self._repositories.unused_mirrors(self._urls())
+        for name in unused & self._unused:
+            if self._repositories.remove_mirror(name):
+                _log.info("deleted the mirror %s, which no Application uses", name)
+        self._unused = unused
+
+    def _clean_or_log(self) -> None:
+        try:
+            self.clean()
+        except OSError as error:
+            _log.warning("unused mirrors were not deleted: %s", error)

@@ -38,9 +38,8 @@ from gitsync.sync.changed_objects import Settled, SettledReconciler
 from gitsync.sync.deletion import DeletionReconciler, phases_of, wanted_finalizers
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.input import ReconcileInput, RepairRequest, Rollback
-from gitsync.sync.polling.fetch import Fetcher, Polled
+from gitsync.sync.polling.fetch import Fetcher, Polled, QueryDue, RevisionFollower
 from gitsync.sync.polling.git_watcher import GitWatcher
-from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
 from gitsync.sync.post_sync import CONDITION, PostSyncAnalysis
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.relay import Relay

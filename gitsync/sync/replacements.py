@@ -17,7 +17,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.explain import explain
-from gitsync.plan.managers import RESTARTER
+from gitsync.plan.field_owners import RESTARTER
 from gitsync.plan.risk.table import plan_risk
 from gitsync.plan.running import POD, RESTARTED_AT, RunningFinding, RunningKind
 from gitsync.ports import Ports

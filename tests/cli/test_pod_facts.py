@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.cli.pod_facts import pod_rows
+from gitsync.cli.commands.top import pod_rows
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from gitsync.cli.report_formats import ReportFormat, to_text
+from gitsync.cli.commands.report import ReportFormat, to_text
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import EndedBy, PastField
 from gitsync.services.period_report import ApplicationScore, ImageUse, PeriodReport, Share, UserDecision

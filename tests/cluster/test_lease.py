@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.fencing import FencedCluster
-from gitsync.cluster.lease import LeaseMemberStore
+from gitsync.cluster.lease import FencedCluster, LeaseMemberStore
 from gitsync.errors import Conflict
 from gitsync.objects.ref import ObjectRef
 from gitsync.runtime.membership import Membership, SingleReplica

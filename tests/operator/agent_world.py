@@ -11,8 +11,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.user import User
 from gitsync.ports import Clock
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.agent_reviews import held_plan
-from gitsync.services.reviews import Approval, ReviewRecords, ReviewService
+from gitsync.services.reviews import Approval, ReviewRecords, ReviewService, held_plan
 from tests.flow.environment import World
 from tests.waiting import until
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.user import User
-from gitsync.services.agent_reviews import OwnerReviews
-from gitsync.services.reviews import Approval
+from gitsync.services.reviews import Approval, OwnerReviews
 from tests.agents.factories import agent, changed
 from tests.flow.environment import World
 from tests.operator.agent_world import annotate, approve, condition, running, status_of

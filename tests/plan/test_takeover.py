@@ -9,7 +9,7 @@ import pytest
 from gitsync.merge.field_manager import Write, update_object
 from gitsync.objects.change import DRIFT, Action
 from gitsync.objects.manifest import metadata_of
-from gitsync.plan.managers import is_injector, is_interactive
+from gitsync.plan.field_owners import is_injector, is_interactive
 from tests.plan.factories import (
     SERVICE,
     application,

@@ -35,8 +35,7 @@ from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.agent_reviews import held_plan
-from gitsync.services.reviews import Approval, ReviewService
+from gitsync.services.reviews import Approval, ReviewService, held_plan
 
 agent = command_group("Promote, abort, restart or back up an Agent, approve plans, list revisions, lock contracts.")
 AgentName = Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")]

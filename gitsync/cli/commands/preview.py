@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.change import PreviewedChange, local_change, pull_request_change
-from gitsync.cli.ci import CiJob, detect
+from gitsync.cli.change import CiJob, PreviewedChange, detect, local_change, pull_request_change
 from gitsync.cli.comparison import Evaluator
 from gitsync.cli.dashboard import read_token
 from gitsync.cli.options import ClusterTarget, GitTarget, Policies, command
@@ -21,7 +20,6 @@ from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Decision, Risk
-from gitsync.preview.annotations import annotate
 from gitsync.preview.compare import Preview, RootChange, Rules, Sides
 from gitsync.preview.compare import preview as preview_of
 from gitsync.preview.effects import effects_of
@@ -29,7 +27,7 @@ from gitsync.preview.html import to_html
 from gitsync.preview.markdown import to_markdown
 from gitsync.preview.report import PreviewReport, report_of, with_live
 from gitsync.preview.roots import Root
-from gitsync.preview.text import to_lines
+from gitsync.preview.text import annotate, to_lines
 from gitsync.services.policies import read_policies
 from gitsync.source.validation import clean_path
 

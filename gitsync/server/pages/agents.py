@@ -49,8 +49,7 @@ from gitsync.server.queries.prompts import (
 from gitsync.server.queries.systems import HEIGHT, WIDTH, brokers_of, find_system, policies_of, system_graph
 from gitsync.server.queries.waiting import find_held_owner, line, owner_plans, reviewer
 from gitsync.server.templates import Pages, leave_notice
-from gitsync.services.agent_reviews import OwnerReviews
-from gitsync.services.reviews import Approval
+from gitsync.services.reviews import Approval, OwnerReviews
 
 router = APIRouter(prefix="/agents")
 

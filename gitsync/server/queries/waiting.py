@@ -19,8 +19,7 @@ from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
-from gitsync.services.agent_reviews import held_plan
-from gitsync.services.reviews import is_held
+from gitsync.services.reviews import held_plan, is_held
 
 
 def needs_approval(view: ApplicationView) -> bool:

@@ -1,4 +1,4 @@
-"""Fetch the commit that an Application follows."""
+"""Fetch the commit that an Application follows, at its own polls or when the watch of its branch reports one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveC
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query
+from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, GitWatcher, Query
 
 Verify = Callable[[SourceRevision, Trust], object]
 """Raise Refused unless a revision is signed by one of each set of signers."""
@@ -289,3 +289,59 @@ def _seconds_to_poll(inputs: ReconcileInput, cache: GitCache, now: float) -> flo
     if cache.notified_at is None:
         return rest
     return 0.0 if inputs.is_requested else min(rest, cache.last_poll + PUSH_DEBOUNCE - now)
+
+
+class QueryDue(Exception):
+    """Git has to answer before the reconcile can continue; the watcher enqueues the Application then."""
+
+
+class RevisionFollower:
+    """
+    Follow the revision of an Application.
+
+    One that declares its objects at a commit is watched with the others of its branch, and polls nothing itself. After
+    a failure, a push or a change of its spec it polls by itself, until it declares a commit again.
+    """
+
+    def __init__(self, fetcher: Fetcher, watcher: GitWatcher) -> None:
+        self._fetcher = fetcher
+        self._watcher = watcher
+
+    def poll(self, inputs: ReconcileInput, cache: GitCache) -> Polled:
+        """Return the last poll; raise QueryDue where the next one has to be answered first."""
+        key = inputs.app.key
+        polled_at = self._watcher.catch_up(inputs.app)
+        if polled_at is not None:  # a poll of the branch is one of the Application too
+            cache.last_poll = polled_at
+            cache.next_poll = polled_at + inputs.app.sync.interval
+        polled = self._fetcher.poll(inputs, cache)
+        if polled.is_due:
+            self._watcher.ask(key, polled.query)
+            # with a known commit the reconcile continues with it, and the answer enqueues the Application
+            if inputs.is_requested or not polled.commit:
+                raise QueryDue
+        # a push or a failure that is not processed yet needs a poll of its own, which the watch would replace
+        elif polled.error is None and cache.notified_at is None:
+            self._watcher.attempt(key, polled.query, polled.commit)
+        return polled
+
+    def checkout(self, inputs: ReconcileInput, cache: GitCache) -> Commit:
+        """Return the polled commit; see ``Fetcher.checkout`` for what it raises."""
+        try:
+            return self._fetcher.checkout(inputs, cache)
+        except SourceUnavailable:
+            self._watcher.leave(inputs.app.key)  # it polls again itself, with a growing delay
+            raise
+
+    def watch(self, cache: GitCache, polled: Polled, commit: str, read: frozenset[str] | None) -> bool:
+        """
+        Have the branch watched from the commit that the Application declared; other commits enqueue it.
+
+        ``read`` are the paths that its render read, None where any commit affects it. Return False where it polls by
+        itself, soon.
+        """
+        if polled.error is not None or cache.notified_at is not None:
+            self._watcher.leave(polled.query.app.key)
+            return False
+        self._watcher.follow(polled.query.app.key, polled.query, commit, read)
+        return True

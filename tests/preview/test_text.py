@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.preview.annotations import Runner, annotate
+from gitsync.preview.text import Runner, annotate
 from tests.preview.factories import deployment, report
 
 BASE = {"kustomization.yaml": "resources: [d.yaml]", "d.yaml": deployment()}

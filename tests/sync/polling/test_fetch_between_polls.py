@@ -27,9 +27,8 @@ from gitsync.source.repositories import Repositories
 from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import GitCache
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.fetch import Fetcher, QueryDue, RevisionFollower
 from gitsync.sync.polling.git_watcher import GitWatcher
-from gitsync.sync.polling.revision_follower import QueryDue, RevisionFollower
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 

@@ -10,8 +10,7 @@ from filelock import FileLock
 
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source.mirror_cleanup import MirrorCleanup
-from gitsync.source.repositories import Repositories
+from gitsync.source.repositories import MirrorCleanup, Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo
 from tests.waiting import until
