@@ -117,6 +117,8 @@ class Reflector:
         # whether a caller gave up waiting for the first list
         self._is_awaited = False
         self._open: Watch | None = None
+        self._requests = threading.Lock()
+        """Held where a list or the stop is requested, and where the thread takes a request: none may be lost."""
         self._relist_delay: float | None = None
         """Seconds until the requested list, None where none is requested."""
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
@@ -131,12 +133,14 @@ class Reflector:
 
     def _prepare_relist(self) -> None:
         """Wait until the requested list is due, and drop the version to watch from."""
-        delay = self._relist_delay
-        if delay is None:
-            return
-        # before the wait: a later request may be about a later state
-        self._relist_delay = None
-        self._wake.clear()
+        with self._requests:
+            delay = self._relist_delay
+            if delay is None:
+                return
+            # before the wait: a later request may be about a later state
+            self._relist_delay = None
+            if not self._stop.is_set():
+                self._wake.clear()
         self._stop.wait(delay)
         self._version = ""
 
@@ -156,16 +160,18 @@ class Reflector:
 
     def stop(self) -> None:
         """End the watch under way, and soon the thread."""
-        self._stop.set()
-        self._wake.set()
+        with self._requests:
+            self._stop.set()
+            self._wake.set()
         watch = self._open
         if watch is not None:
             watch.close()
 
     def relist(self, delay: float) -> None:
         """List again after ``delay`` seconds: what the watch reported may not be as the server has it."""
-        self._relist_delay = delay
-        self._wake.set()  # a list that failed may wait for half a minute otherwise
+        with self._requests:
+            self._relist_delay = delay
+            self._wake.set()  # a list that failed may wait for half a minute otherwise
         watch = self._open
         if watch is not None:
             watch.close()

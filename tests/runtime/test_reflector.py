@@ -176,6 +176,26 @@ def test_only_a_first_list_that_came_too_late_is_a_change_of_state(timeout: floa
     reflector.join(60)
 
 
+def test_a_stop_while_a_requested_list_begins_is_not_lost() -> None:
+    server = Server([ONE, ClusterUnavailable("away")], [[]])
+    reflector = Reflector("things", server, Copy(), backoff=Backoff(initial=600.0, max=600.0))
+    stopping = threading.Thread(target=reflector.stop)
+
+    class StoppedMeanwhile(threading.Event):
+        def clear(self) -> None:
+            stopping.start()
+            stopping.join(0.1)  # as far as it comes
+            super().clear()
+
+    reflector._wake = StoppedMeanwhile()
+    reflector.start()
+    assert reflector.wait_synced(60)
+    reflector.relist(0.0)
+    reflector.join(60)
+    stopping.join(60)
+    assert not reflector._thread.is_alive()
+
+
 def test_a_watch_that_cannot_be_taken_up_again_leaves_the_copy_in_doubt(follow: Follow) -> None:
     away = ClusterUnavailable("away", retry_after=0.05)
     server = Server([ONE], [[away], [away], []])
