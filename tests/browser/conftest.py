@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
@@ -27,6 +27,8 @@ ARGUMENTS = [
     "--disable-quic",
 ]
 CHROMIUM = shutil.which("chromium")
+
+expect.set_options(timeout=60_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -124,15 +124,13 @@ def test_it_is_live_beside_a_live_list(open_page: Opens, site: Site) -> None:
     page.evaluate("window.stayed = true")
     patch = {"metadata": {"name": "settings", "namespace": "shop", "labels": {"owner": "bob"}}}
     site.world.apply({"apiVersion": "v1", "kind": "ConfigMap", **patch}, "kubectl-label")
-    expect(page.locator("#panel")).to_contain_text(".metadata.labels.owner", timeout=8000)
+    expect(page.locator("#panel")).to_contain_text(".metadata.labels.owner")
     site.world.repo.commit("Add a lamp", {"shop/lamp.yaml": config_map("lamp", lit="yes")})
-    expect(page.locator("table.resources")).to_contain_text("lamp", timeout=8000)
+    expect(page.locator("table.resources")).to_contain_text("lamp")
     page.locator("table.resources").get_by_role("link", name="lamp", exact=True).click()
     expect(page.locator("#panel h2")).to_have_text("ConfigMap lamp")
     site.world.synced(site.world.repo.commit("Remove the lamp", {"shop/lamp.yaml": None}))
-    expect(page.locator("#panel div").first).to_have_text(
-        "This object is neither in the cluster nor in Git any more.", timeout=8000
-    )
+    expect(page.locator("#panel div").first).to_have_text("This object is neither in the cluster nor in Git any more.")
     assert page.evaluate("window.stayed")
     assert "404" in watched.errors.pop()
 
