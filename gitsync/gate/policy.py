@@ -115,6 +115,7 @@ class Policy:
     repositories: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ()
     remotes: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     denied_kinds: tuple[str, ...] = ()

@@ -33,6 +33,9 @@ class Allow(Spec):
     remotes: Strings = Field(
         (), description="URLs of other repositories whose folders kustomizations may name; absent: none."
     )
+    images: Strings = Field(
+        (), description="Images, without a tag, whose tags `gitsync images` may follow and propose; absent: all."
+    )
     namespaces: Strings = Field(
         (), description="Namespaces of objects; `{app}` is the namespace of the Application; absent: all."
     )
@@ -115,6 +118,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         repositories=spec.allow.repositories,
         revisions=spec.allow.revisions,
         remotes=spec.allow.remotes,
+        images=spec.allow.images,
         namespaces=spec.allow.namespaces,
         kinds=spec.allow.kinds,
         denied_kinds=spec.allow.denied_kinds,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
@@ -429,6 +429,37 @@ class PullRequestSettings(Section):
     )
 
 
+class ImagePolicy(Section):
+    """Which tags of an image are newer; exactly one of the three orders."""
+
+    name: Text = Field(description="The image without a tag, as the rendered object names it.")
+    semver: str = Field("", description="A range of versions such as `>=1.2 <2`: the highest one in it.")
+    number: str = Field("", description="Tags such as `build-*`, where `*` is a number: the highest one.")
+    alphabetical: str = Field("", description="Tags such as `main-*`, where `*` is a time: the last one in order.")
+    pin: bool = Field(False, description="Whether the digest of the tag is written too.")
+
+    @model_validator(mode="after")
+    def _has_one_order(self) -> Self:
+        if [bool(self.semver), bool(self.number), bool(self.alphabetical)].count(True) != 1:
+            raise PydanticCustomError("image_order", "write one of semver, number and alphabetical")
+        if not self.semver and (self.number or self.alphabetical).count("*") != 1:
+            raise PydanticCustomError("image_order", "write one * for the part that is compared")
+        return self
+
+
+class Promotion(Section):
+    """What is taken over from the Application of another environment."""
+
+    from_: Text = Field(
+        alias="from", description="The Application that has to be Synced and Healthy first, in the same namespace."
+    )
+    after: Duration = Field(0.0, description="For how long it has to have been so, without an interruption.")
+    take: Annotated[Strings, Field(min_length=1, max_length=20)] = Field(
+        ("images",),
+        description="What is taken: `images`, or fields such as `ConfigMap.data` and `Agent.spec.systemPrompt`.",
+    )
+
+
 class ApplicationSpec(Section):
     """The spec of an Application."""
 
@@ -468,6 +499,12 @@ class ApplicationSpec(Section):
     proposals: Annotated[Strings, Field(max_length=20)] = Field(
         (), description="Branches, as patterns such as `change/*`, that are previewed as pull requests are."
     )
+    images: Annotated[tuple[ImagePolicy, ...], Field(strict=False, max_length=100)] = Field(
+        (), description="Images whose newer tags `gitsync images --update` proposes."
+    )
+    promotion: Promotion | None = Field(
+        None, description="The environment whose images and fields `gitsync promote` proposes here; absent: none."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,6 +542,8 @@ class Application:
     account_namespace: str = ""
     pull_requests: PullRequestSettings | None = None
     proposals: tuple[str, ...] = ()
+    images: tuple[ImagePolicy, ...] = ()
+    promotion: Promotion | None = None
 
     @property
     def is_managed(self) -> bool:
@@ -589,6 +628,8 @@ def parse_application(manifest: Manifest) -> Application:
         health_checks=spec.health_checks,
         pull_requests=spec.pull_requests,
         proposals=spec.proposals,
+        images=spec.images,
+        promotion=spec.promotion,
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
         set=labels_of(manifest).get(SET_LABEL, ""),
         owner=owner_of_marks(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),

@@ -61,10 +61,11 @@ class Range:
     def highest(self, tags: Iterable[str]) -> str | None:
         """Return the tag of the highest version inside the range, None when there is none."""
         versions = {tag: version for tag in tags if (version := parse_version(tag)) is not None}
-        inside = [tag for tag, version in versions.items() if self._holds(version)]
+        inside = [tag for tag, version in versions.items() if self.holds(version)]
         return max(inside, key=lambda tag: (versions[tag].rank, tag), default=None)
 
-    def _holds(self, version: Version) -> bool:
+    def holds(self, version: Version) -> bool:
+        """Return whether a version is in the range."""
         if version.prerelease and not self.takes_prereleases:
             return False
         return any(all(span.holds(version) for span in spans) for spans in self.alternatives)

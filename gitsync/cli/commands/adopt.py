@@ -9,22 +9,17 @@ import typer
 
 from gitsync.cli.applications import one_application
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
+from gitsync.cli.edits import EditedFolder, EditOptions
 from gitsync.cli.options import GitTarget, Reason, command
 from gitsync.cli.output import Exit, say
 from gitsync.cli.records import open_records
-from gitsync.cli.requests import audit_request, user_name
-from gitsync.edit.adopt import Adoption, ClusterValue
-from gitsync.edit.adopt import adopt as adoption_of
+from gitsync.edit.adopt import KEEP, ClusterValue
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, FieldDifference
 from gitsync.objects.manifest import at
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
 from gitsync.plan.mask import json_value
-from gitsync.preview.roots import find_roots
-from gitsync.services.adopt import AdoptService, ProposedAdoption
-from gitsync.source.validation import clean_path
 
 _LINKS = 500
 """Ended drift that is searched for values that were corrected, the newest first."""
@@ -57,40 +52,8 @@ def adopt(
     if not values:
         say("nothing was changed in the cluster", "green")
         return Exit.OK
-    head = evaluator.source.resolve(app.source, evaluator.credentials(app))
-    adoption = _adoption(evaluator, app, head, values)
-    for kept, problem in adoption.refused:
-        say(f"not taken: {kept.ref} {kept.path}: {problem}", "yellow", is_warning=True)
-    if not adoption.values:
-        return Exit.DIFFERENT
-    for value in adoption.values:
-        say(f"take: {value}", is_warning=True)
-    user = user_name()
-    # before the push: without its record it is not made
-    audit_request(target, "adopt", author or user, reason)
-    service = AdoptService(evaluator.source, evaluator.hosts, evaluator.credentials)
-    identity = author or f"{user} <{user}@localhost>"
-    _print(service.propose(app, head, adoption, author=identity, reason=reason, branch=branch))
-    return Exit.DIFFERENT if adoption.refused else Exit.OK
-
-
-def _adoption(evaluator: Evaluator, app: Application, head: str, values: list[ClusterValue]) -> Adoption:
-    tree = evaluator.source.snapshot(app.source, evaluator.credentials(app), head).tree
-    root = clean_path(app.source.path)
-
-    def roots() -> tuple[str, ...]:
-        return tuple(dict.fromkeys((root, *(other.path for other in find_roots(tree, lambda _: True)))))
-
-    return adoption_of(tree, root, values, app.destination.namespace, roots)
-
-
-def _print(proposed: ProposedAdoption) -> None:
-    if proposed.url:
-        say(f"opened {proposed.url}")
-    elif proposed.branch:
-        say(f"pushed: {proposed.commit.id[:12]} {proposed.commit.subject} to {proposed.branch}")
-    else:
-        print(proposed.patch, end="")
+    folder = EditedFolder.newest(evaluator, app)
+    return folder.propose(target, values, KEEP, EditOptions(branch, author, reason))
 
 
 def _open_values(comparison: ApplicationComparison) -> Iterator[ClusterValue]:

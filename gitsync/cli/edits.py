@@ -1,0 +1,98 @@
+"""Edits that a command proposes for an Application: proved by rendering, then a pull request, a branch or a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gitsync.cli.comparison import Evaluator
+from gitsync.cli.options import GitTarget
+from gitsync.cli.output import Exit, say
+from gitsync.cli.requests import audit_request, user_name
+from gitsync.edit.adopt import ClusterValue, EditPurpose
+from gitsync.edit.adopt import adopt as adoption_of
+from gitsync.objects.application import Application
+from gitsync.objects.tree import Tree
+from gitsync.preview.roots import find_roots
+from gitsync.render.build import Build, build
+from gitsync.services.adopt import AdoptService, ProposedAdoption
+from gitsync.source.validation import clean_path
+
+
+@dataclass(frozen=True)
+class EditedFolder:
+    """The folder of an Application at a commit of its repository."""
+
+    evaluator: Evaluator
+    app: Application
+    commit: str
+
+    @classmethod
+    def newest(cls, evaluator: Evaluator, app: Application) -> EditedFolder:
+        """Return the folder at the newest commit of the branch that is followed."""
+        return cls(evaluator, app, evaluator.source.resolve(app.source, evaluator.credentials(app)))
+
+    @property
+    def path(self) -> str:
+        """The path of the folder in its repository."""
+        return clean_path(self.app.source.path)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The files of the commit."""
+        source = self.evaluator.source
+        return source.snapshot(self.app.source, self.evaluator.credentials(self.app), self.commit).tree
+
+    @cached_property
+    def build(self) -> Build:
+        """What the folder renders to; raises InvalidInput where it does not."""
+        return build(self.tree, self.path, renderer=self.app.source.renderer)
+
+    def _roots(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.path, *(root.path for root in find_roots(self.tree, lambda _: True)))))
+
+    def propose(
+        self, target: GitTarget, values: Sequence[ClusterValue], purpose: EditPurpose, options: EditOptions
+    ) -> Exit:
+        """Propose the edits that give fields these values, and print what became of them."""
+        found = adoption_of(self.tree, self.path, values, self.app.destination.namespace, self._roots)
+        adoption = replace(found, purpose=purpose)
+        for kept, problem in adoption.refused:
+            say(f"not taken: {kept.ref} {kept.path}: {problem}", "yellow", is_warning=True)
+        if not adoption.values:
+            return Exit.DIFFERENT
+        for value in adoption.values:
+            say(f"take: {value}", is_warning=True)
+        if options.dry_run:
+            return Exit.DIFFERENT
+        user = user_name()
+        # before the push: without its record it is not made
+        audit_request(target, purpose.word, options.author or user, options.reason)
+        service = AdoptService(self.evaluator.source, self.evaluator.hosts, self.evaluator.credentials)
+        identity = options.author or f"{user} <{user}@localhost>"
+        _print(
+            service.propose(
+                self.app, self.commit, adoption, author=identity, reason=options.reason, branch=options.branch
+            )
+        )
+        return Exit.DIFFERENT if adoption.refused else Exit.OK
+
+
+@dataclass(frozen=True, slots=True)
+class EditOptions:
+    """Where and as whom edits are committed; with ``dry_run`` they are only printed."""
+
+    branch: str = ""
+    author: str = ""
+    reason: str = ""
+    dry_run: bool = False
+
+
+def _print(proposed: ProposedAdoption) -> None:
+    if proposed.url:
+        say(f"opened {proposed.url}")
+    elif proposed.branch:
+        say(f"pushed: {proposed.commit.id[:12]} {proposed.commit.subject} to {proposed.branch}")
+    else:
+        print(proposed.patch, end="")

@@ -1,0 +1,95 @@
+"""``gitsync images`` and ``gitsync promote``: newer tags, and what staging has, as a branch of Git."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitsync.cli.commands.promote import waiting_reason
+from gitsync.integrations.registry import Registries
+from tests.cli.conftest import Shop
+from tests.flow.factories import deployment
+from tests.waiting import until
+
+NAME = "registry.example.com/web"
+
+
+def pushed(shop: Shop, branch: str) -> str:
+    repo = shop.world.repo
+    repo.git("fetch", "--quiet", "origin")
+    return repo.git("diff", "origin/main", f"origin/{branch}")
+
+
+def test_newer_images_and_a_promotion_become_branches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = shop.world
+    monkeypatch.setattr(Registries, "tags", lambda self, image: ("1.0.0", "1.1.0", "1.2.0\nevil: true"))
+    policy = {"images": [{"name": NAME, "semver": ">=1"}]}
+    world.application("prod", promotion={"from": "shop", "take": ["images"]}, **policy)
+    # what is proposed is read from Git, whether it is deployed yet or not
+    world.repo.commit("Prod", {"prod/web.yaml": deployment("api", image=f"{NAME}:1.0.0", replicas=7)})
+
+    listed = shop("images", "prod", "-o", "json")
+    assert listed.code == 1, listed.err
+    [row] = listed.json
+    assert (row["declared"], row["newest"], row["state"]) == ("1.0.0", "1.1.0", "newer")
+    dry = shop("images", "prod", "--update", "--dry-run")
+    assert f"{NAME}:1.0.0 -> {NAME}:1.1.0 (prod/web.yaml:" in dry.err
+    assert dry.code == 1
+    done = shop("images", "prod", "--update", "--branch", "gitsync/images-prod")
+    assert done.code == 0, done.err
+    difference = pushed(shop, "gitsync/images-prod")
+    assert f"+        image: {NAME}:1.1.0" in difference or f"image: {NAME}:1.1.0" in difference
+
+    new = {"shop/api.yaml": deployment("api", image=f"{NAME}:1.1.0", replicas=1)}
+    world.synced(world.repo.commit("Staging", new), timeout=60.0)
+    until(lambda: not waiting_reason({"status": world.status()}, 0.0, BEGIN), 60, world.status)
+    promoted = shop("promote", "prod", "--branch", "promote/prod", "--reason", "it works")
+    assert promoted.code == 0, promoted.err
+    difference = pushed(shop, "promote/prod")
+    assert f"image: {NAME}:1.1.0" in difference
+    changed = [line[1:].strip() for line in difference.splitlines() if line[:1] in ("+", "-")]
+    assert not any(line.startswith("replicas") for line in changed)
+
+
+def test_a_policy_bounds_the_images(shop: Shop, tmp_path: Any) -> None:
+    world = shop.world
+    world.application("prod", images=[{"name": "web", "semver": ">=1"}])
+    world.repo.commit("Prod", {"prod/web.yaml": deployment("api")})
+    (tmp_path / "policies").mkdir()
+    spec = {"applications": ["*"], "allow": {"images": ["registry.example.com/*"], "controllerRights": True}}
+    (tmp_path / "policies" / "a.yaml").write_text(
+        f"{{apiVersion: gitsync.dev/v1alpha1, kind: Policy, metadata: {{name: a}}, spec: {spec}}}"
+    )
+    done = shop("images", "prod", "--policies", tmp_path / "policies")
+    assert (done.code, "image web is not allowed by the policy" in done.err) == (2, True)
+
+
+STATUS = {
+    "phase": "Synced",
+    "health": "Healthy",
+    "revision": {"applied": "a" * 40, "fetched": "a" * 40},
+    "phaseSince": "2026-11-26T00:00:00Z",
+    "healthSince": "2026-11-26T00:10:00Z",
+}
+BEGIN = 1795651800.0  # 2026-11-26T00:10:00Z
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "reason"),
+    [
+        ({}, 1800, ""),
+        ({}, 1799, "for 1 s more"),
+        ({"phaseSince": "2026-11-26T00:11:00Z"}, 1859, "for 1 s more"),
+        ({"health": "Degraded"}, 9999, "it is Synced and Degraded"),
+        ({"phase": "Drifted"}, 9999, "it is Drifted and Healthy"),
+        ({"revision": {"applied": "a" * 40, "fetched": "b" * 40}}, 9999, "does not run the newest commit"),
+        ({"pinned": {"commit": "a" * 40}}, 9999, "does not run the newest commit"),
+        ({"revision": {}}, 9999, "nothing was applied"),
+    ],
+)
+def test_a_promotion_waits_until_its_source_was_good_for_long(
+    status: dict[str, Any], seconds: float, reason: str
+) -> None:
+    found = waiting_reason({"status": {**STATUS, **status}}, 1800.0, BEGIN + seconds)
+    assert (reason in found, bool(found)) == (True, bool(reason))

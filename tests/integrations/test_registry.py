@@ -1,0 +1,145 @@
+"""Tags and digests of registries, over real HTTP; ``GITSYNC_TEST_REGISTRY=USER:PASSWORD@HOST/NAME`` is a real one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable
+from gitsync.integrations.registry import Registries, docker_passwords
+from tests.http_service import serve_http
+
+DIGEST = "sha256:" + "a" * 64
+REAL = os.environ.get("GITSYNC_TEST_REGISTRY", "")
+
+
+@dataclass
+class Registry:
+    """A registry with two pages of tags that requires a token."""
+
+    host: str = ""
+    status: int = 200
+    body: bytes = b""
+    challenge: str = 'Bearer realm="{base}/token",service="reg"'
+    authorizations: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def image(self) -> str:
+        return f"{self.host}/team/web"
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    served = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            authorization = self.headers.get("Authorization", "")
+            served.authorizations.append((url.path, authorization))
+            if url.path == "/token":
+                token = f"for {parse_qs(url.query)['scope'][0]}"
+                return self._answer(200, json.dumps({"token": token}).encode())
+            if authorization not in ("Bearer for repository:team/web:pull", "Basic Ym90OnNlY3JldA=="):
+                challenge = served.challenge.replace("{base}", f"http://{served.host}")
+                return self._answer(401, b"", {"WWW-Authenticate": challenge})
+            if served.status != 200:
+                return self._answer(served.status, b"", {"Retry-After": "7", "Location": "http://elsewhere.example/"})
+            if "/manifests/" in url.path:
+                return self._answer(200, b"", {"Docker-Content-Digest": DIGEST})
+            page = parse_qs(url.query).get("last")
+            link = {} if page else {"Link": '</v2/team/web/tags/list?n=1000&last=1.0>; rel="next"'}
+            return self._answer(
+                200, served.body or json.dumps({"tags": ["2.0", 3] if page else ["1.0"]}).encode(), link
+            )
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+    with serve_http(Handler) as port:
+        served.host = f"127.0.0.1:{port}"
+        yield served
+
+
+def test_tags_of_all_pages_with_a_token_of_the_repository(registry: Registry) -> None:
+    registries = Registries(lambda host: ("bot", "secret"))
+    assert registries.tags(registry.image) == ("1.0", "2.0")
+    assert registries.digest(registry.image, "2.0") == DIGEST
+    basic = f"Basic {base64.b64encode(b'bot:secret').decode()}"
+    # the password goes to the token server alone
+    assert [path for path, sent in registry.authorizations if sent == basic] == ["/token"]
+
+
+def test_basic_authentication(registry: Registry) -> None:
+    registry.challenge = 'Basic realm="test"'
+    assert Registries(lambda host: ("bot", "secret")).tags(registry.image) == ("1.0", "2.0")
+    with pytest.raises(SourceDenied, match="401"):
+        Registries(lambda host: None).tags(registry.image)
+
+
+def test_a_token_server_without_tls_gets_no_password(registry: Registry) -> None:
+    registry.challenge = 'Bearer realm="http://evil.example/token"'
+    with pytest.raises(SourceDenied, match="without TLS"):
+        Registries(lambda host: ("bot", "secret")).tags(registry.image)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(429, SourceThrottled), (403, SourceDenied), (404, InvalidInput), (307, InvalidInput)]
+)
+def test_another_answer_is_an_error_and_no_redirect_is_followed(
+    registry: Registry, status: int, error: type[Exception]
+) -> None:
+    registry.status = status
+    with pytest.raises(error) as raised:
+        Registries(lambda host: None).tags(registry.image)
+    assert getattr(raised.value, "retry_after", None) == (7 if status == 429 else None)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"tags": 3}'])
+def test_what_is_no_list_of_tags_is_an_error(registry: Registry, body: bytes) -> None:
+    registry.body = body
+    with pytest.raises(SourceUnavailable):
+        Registries(lambda host: None).tags(registry.image)
+
+
+@pytest.mark.parametrize("image", ["a b", "127.0.0.1:1/../x", "127.0.0.1:1/A", "", "127.0.0.1:1/"])
+def test_a_name_that_is_no_image_is_refused_before_a_request(image: str) -> None:
+    with pytest.raises(InvalidInput):
+        Registries(lambda host: None).tags(image)
+
+
+def test_passwords_are_read_from_the_file_of_an_engine(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    entry = {"auth": base64.b64encode(b"bot:secret").decode()}
+    file.write_text(
+        json.dumps({"auths": {"ghcr.io": entry, "https://index.docker.io/v1/": entry, "broken": {"auth": "%"}}})
+    )
+    passwords = docker_passwords(file)
+    assert passwords("ghcr.io") == passwords("registry-1.docker.io") == ("bot", "secret")
+    assert passwords("broken") is passwords("quay.io") is docker_passwords(tmp_path / "absent")("ghcr.io") is None
+
+
+@pytest.mark.skipif(not REAL, reason="GITSYNC_TEST_REGISTRY names no registry")
+def test_a_real_registry() -> None:
+    password, _, image = REAL.rpartition("@")
+    user, _, secret = password.partition(":")
+    registries = Registries(lambda host: (user, secret))
+    tags = registries.tags(image)
+    assert tags
+    assert registries.digest(image, tags[0]).startswith("sha256:")
