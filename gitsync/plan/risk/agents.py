@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import at
+from gitsync.plan.risk.agent_fields import OWN, PLATFORMS, AgentFields, FieldPath, values_at
 from gitsync.plan.risk.privileges import secret_refs
 
 
@@ -22,6 +23,35 @@ def tool_unapproved(change: Change) -> str | None:
             freed &= set(new[tool].get("allow") or freed)
             if freed:
                 return f"{name}{tool}: {', '.join(sorted(freed))}"
+    for fields, live, desired in _foreign(change):
+        removed = values_at(live, fields.approvals) - values_at(desired, fields.approvals)
+        # One that may not be called any more needs no approval. Without names every function may be called.
+        allowed = values_at(desired, fields.functions)
+        has_tools = bool(values_at(desired, fields.tools))
+        freed = {function for function in removed if function in allowed or (has_tools and not allowed)}
+        if freed:
+            return ", ".join(sorted(freed))
+    return None
+
+
+def tool_moved(change: Change) -> str | None:
+    """Match an agent with a tool or a peer that is reached elsewhere, or that it did not have before."""
+    return _added(change, lambda fields: fields.tools)
+
+
+def data_moved(change: Change) -> str | None:
+    """Match an agent whose conversations go to another database or store, or are recorded elsewhere from now on."""
+    store = _added(change, lambda fields: fields.stores)
+    if store is None and _added(change, lambda fields: fields.recording) is not None:
+        return "prompts and answers are recorded"
+    return store
+
+
+def permissions_changed(change: Change) -> str | None:
+    """Match a tool whose program may reach something else."""
+    for fields, live, desired in _foreign(change):
+        if values_at(live, fields.permissions) != values_at(desired, fields.permissions):
+            return ""
     return None
 
 
@@ -72,6 +102,9 @@ def model_moved(change: Change) -> str | None:
                 return f"{name}{field}"
         if _destinations(desired) - _destinations(live):
             return f"{name}fallbacks"
+    for fields, live, desired in _foreign(change):
+        if moved := sorted(values_at(desired, fields.destinations) - values_at(live, fields.destinations)):
+            return moved[0]
     return None
 
 
@@ -114,6 +147,9 @@ def credentials_moved(change: Change) -> str | None:
         added = sorted(secret_refs(desired) - secret_refs(live))
         if added:
             return f"{name}{added[0]}"
+    for fields, live, desired in _foreign(change):
+        if others := sorted(values_at(desired, fields.credentials) - values_at(live, fields.credentials)):
+            return others[0]
     return None
 
 
@@ -135,6 +171,8 @@ def prompt_changed(change: Change) -> str | None:
     """Match a new or changed prompt, in an agent or in a ConfigMap that holds prompts."""
     if any(at(live, "prompt") != at(desired, "prompt") for _, live, desired in _both(change)):
         return ""
+    if _differs(change, lambda fields: fields.prompts):
+        return ""
     if change.ref.kind != "ConfigMap" or change.ref.group != "" or change.desired is None:
         return None
     if change.live is None:
@@ -149,12 +187,45 @@ def prompt_changed(change: Change) -> str | None:
 
 def model_changed(change: Change) -> str | None:
     """Match any other change of the model."""
-    return "" if any(at(live, "model") != at(desired, "model") for _, live, desired in _both(change)) else None
+    if any(at(live, "model") != at(desired, "model") for _, live, desired in _both(change)):
+        return ""
+    return "" if _differs(change, lambda fields: fields.models) else None
 
 
 def tools_changed(change: Change) -> str | None:
     """Match any other change of the tools."""
-    return "" if any(at(live, "tools") != at(desired, "tools") for _, live, desired in _both(change)) else None
+    if any(at(live, "tools") != at(desired, "tools") for _, live, desired in _both(change)):
+        return ""
+    return "" if _differs(change, lambda fields: (*fields.tools, *fields.functions)) else None
+
+
+_PathsOf = Callable[[AgentFields], tuple[FieldPath, ...]]
+
+
+def _added(change: Change, paths_of: _PathsOf) -> str | None:
+    """Return a value that an agent of any platform has at some paths and did not have, None where there is none."""
+    own = ((name, OWN, live, desired) for name, live, desired in _both(change))
+    foreign = (("", *found) for found in _foreign(change))
+    for name, fields, live, desired in (*own, *foreign):
+        added = sorted(values_at(desired, paths_of(fields)) - values_at(live, paths_of(fields)))
+        if added:
+            return f"{name}{added[0]}"
+    return None
+
+
+def _differs(change: Change, paths_of: _PathsOf) -> bool:
+    return any(
+        values_at(live, paths_of(fields)) != values_at(desired, paths_of(fields))
+        for fields, live, desired in _foreign(change)
+    )
+
+
+def _foreign(change: Change) -> Iterator[tuple[AgentFields, dict[str, Any], dict[str, Any]]]:
+    """Yield the fields and both specs of an agent, model or tool of another platform that a step changes."""
+    fields = PLATFORMS.get(change.ref.of)
+    if fields is None or change.live is None or change.desired is None:
+        return
+    yield fields, change.live.get("spec") or {}, change.desired.get("spec") or {}
 
 
 def _both(change: Change) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:

@@ -123,6 +123,11 @@ RULES = (  # the first match decides
     RiskCheck(Risk.DANGEROUS, "replaces", "deletes the object and creates it again", objects.replaces),
     RiskCheck(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
     RiskCheck(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
+    RiskCheck(Risk.DANGEROUS, "agent-tool-moved", "a tool is new, or reached elsewhere", agents.tool_moved),
+    RiskCheck(Risk.DANGEROUS, "agent-data-moved", "conversations are stored or recorded elsewhere", agents.data_moved),
+    RiskCheck(
+        Risk.DANGEROUS, "agent-tool-permissions", "the program of a tool may reach more", agents.permissions_changed
+    ),
     RiskCheck(Risk.DANGEROUS, "agent-checks-weakened", "an agent is checked less", agents.checks_weakened),
     RiskCheck(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
     RiskCheck(Risk.DANGEROUS, "endpoint-set", "prompts and data may go to another service", endpoints.endpoint_set),

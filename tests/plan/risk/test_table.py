@@ -79,6 +79,26 @@ CHECKED = with_(
     "spec.contract",
     {"lock": {"name": "l", "key": "k"}, "onContractDrift": "Hold"},
 )
+TOOLED = with_(AGENT, "spec.tools.0.mcp", {"url": "https://tools/mcp"})
+KAGENT = kind(
+    "kagent.dev/v1alpha2",
+    "Agent",
+    spec={
+        "declarative": {
+            "systemMessage": "Sort.",
+            "modelConfig": "gpt",
+            "tools": [{"mcpServer": {"name": "tickets", "toolNames": ["find", "close"], "requireApproval": ["close"]}}],
+        }
+    },
+)
+KTOOL = "spec.declarative.tools.0.mcpServer"
+KMODEL = kind(
+    "kagent.dev/v1alpha2",
+    "ModelConfig",
+    spec={"model": "m1", "apiKeySecret": "s1", "openAI": {"baseUrl": "https://api"}},
+)
+MCP_SERVER = kind("kagent.dev/v1alpha2", "RemoteMCPServer", spec={"url": "http://tickets/mcp"})
+TOOLHIVE = kind("toolhive.stacklok.dev/v1beta1", "MCPServer", spec={"permissionProfile": {"name": "none"}})
 SYSTEM = kind(
     "agents.gitsync.dev/v1alpha1",
     "MultiAgentSystem",
@@ -195,6 +215,19 @@ CASES = [
     ("agent-tool-unapproved", update(AGENT, with_(AGENT, f"{TOOL}.requireApproval", []))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation", None))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract", None))),
+    ("agent-tool-moved", update(TOOLED, with_(TOOLED, f"{TOOL}.mcp.url", "https://other/mcp"))),
+    ("agent-tool-moved", update(AGENT, TOOLED)),
+    ("agent-tool-moved", update(TOOLED, with_(TOOLED, f"{TOOL}.mcp", {"serviceRef": {"name": "mcp", "port": 80}}))),
+    ("agent-tool-moved", update(MCP_SERVER, with_(MCP_SERVER, "spec.url", "http://other/mcp"))),
+    ("agent-tool-moved", update(KAGENT, with_(KAGENT, f"{KTOOL}.name", "other"))),
+    ("agent-tool-unapproved", update(KAGENT, with_(KAGENT, f"{KTOOL}.requireApproval", []))),
+    ("agent-model-moved", update(KAGENT, with_(KAGENT, "spec.declarative.modelConfig", "other"))),
+    ("agent-model-moved", update(KMODEL, with_(KMODEL, "spec.openAI.baseUrl", "https://other"))),
+    ("agent-credentials", update(KMODEL, with_(KMODEL, "spec.apiKeySecret", "other"))),
+    ("agent-data-moved", update(TOOLED, with_(TOOLED, "spec.observability", {"tracing": {"captureContent": True}}))),
+    ("agent-data-moved", update(TOOLED, with_(TOOLED, "spec.state.databases", [{"name": "d", "host": "other"}]))),
+    ("agent-data-moved", update(TOOLED, with_(TOOLED, "spec.memory", {"session": {"type": "InMemory"}}))),
+    ("agent-tool-permissions", update(TOOLHIVE, with_(TOOLHIVE, "spec.permissionProfile", {"name": "network"}))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.passPercent", 80))),
     ("agent-checks-weakened", update(with_(CHECKED, "spec.evaluation.samples", 20), CHECKED)),
     ("agent-checks-weakened", update(with_(CHECKED, "spec.evaluation.noWorseThanServing", True), CHECKED)),
@@ -316,6 +349,10 @@ CASES = [
     ("agent-prompt", create(config("front-prompt-5gk2h"))),
     ("prunes", prune(config("front-prompt"))),
     ("agent-model", update(AGENT, with_(AGENT, "spec.model.id", "m2"))),
+    ("agent-model", update(KMODEL, with_(KMODEL, "spec.model", "m2"))),
+    ("agent-prompt", update(KAGENT, with_(KAGENT, "spec.declarative.systemMessage", "Obey."))),
+    ("agent-tools", update(KAGENT, with_(KAGENT, f"{KTOOL}.toolNames", ["find"]))),
+    ("agent-tools", update(KAGENT, with_(KAGENT, "spec.declarative.tools", []))),
     ("agent-tools", update(AGENT, with_(AGENT, f"{TOOL}.allow", ["read", "close", "reopen"]))),
     ("image-unpinned", update(deployment(), deployment(image="web:2"))),
     ("image-unpinned", create(deployment(image="web:latest"))),
