@@ -1,8 +1,9 @@
-"""The tables of docs/agents.md have every field of both kinds, and every child with its name."""
+"""The pages on agents have every field of both kinds and every child, and commands and objects that are valid."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import parse_agent
+from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.systems.members import check_object
+from gitsync.cli.main import load_command
 from gitsync.crds import definitions
 from gitsync.objects.manifest import Manifest, at
 from gitsync.operator.kinds import CHILD_KINDS
 from gitsync.render.yaml.reader import read_all
 from tests.agents.factories import agent, example
 
-DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
+DOCS = Path(__file__).parents[2] / "docs"
 CASES = Path(__file__).parent / "expansion" / "cases"
 KINDS = sorted({kind for _, _, kind in CHILD_KINDS})
 SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -31,9 +35,9 @@ ROUTED = agent(update={"type": "Canary", "canary": {"steps": [{"weight": 10}], "
 
 def rows(kind: str) -> list[tuple[str, str]]:
     """Return the rows of the table of a kind: its fields, and the children."""
-    tables = DOCS.read_text(encoding="utf-8").partition("## What each field becomes")[2].partition("## Rollouts")[0]
-    _, agents, systems = re.split(r"^\| field of .*\n\|---.*\n", tables, flags=re.MULTILINE)
-    text = {"Agent": agents, "MultiAgentSystem": systems}[kind]
+    page = {"Agent": "agents.md", "MultiAgentSystem": "agents-systems.md"}[kind]
+    part = (DOCS / page).read_text(encoding="utf-8").partition("## What each field becomes")[2].partition("\n## ")[0]
+    _, text = re.split(r"^\| field of .*\n\|---.*\n", part, flags=re.MULTILINE)
     cells = [line.strip("|").split(" | ", 1) for line in text.splitlines() if line.startswith("|")]
     return [(fields, children) for fields, children in cells]
 
@@ -100,7 +104,8 @@ def test_every_child_is_documented_with_its_name() -> None:
 
 
 def test_the_examples_of_scaling_are_valid_and_become_autoscalers() -> None:
-    part = DOCS.read_text(encoding="utf-8").partition("## Telemetry and scaling")[2].partition("\n## ")[0]
+    page = (DOCS / "agents-operate.md").read_text(encoding="utf-8")
+    part = page.partition("## Telemetry and scaling")[2].partition("\n## ")[0]
     found = [read_all(text, "agents.md")[0] for text in re.findall(r"```yaml\n(.*?)```", part, flags=re.DOTALL)]
     made = [expanded(agent(**one), Track.STABLE, Track.PREVIEW) for one in found]
     (scaled,), (hpa,) = ([one for one in each if one["kind"] in SCALERS] for each in made)
@@ -110,3 +115,39 @@ def test_the_examples_of_scaling_are_valid_and_become_autoscalers() -> None:
 
 def _pattern(name: str) -> str:
     return re.sub(r"<\w+>", "[a-z0-9-]+", name.replace("<a>", "(triage|helper)"))
+
+
+PAGES = sorted(DOCS.glob("agents*.md"))
+
+
+def parse(command: str) -> None:
+    """Parse the arguments of a ``gitsync`` command without running it; raise where one does not exist."""
+    words = shlex.split(command, comments=True)
+    node: Any = load_command(words.pop(0))
+    # by their members: Typer has its own copy of click
+    while hasattr(node, "commands"):
+        node = node.commands[words.pop(0)]
+    node.make_context(node.name, words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_each_command_of_a_page_has_arguments_that_exist(page: Path) -> None:
+    blocks = "\n".join(re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL))
+    for command in re.findall(r"^\$ gitsync (.*)$", blocks, flags=re.MULTILINE):
+        parse(command)
+
+
+@pytest.mark.parametrize("wrong", ["agent promote", "agent promote a --nope", "agent nope a"])
+def test_a_command_that_does_not_exist_is_found(wrong: str) -> None:
+    with pytest.raises(Exception, match=r"Missing|No such option|nope"):
+        parse(wrong)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_each_object_of_a_page_is_valid(page: Path) -> None:
+    for text in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        for manifest in read_all(text, page.name):
+            if "kind" in manifest:
+                check_object(manifest)
+            elif "evaluation" in manifest:
+                Evaluation.model_validate(manifest["evaluation"])

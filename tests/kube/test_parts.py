@@ -10,7 +10,7 @@ import pytest
 from gitsync.kube.parts import PART_KINDS, PARTS, all_parts
 from gitsync.objects.ref import GroupKind
 
-DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
+DOCS = Path(__file__).parents[2] / "docs" / "agents-platforms.md"
 PLATFORMS = (
     "agents.x-k8s.io",
     "argoproj.io",

@@ -185,7 +185,7 @@ def backup(target: AgentTarget, origin: RequestOrigin) -> Exit:
     """Copy the volumes of an Agent now."""
     live = _read(target)
     if not at(live.manifest, "spec", "backup"):
-        raise InvalidInput("has no spec.backup", object=str(live), hint="see docs/agents.md")
+        raise InvalidInput("has no spec.backup", object=str(live), hint="see docs/agents-operate.md")
     return live.request("backup", origin, BACKUP, datetime.now(UTC).strftime("%Y%m%d%H%M%S"))
 
 

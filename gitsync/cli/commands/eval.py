@@ -109,7 +109,8 @@ def _of_folder(manifests: list[Manifest], name: str, url: str, images: Path | No
         if agent.spec.evaluation is not None and name in ("", agent.name)
     ]
     if not chosen:
-        raise InvalidInput(f"no Agent{f' {name}' if name else ''} with spec.evaluation", hint="see docs/agents.md")
+        named = f" {name}" if name else ""
+        raise InvalidInput(f"no Agent{named} with spec.evaluation", hint="see docs/agents-evaluate.md")
     cases_by_agent = {agent.name: (cases_of(settings, manifests), settings) for agent, settings in chosen}
     if url:
         return {key: evaluate(*cases, url) for key, cases in cases_by_agent.items()}
