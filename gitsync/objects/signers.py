@@ -29,6 +29,12 @@ class Signer(Spec):
         " commits.",
     )
 
+    users: Strings = Field(
+        (),
+        description="Users who hold these keys, as they sign in: `notAuthor` counts them as authors of what the keys"
+        " signed, whatever names its commits have.",
+    )
+
     def unsigned(self, paths: Iterable[str]) -> frozenset[str]:
         """Return those of some files whose changes these keys may not sign."""
         return frozenset(path for path in paths if not any(matches(path, pattern) for pattern in self.paths))

@@ -9,6 +9,7 @@ from typing import Protocol
 from gitsync.errors import FileNotFetched
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
+from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
@@ -247,6 +248,14 @@ class Source(Protocol):
 
         An empty ``earlier``, or one that is not in the mirror, adds none. Raise SourceUnavailable when the mirror
         cannot be read.
+        """
+        ...
+
+    def signing_users(self, source: GitSource, earlier: str, later: str, trust: Trust) -> frozenset[str]:
+        """
+        Return the users of the signers whose keys signed a commit, or one of those since an earlier one.
+
+        Raise SourceUnavailable when the mirror cannot be read.
         """
         ...
 

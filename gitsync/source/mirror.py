@@ -491,6 +491,20 @@ class Mirror:
             raise SourceUnavailable(f"the authors of commit {later[:12]} cannot be read from the mirror") from error
         return frozenset(b"\0".join(texts).decode(errors="replace").split("\0")) - {""}
 
+    def since(self, earlier: str, later: str) -> tuple[str, ...]:
+        """Return a commit and those since an earlier one, newest first; without that one in the mirror, it alone."""
+        arguments = [later]
+        if earlier and self._has(self.path, earlier, "commit"):
+            arguments.append(f"^{earlier}")
+        else:
+            arguments.append("--max-count=1")
+        try:
+            listed = self.git("rev-list", *arguments).decode().split()
+        except GitFailed as error:
+            raise SourceUnavailable(f"the commits up to {later[:12]} cannot be read from the mirror") from error
+        # back to an earlier commit, nothing is newer
+        return tuple(listed) or (later,)
+
     def log(self, commit: str, limit: int) -> tuple[Commit, ...]:
         """Return a commit and its first parents, newest first."""
         try:

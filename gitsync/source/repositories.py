@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
+from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Entry
 from gitsync.objects.urls import repository_key
 from gitsync.ports import (
@@ -43,6 +44,7 @@ from gitsync.source.proposals import merge
 from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
 from gitsync.source.remote import Transport
+from gitsync.source.signatures import signing_users
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.source.validation import (
     NO_PLAIN_HOSTS,
@@ -156,6 +158,11 @@ class Repositories:
     def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
         """Return who wrote a commit and those since an earlier one; see the port."""
         return self._mirror(source).authors(earlier, later)
+
+    def signing_users(self, source: GitSource, earlier: str, later: str, trust: Trust) -> frozenset[str]:
+        """Return the users whose keys signed a commit and those since an earlier one; see the port."""
+        mirror = self._mirror(source)
+        return signing_users(mirror.path, mirror.since(earlier, later), trust)
 
     def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
         """Return the commits that wrote lines, from the mirror; see the port."""

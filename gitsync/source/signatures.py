@@ -139,6 +139,23 @@ def verify_revision(revision: SourceRevision, trust: Trust) -> None:
             _Verification(revision, known).run()
 
 
+def signing_users(git_dir: Path, commits: Collection[str], trust: Trust) -> frozenset[str]:
+    """Return the users of the signers whose keys signed one of some commits."""
+    users: set[str] = set()
+    for signer in (signer for signers in trust for signer in signers if signer.users):
+        with keyring(signer.keys) as env:
+            if any(_is_signed_by(git_dir, commit, env) for commit in commits):
+                users |= set(signer.users)
+    return frozenset(users)
+
+
+def _is_signed_by(git_dir: Path, commit: str, env: Mapping[str, str]) -> bool:
+    try:
+        return bool(verify_object(git_dir, "commit", commit, env))
+    except Refused:
+        return False
+
+
 class _Verification:
     """Verify one revision by one set of signers."""
 

@@ -35,6 +35,8 @@ class Policies:
         self._source = source
         self.current = current or PolicySet()
         self.problem = ""
+        self._signed: dict[str, tuple[object, frozenset[str]]] = {}
+        """By Application: between which commits and by which signers was asked last, and who had signed."""
 
     def of(self, app: Application) -> Policy:
         """Return the policy of an Application, with the limits and requirements of those above it."""
@@ -88,7 +90,21 @@ class Policies:
         # reading the authors walks through the history
         if not is_needed or not plan.writes:
             return plan
-        return replace(plan, authors=self._source.authors(app.source, applied, plan.revision))
+        authors = self._source.authors(app.source, applied, plan.revision)
+        trust = self.signers(app)
+        # names of commits are not proved; a process for each commit and signer, so only where signers have users
+        if any(signer.users for signers in trust for signer in signers):
+            authors |= self._signing_users(app, applied, plan.revision, trust)
+        return replace(plan, authors=authors)
+
+    def _signing_users(self, app: Application, applied: str, revision: str, trust: Trust) -> frozenset[str]:
+        """Return the users whose keys signed the commits of a plan; the last answer of an Application is cached."""
+        asked = (applied, revision, trust)
+        known, users = self._signed.get(app.key, (None, frozenset()))
+        if known != asked:
+            users = self._source.signing_users(app.source, applied, revision, trust)
+            self._signed[app.key] = (asked, users)
+        return users
 
     def _ancestors(self, app: Application) -> tuple[str, ...]:
         """Return the keys of the Applications that manage this one, the direct owner first."""

@@ -8,6 +8,7 @@ from gitsync.errors import GitsyncError
 from gitsync.objects.application import GitSource
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
+from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Tree
 from gitsync.ports import Credentials, Snapshot
 from tests.render.kustomize_cases import MemoryTree
@@ -64,6 +65,9 @@ class FakeSource:
 
     def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
         return frozenset({"Ada"})
+
+    def signing_users(self, source: GitSource, earlier: str, later: str, trust: Trust) -> frozenset[str]:
+        return frozenset()
 
     def _request(self, verb: str) -> None:
         self.requests.append(verb)

@@ -14,7 +14,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, SourceRevision, Tag
 from gitsync.source.repositories import Repositories
-from gitsync.source.signatures import verify_revision
+from gitsync.source.signatures import signing_users, verify_revision
 from tests.git_repository import ENV, GitRepo, git, ssh_key
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
@@ -103,6 +103,22 @@ def test_each_commit_since_the_applied_one_is_verified(repo: GitRepo, tmp_path: 
     for since in (applied, first):
         with pytest.raises(Refused, match=rf"signature of commit {unsigned[:12]} is not accepted: it is not signed"):
             verify_commit(git_dir(repo), head, trusted, since)
+
+
+def test_the_users_of_the_keys_that_signed_are_known(repo: GitRepo, tmp_path: Path) -> None:
+    ada = ssh_key(tmp_path, "ada")
+    bob = ssh_key(tmp_path, "bob")
+    trust = (
+        tuple(Signer(keys=(key.with_suffix(".pub").read_text(),), users=(key.name,)) for key in (ada, bob)),
+        (Signer(keys=(ada.with_suffix(".pub").read_text(),)),),
+    )
+    first = signed(repo, ada, "a")
+    second = signed(repo, bob, "b")
+    unsigned = repo.commit({"file": "c"})
+
+    assert signing_users(git_dir(repo), [first], trust) == {"ada"}
+    assert signing_users(git_dir(repo), [unsigned, second, first], trust) == {"ada", "bob"}
+    assert signing_users(git_dir(repo), [unsigned], trust) == frozenset()
 
 
 def test_the_commits_of_a_merged_branch_are_verified(repo: GitRepo, tmp_path: Path) -> None:
