@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitsync.kube.kinds import SECRET
+from gitsync.kube.kinds import NAMESPACE, SECRET
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
@@ -123,6 +123,12 @@ class OwnSecrets:
         """Namespace and name of the Secrets that are read so far."""
         return frozenset((ref.namespace, name) for ref, item in self.owned.items() for name in secrets_read(item))
 
+    @property
+    def is_first_sync(self) -> bool:
+        """Whether nothing was applied yet, by an Application that a user applied."""
+        # the namespace to create may exist before
+        return not self.app.is_managed and all(ref.of == NAMESPACE for ref in self.live)
+
     def declares(self, namespace: str, name: str) -> bool:
         """Whether a Secret is the Application's: to declare one that others made is to take over its values."""
         ref = ObjectRef("", "Secret", namespace, name)
@@ -133,11 +139,12 @@ def reads_secret(change: Change, own: OwnSecrets) -> str | None:
     """
     Match a reference to a Secret that the Application neither declares nor reads so far.
 
-    In the first sync of an Application that a user applied, everything is new, and who applied it named the repository.
+    In the first sync of an Application that a user applied nothing exists, and who applied it named the repository.
+    What it held before counts too, also where other Applications hold it now or the commit deletes it.
     The children of an Agent read what the Agent names, which has rules of its own.
     """
     names = secrets_read(change.desired)
-    if not names or own.app.owns_by_reference or not (own.owned or own.app.is_managed):
+    if not names or own.app.owns_by_reference or own.is_first_sync:
         return None
     names -= secrets_read(change.live)
     namespace = change.ref.namespace

@@ -134,6 +134,22 @@ def test_the_first_sync_asks_only_in_a_managed_application() -> None:
 
     assert classify(change, scope=Scope(application(), {ref_of(JOB): JOB})).rule == "starts-workload"
     assert classify(change, scope=Scope(child, {ref_of(JOB): JOB})).rule == "reads-secret"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    with_namespace = Scope(application(), {ref_of(JOB): JOB}, {ref_of(namespace): namespace})
+    assert classify(change, scope=with_namespace).rule == "starts-workload"
+
+
+@pytest.mark.parametrize("holder", ["gitsync/shop", "gitsync/other", ""])
+def test_a_commit_cannot_make_a_sync_the_first_one(holder: str) -> None:
+    """Objects that are renamed all at once, that another Application took over, or that lost their marks."""
+    former = manifest("v1", "ConfigMap", "former")
+    if holder:
+        path = ref_of(former).path
+        former["metadata"]["annotations"] = {"gitsync.dev/tracking-id": f"{holder}:{path}"}
+    change = Change(ref_of(JOB), Action.CREATE, desired=JOB)
+    scope = Scope(application(), {ref_of(JOB): JOB}, {ref_of(former): former})
+
+    assert classify(change, scope=scope).rule == "reads-secret"
 
 
 def test_a_secret_that_only_the_platform_reads_does_not_ask() -> None:
