@@ -68,6 +68,23 @@ def test_a_newer_cluster_is_named_with_its_fields(world: World, gitsync: Gitsync
     assert row["detail"] == f"is newer (99.0.0) than this program ({__version__}): spec.sync.later"
 
 
+def test_applications_that_will_be_rejected_are_named(world: World, gitsync: Gitsync) -> None:
+    world.application()
+    world.application("pinned", source={"repoURL": "https://git.example/shop", "revision": "c" * 40})
+    done = check(world, gitsync)
+
+    details = {row["check"]: (row["detail"], row["fix"]) for row in done.json}
+    assert done.code == 0
+    assert "gitsync/pinned, gitsync/shop" in details["rights of Applications"][0]
+    assert "GITSYNC_CONTROLLER_RIGHTS=true" in details["rights of Applications"][1]
+    assert "gitsync/pinned" in details["revisions of Applications"][0]
+
+
+def test_what_the_operator_allows_is_not_named(world: World, gitsync: Gitsync) -> None:
+    world.application(destination={"namespace": "shop", "serviceAccountName": "deployer"})
+    assert not [row for row in check(world, gitsync).json if "Applications" in row["check"]]
+
+
 def test_without_check_it_names_the_command(gitsync: Gitsync) -> None:
     done = gitsync("upgrade")
     assert done.code == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -25,9 +25,10 @@ from gitsync.crds import (
 )
 from gitsync.errors import InvalidInput
 from gitsync.kube.kinds import defined_kind
-from gitsync.objects.keys import VERSION
+from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.source.validation import is_commit
 
 _COLUMNS = ("result", "check", "detail", "fix")
 _NAMED = 5
@@ -42,25 +43,57 @@ def upgrade(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the controller.")] = NAMESPACE,
     output: Output = Format.TABLE,
 ) -> Exit:
-    """Report whether a cluster can change to this version without losing a field. Exit code 1: it cannot."""
+    """Report whether a cluster can change to this version without losing a field, and what it rejects. Exit code 1: no."""
     if not check:
         raise InvalidInput("the manifests change the version", hint=f"check it with --check, then: {_APPLY}")
     client = connect(place.cluster)
-    findings = [*_controller(client, namespace), *_definitions(client)]
+    deployment = KubernetesCluster(client).read(ObjectRef("apps", "Deployment", namespace, "gitsync"), "v1")
+    findings = [*_controller(deployment, namespace), *_definitions(client), *_refused(client, deployment)]
     client.close()
     show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
     return Exit.DIFFERENT if any(finding.result is CheckState.MISSING for finding in findings) else Exit.OK
 
 
-def _controller(client: Client, namespace: str) -> Iterator[Finding]:
+def _controller(deployment: Manifest | None, namespace: str) -> Iterator[Finding]:
     """Yield the image that runs, beside the version of this program."""
-    deployment = KubernetesCluster(client).read(ObjectRef("apps", "Deployment", namespace, "gitsync"), "v1")
     if deployment is None:
         yield warning("controller", f"no Deployment {namespace}/gitsync", "name its namespace with -n")
         return
     containers = at(deployment, "spec", "template", "spec", "containers", default=[])
     images = ", ".join(str(container.get("image")) for container in containers)
     yield ok("controller", f"runs {images}; this is {__version__}")
+
+
+def _refused(client: Client, deployment: Manifest | None) -> Iterator[Finding]:
+    """Yield the Applications that earlier versions accept and this one rejects; what they applied stays as it is."""
+    resource = KubernetesCluster(client).resource(GROUP, VERSION, "Application")
+    items = client.get(f"/apis/{GROUP}/{VERSION}/{resource.plural}")["items"] if resource is not None else []
+    nameless = _keys(item for item in items if not at(item, "spec", "destination", "serviceAccountName"))
+    if nameless and not _has_own_rights(deployment):
+        yield warning(
+            "rights of Applications",
+            f"without destination.serviceAccountName, and rejected where no policy allows it: {nameless}",
+            "name a ServiceAccount, or for one team alone set GITSYNC_CONTROLLER_RIGHTS=true before the upgrade",
+        )
+    pinned = _keys(item for item in items if is_commit(str(at(item, "spec", "source", "revision", default=""))))
+    if pinned:
+        yield warning(
+            "revisions of Applications",
+            f"follow a commit id, which has to be in a branch or tag: {pinned}",
+            "push the commits to a branch or tag that stays",
+        )
+
+
+def _keys(items: Iterable[Manifest]) -> str:
+    keys = [f"{at(item, 'metadata', 'namespace')}/{at(item, 'metadata', 'name')}" for item in items]
+    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if keys[_NAMED:] else "")
+
+
+def _has_own_rights(deployment: Manifest | None) -> bool:
+    """Return whether Applications may write with the controller's own rights, by the variables of its container."""
+    containers = at(deployment, "spec", "template", "spec", "containers", default=[]) or []
+    variables = {entry["name"]: entry.get("value") for container in containers for entry in container.get("env") or ()}
+    return variables.get("GITSYNC_CONTROLLER_RIGHTS") == "true"
 
 
 def _definitions(client: Client) -> Iterator[Finding]:
