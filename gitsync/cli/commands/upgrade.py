@@ -43,7 +43,7 @@ def upgrade(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the controller.")] = NAMESPACE,
     output: Output = Format.TABLE,
 ) -> Exit:
-    """Report whether a cluster can change to this version without losing a field, and what it rejects. Exit code 1: no."""
+    """Report whether a cluster can change to this version without losing a field. Exit code 1: it cannot."""
     if not check:
         raise InvalidInput("the manifests change the version", hint=f"check it with --check, then: {_APPLY}")
     client = connect(place.cluster)
