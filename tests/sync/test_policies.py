@@ -25,7 +25,7 @@ class SignedCommits:
         self.asked = 0
 
     def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
-        return frozenset({"Somebody Else", "else@example.com"})
+        return frozenset({"Other Author", "else@example.com"})
 
     def signing_users(self, source: GitSource, earlier: str, later: str, trust: Trust) -> frozenset[str]:
         self.asked += 1
@@ -53,7 +53,7 @@ def test_the_holder_of_the_key_does_not_approve_the_own_commit(name: str) -> Non
 
     assert not may_approve(APP, plan(current), User(name, is_authenticated=True), current.of(APP))
     assert may_approve(APP, plan(current), User("grace", is_authenticated=True), current.of(APP))
-    assert not may_approve(APP, plan(current), User("Somebody Else", is_authenticated=True), current.of(APP))
+    assert not may_approve(APP, plan(current), User("Other Author", is_authenticated=True), current.of(APP))
 
 
 def test_signatures_are_read_once_and_only_for_named_users() -> None:
