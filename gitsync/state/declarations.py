@@ -75,6 +75,10 @@ class Declarations:
         """The objects that several Applications declare: a lookup for most objects ends here."""
         self._claimed: set[str] = set()
         """The Applications that have planned what they declare now, so that they may write it any moment."""
+        self._children: dict[str, frozenset[str]] = {}
+        """The Applications that each Application declares."""
+        self._gone: set[str] = set()
+        """The Applications that were deleted; one that Git still declares may stay so, where nothing heals that."""
         self._holders: dict[ObjectRef, str] = {}
         """The Application that an object is left to, of those which several Applications declare."""
 
@@ -86,6 +90,7 @@ class Declarations:
         """
         with self._lock:
             self._reaches[key] = reach
+            self._gone.discard(key)
             # setdefault: an Application that has declared something before must not appear as behind again
             self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
 
@@ -105,9 +110,11 @@ class Declarations:
             self._declared_at.pop(key, None)
             self._reaches.pop(key, None)
             self._claimed.discard(key)
+            self._gone.add(key)
         self.set_declared(key, frozenset())
         with self._lock:
             self._declared.remove(key)
+            self._children.pop(key, None)
 
     def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
         """Return which of these objects another Application declares in Git, and which Application."""
@@ -158,6 +165,7 @@ class Declarations:
             if self._declared.has(key) and previous == refs:
                 return
             self._declared.set(key, refs)
+            self._children[key] = _applications(refs)
             self._claimed.discard(key)
             self._shared.difference_update(previous - refs)
             self._shared.update(ref for ref in previous ^ refs if len(self._declared.keys(ref)) > 1)
@@ -208,10 +216,11 @@ class Declarations:
         Return the other Applications of a branch that may declare one of these objects at a commit of it.
 
         That are those which have not declared their objects at this commit, and which reach one of these. Until they
-        have, one of them may take over an object that left this Application.
+        have, one of them may take over an object that left this Application. So may one that another one declares, and
+        that does not exist yet.
         """
         # Git does not declare them any more: where their files are gone too, they never declare anything
-        leaving = {f"{ref.namespace}/{ref.name}" for ref in refs if ref.of == APPLICATION}
+        leaving = _applications(refs)
         with self._lock:
             behind = [
                 other
@@ -222,7 +231,15 @@ class Declarations:
                 if not commit or declared.commit != commit
                 if other not in leaving
             ]
-            return tuple(sorted(other for other in behind if self._may_declare(other, refs)))
+            expected = frozenset[str]().union(
+                *(children for parent, children in self._children.items() if self._follows(parent, branch))
+            )
+            missing = expected - self._reaches.keys() - self._gone - leaving
+            return tuple(sorted({*missing, *(other for other in behind if self._may_declare(other, refs))}))
+
+    def _follows(self, key: str, branch: Branch) -> bool:
+        declared = self._declared_at.get(key)
+        return declared is not None and declared.branch == branch
 
     def _may_declare(self, key: str, refs: Collection[ObjectRef]) -> bool:
         """
@@ -237,3 +254,8 @@ class Declarations:
         declared = self._declared.refs(key)
         namespaces = {reach.namespace, *(ref.namespace for ref in declared)}
         return any(ref.namespace in namespaces if ref.namespace else reach.is_cluster_scoped for ref in refs)
+
+
+def _applications(refs: Iterable[ObjectRef]) -> frozenset[str]:
+    """Return the Applications among some objects."""
+    return frozenset(f"{ref.namespace}/{ref.name}" for ref in refs if ref.of == APPLICATION)

@@ -157,6 +157,24 @@ def test_an_application_that_is_pruned_itself_holds_nothing() -> None:
     assert declarations.applications_behind("gitsync/root", main, "c2", [A]) == ("gitsync/peer",)
 
 
+def test_an_application_that_does_not_exist_yet_is_behind() -> None:
+    main = ("repo", "main")
+    declarations = Declarations()
+    child = ObjectRef("gitsync.dev", "Application", "gitsync", "child")
+    declarations.record_declared("gitsync/root", main, "c2")
+    declarations.set_declared("gitsync/root", frozenset({child}))
+
+    def behind() -> tuple[str, ...]:
+        return declarations.applications_behind("gitsync/one", main, "c2", [A])
+
+    assert behind() == ("gitsync/child",)
+    declarations.register("gitsync/child", Reach(main, "shop", False))
+    declarations.record_declared("gitsync/child", main, "c2")
+    assert behind() == ()
+    declarations.forget("gitsync/child")
+    assert behind() == (), "a user deleted it, and nothing may create it again"
+
+
 def test_all_are_behind_a_commit_that_is_not_known_yet() -> None:
     main = ("repo", "main")
     declarations = Declarations()
