@@ -109,6 +109,7 @@ def test_the_policies_of_a_folder_are_those_of_the_config_map(gitsync: Gitsync, 
 def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
     base = objects(gitsync("install").out)
     names = ("agents", "cluster-admin", "read-secrets", "podmonitor", "monitoring", "webhook")
+    assert sorted((*names, "ha")) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
     assert more.keys() - base.keys() == {
         ("ClusterRole", "gitsync-agents"),
@@ -127,7 +128,23 @@ def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
     assert [
         item for item in env if item not in base[deployment]["spec"]["template"]["spec"]["containers"][0]["env"]
     ] == [{"name": "GITSYNC_CONTROLLER_RIGHTS", "value": "true"}]
-    assert sorted(names) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())
+
+
+def test_high_availability_is_two_replicas_with_a_shared_database(gitsync: Gitsync) -> None:
+    base = objects(gitsync("install").out)
+    more = objects(gitsync("install", "--component", "ha").out)
+    assert more.keys() - base.keys() == {("PodDisruptionBudget", "gitsync")}
+    assert base.keys() <= more.keys(), "the claim with the history of a single replica stays"
+    spec = more["Deployment", "gitsync"]["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (2, "RollingUpdate")
+    pod = spec["template"]["spec"]
+    assert next(volume for volume in pod["volumes"] if volume["name"] == "data")["emptyDir"]
+    budget = more["PodDisruptionBudget", "gitsync"]["spec"]["selector"]["matchLabels"].items()
+    assert budget <= spec["template"]["metadata"]["labels"].items()
+    added = {item["name"]: item for item in pod["containers"][0]["env"]}
+    assert added["GITSYNC_REPLICAS"]["value"] == "true"
+    for name, secret in (("GITSYNC_DATABASE", "gitsync-database"), ("GITSYNC_WEB_SESSION_KEY", "gitsync-dashboard")):
+        assert added[name]["valueFrom"]["secretKeyRef"]["name"] == secret
 
 
 def test_a_wheel_holds_what_the_commands_read(tmp_path: Path) -> None:

@@ -28,11 +28,12 @@ from tests.flow.factories import config_map
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-LEASE = 3.0
+LEASE = 5.0
+"""Seconds; a loaded machine must not lose the Lease of a replica that runs."""
 NAMES = tuple(f"app{number}" for number in range(12))
 IS_COMPLETE = os.environ.get("GITSYNC_FAULTS") == "all"
 MANY = tuple(f"app{number}" for number in range(1000 if IS_COMPLETE else 40))
-PATIENCE = 600.0 if IS_COMPLETE else 60.0
+PATIENCE = 600.0 if IS_COMPLETE else 90.0
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 Replica = subprocess.Popen[bytes]
@@ -85,8 +86,10 @@ def commit(world: World, x: str, names: tuple[str, ...] = NAMES) -> str:
 
 
 def declare(world: World, names: tuple[str, ...] = NAMES) -> None:
+    # a write that failed is tried again at once, however long the outage was
+    retry = {"backoff": {"initial": "1s", "factor": 1, "max": "1s"}}
     for name in names:
-        world.application(name, destination={"namespace": "shop"})
+        world.application(name, destination={"namespace": "shop"}, sync={"retry": retry})
 
 
 def members(world: World) -> list[str]:
@@ -159,30 +162,30 @@ def check_written_once(database: str, commits: tuple[str, ...], names: tuple[str
 def two(world: World, start: Start) -> tuple[Replica, str, Replica, str]:
     """Start two replicas that have found each other; return each with its name, the one with more to do first."""
     first = start("one")
-    until(lambda: len(members(world)) == 1, 20)
+    until(lambda: len(members(world)) == 1, PATIENCE)
     (known,) = members(world)
     second = start("two")
-    until(lambda: is_divided(world), 20, lambda: members(world))
+    until(lambda: is_divided(world), PATIENCE, lambda: members(world))
     other = next(name for name in members(world) if name != known)
     found = ((first, known), (second, other))
     (more, name), (less, rest) = sorted(found, key=lambda pair: -len(shares(world)[pair[1]]))
     return more, name, less, rest
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3 * PATIENCE)
 def test_both_work_and_one_takes_over_what_a_killed_one_leaves(world: World, start: Start, database: str) -> None:
     declare(world)
     first = commit(world, "1")
     killed, name, _, other = two(world, start)
-    until(lambda: are_synced(world, first), 30)
+    until(lambda: are_synced(world, first), PATIENCE)
     second = commit(world, "2")
-    until(lambda: are_synced(world, second), 30)
+    until(lambda: are_synced(world, second), PATIENCE)
     killed.kill()
     killed.wait()
     third = commit(world, "3")
     # how long it takes is tested with a clock in tests/runtime/test_membership.py
-    until(lambda: are_synced(world, third), 30, lambda: shares(world))
-    until(lambda: members(world) == [other], describe=lambda: members(world))
+    until(lambda: are_synced(world, third), PATIENCE, lambda: shares(world))
+    until(lambda: members(world) == [other], PATIENCE, lambda: members(world))
     assert name != other
     check_audit(database)
 
@@ -196,41 +199,39 @@ def test_a_replica_killed_in_the_middle_of_many_syncs_leaves_none_undone_or_writ
     killed, _, _, other = two(world, start)
     until(lambda: are_synced(world, first), PATIENCE)
     # from the middle on, writes fail: so some are not done when the replica is killed, however fast the machine is
-    middle = len(MANY) // 8
-    world.sandbox.inject(
-        InjectedFault(FaultKind.ERROR, verb="patch", resource="configmaps", namespace="shop", skip=middle, code=503)
-    )
+    fault = InjectedFault(FaultKind.ERROR, verb="patch", resource="configmaps", skip=len(MANY) // 8, code=503)
+    world.sandbox.inject(fault)
     second = commit(world, "2", MANY)
-    until(lambda: len(synced(world, second)) >= middle, PATIENCE)
+    until(lambda: any(status["phase"] == "Failed" for status in world.statuses().values()), PATIENCE)
     killed.kill()
     killed.wait()
     assert len(synced(world, second)) < len(MANY)
     world.sandbox.clear_faults()
     until(lambda: are_synced(world, second), PATIENCE, lambda: len(synced(world, second)))
-    assert members(world) == [other]
+    until(lambda: members(world) == [other], PATIENCE, lambda: members(world))
     check_audit(database)
     check_written_once(database, (first, second), MANY)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3 * PATIENCE)
 def test_a_frozen_replica_is_followed_and_writes_nothing_when_it_wakes_without_its_lease(
     world: World, start: Start, database: str
 ) -> None:
     declare(world)
     first = commit(world, "1")
     frozen, name, _, other = two(world, start)
-    until(lambda: are_synced(world, first), 30)
+    until(lambda: are_synced(world, first), PATIENCE)
     theirs = shares(world)[name]
     frozen.send_signal(signal.SIGSTOP)
     second = commit(world, "2")
-    until(lambda: are_synced(world, second), 30, lambda: shares(world))
-    assert members(world) == [other]
+    until(lambda: are_synced(world, second), PATIENCE, lambda: shares(world))
+    until(lambda: members(world) == [other], PATIENCE, lambda: members(world))
     frozen.send_signal(signal.SIGCONT)
-    until(lambda: is_divided(world), 20, lambda: members(world))
+    until(lambda: is_divided(world), PATIENCE, lambda: members(world))
     third = commit(world, "3")
-    until(lambda: are_synced(world, third), 30)
-    assert set(shares(world)) == {name, other}, "it joined again, as itself"
-    assert shares(world)[name] == theirs
+    until(lambda: are_synced(world, third), PATIENCE)
+    # it joins again, as itself
+    until(lambda: shares(world).get(name) == theirs and other in shares(world), PATIENCE, lambda: shares(world))
     check_audit(database)
     check_written_once(database, (first, second, third))
 
@@ -241,13 +242,15 @@ def test_a_dashboard_shows_what_the_other_replica_works_on_and_passes_requests_o
     declare(world)
     first = commit(world, "1")
     start("one")
-    until(lambda: len(members(world)) == 1, 20)
+    until(lambda: len(members(world)) == 1, PATIENCE)
     world.start(replicas=True, lease_seconds=LEASE, database=database)
-    until(lambda: is_divided(world), 20)
-    until(lambda: are_synced(world, first), 30)
+    until(lambda: is_divided(world), PATIENCE)
+    until(lambda: are_synced(world, first), PATIENCE)
     here = world.controller
-    until(lambda: worked_on(here) in [set(names) for names in shares(world).values()], 20, lambda: worked_on(here))
-    until(lambda: objects(here) == {name: ["Synced"] for name in NAMES}, 20, lambda: objects(here))
+    until(
+        lambda: worked_on(here) in [set(names) for names in shares(world).values()], PATIENCE, lambda: worked_on(here)
+    )
+    until(lambda: objects(here) == {name: ["Synced"] for name in NAMES}, PATIENCE, lambda: objects(here))
     ours = worked_on(here)
     theirs = tuple(name for name in NAMES if name not in ours)
     assert theirs
@@ -257,9 +260,9 @@ def test_a_dashboard_shows_what_the_other_replica_works_on_and_passes_requests_o
     time.sleep(1.5)  # a poll that was due before has been made
     second = commit(world, "2")
     here.requests.poll_now([f"{NAMESPACE}/{name}" for name in theirs])
-    until(lambda: are_synced(world, second, theirs), 20)
+    until(lambda: are_synced(world, second, theirs), PATIENCE)
     assert here.requests.request_sync(f"{NAMESPACE}/{theirs[0]}", "ada")
-    until(lambda: world.status(theirs[0]).get("requestedSync"), 20)
+    until(lambda: world.status(theirs[0]).get("requestedSync"), PATIENCE)
 
 
 def test_a_plan_is_approved_at_a_replica_that_does_not_own_it(world: World, start: Start, database: str) -> None:
@@ -269,16 +272,16 @@ def test_a_plan_is_approved_at_a_replica_that_does_not_own_it(world: World, star
         "first", {f"{name}/{part}.yaml": config_map(f"{name}-{part}", x="1") for name in NAMES for part in "ab"}
     )
     start("one")
-    until(lambda: len(members(world)) == 1, 20)
+    until(lambda: len(members(world)) == 1, PATIENCE)
     world.start(replicas=True, lease_seconds=LEASE, database=database)
-    until(lambda: is_divided(world), 20)
-    until(lambda: are_synced(world, first), 30)
+    until(lambda: is_divided(world), PATIENCE)
+    until(lambda: are_synced(world, first), PATIENCE)
     second = world.repo.commit("second", {f"{name}/b.yaml": None for name in NAMES})
     here = world.controller
     theirs = next(name for name in NAMES if not here.owns(f"{NAMESPACE}/{name}"))
-    until(lambda: is_held(world.view(theirs)), 30, lambda: world.view(theirs).status)
+    until(lambda: is_held(world.view(theirs)), PATIENCE, lambda: world.view(theirs).status)
     world.approve(name=theirs)
-    until(lambda: are_synced(world, second, (theirs,)), 30, lambda: world.status(theirs))
+    until(lambda: are_synced(world, second, (theirs,)), PATIENCE, lambda: world.status(theirs))
     assert world.get("ConfigMap", f"{theirs}-b") is None
     check_audit(database)
 

@@ -39,6 +39,7 @@ class ComponentName(StrEnum):
     MONITORING = "monitoring"
     AGENTS = "agents"
     WEBHOOK = "webhook"
+    HIGH_AVAILABILITY = "ha"
 
 
 @command
@@ -48,7 +49,7 @@ def install(
     ] = "",
     component: Annotated[
         list[ComponentName] | None,
-        typer.Option(help="Add agents, webhook, cluster-admin, read-secrets, podmonitor or monitoring."),
+        typer.Option(help="Add agents, webhook, ha, cluster-admin, read-secrets, podmonitor or monitoring."),
     ] = None,
     policies: Annotated[
         Path | None, typer.Option(help="A folder with Policy files, for the ConfigMap that the controller reads.")
