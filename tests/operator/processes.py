@@ -26,10 +26,10 @@ from tests.flow.environment import World
 from tests.operator.agent_world import annotate, review
 
 KINDS = ("Agent", "MultiAgentSystem")
-_PATIENCE = 3.0
-"""Seconds without a change of a status after which a deadline passes."""
+_STILL = 16
+"""Reconciles in a row without a change of the status, 3 seconds at rest, after which a deadline passes."""
 
-_GIVE_UP = 80.0
+_GIVE_UP = 240.0
 _SHORTEST, _LONGEST = 0.02, 0.3
 """Seconds between two reconciles: more while nothing changes."""
 
@@ -131,28 +131,37 @@ def is_running(agent: Manifest) -> bool:
 
 
 class Stillness:
-    """How long a status has not changed, and the pause until it is read again."""
+    """How often a status has not changed, and the pause until it is read again."""
 
     def __init__(self) -> None:
         self._status: Any = None
-        self._since = time.monotonic()
+        self._unchanged = 0
         self.pause = _SHORTEST
 
     def is_long(self, status: Any) -> bool:
-        """Whether this status was the same for some seconds, which then count from now on."""
-        now = time.monotonic()
-        is_over = status == self._status and now > self._since + _PATIENCE
-        self.pause = min(self.pause * 1.5, _LONGEST) if status == self._status else _SHORTEST
-        if is_over or status != self._status:
-            self._status, self._since = status, now
-        return is_over
+        """
+        Whether this status was the same for some reconciles, which then count from now on.
+
+        Not for some seconds: in those, the Pods of a loaded machine make no progress either.
+        """
+        if status != self._status:
+            self._status = status
+            self._unchanged = 0
+            self.pause = _SHORTEST
+            return False
+        self._unchanged += 1
+        self.pause = min(self.pause * 1.5, _LONGEST)
+        if self._unchanged < _STILL:
+            return False
+        self._unchanged = 0
+        return True
 
 
 def drive(world: World, process: Process, key: ObjectRef, clock: HeldClock) -> Manifest:
     """
     Reconcile an Agent, as a user who agrees to everything, until it settles; return it.
 
-    The deadlines of an Agent whose Pods cannot start pass once its status has not changed for some seconds.
+    The deadlines of an Agent whose Pods cannot start pass once its status has not changed for some reconciles.
     """
     give_up, stillness = time.monotonic() + _GIVE_UP, Stillness()
     while True:
