@@ -11,10 +11,17 @@ from gitsync.preview.report import PreviewReport, ReportedChange, ReportedStep
 
 _STYLES = {"+": "green", "-": "red", "#": "bold"}
 _LIMIT = 200
+_LONGEST = 10_000
+"""Characters of a line: the folders in which nothing changes are named in one."""
 
 
 def to_lines(report: PreviewReport) -> Iterator[tuple[str, str]]:
-    """Yield the lines of the report, each with its style."""
+    """Yield the lines of the report, each with its style; control characters of the change are escaped."""
+    for line, style in _lines(report):
+        yield printable(line, _LONGEST), style
+
+
+def _lines(report: PreviewReport) -> Iterator[tuple[str, str]]:
     yield from _declared(report)
     for change in report.live:
         yield f"in the cluster: {', '.join(change.applications)}  [{change.risk}]", "bold"

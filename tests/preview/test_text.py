@@ -1,34 +1,22 @@
-"""Lines that CI runners show beside the changed files."""
+"""The report as lines for a terminal."""
 
 from __future__ import annotations
 
-from gitsync.preview.text import Runner, annotate
+from gitsync.preview.text import to_lines
 from tests.preview.factories import deployment, report
 
-BASE = {"kustomization.yaml": "resources: [d.yaml]", "d.yaml": deployment()}
+BEFORE = {"prod/kustomization.yaml": "resources: [d.yaml]", "prod/d.yaml": deployment()}
 
 
-def test_a_new_value_is_annotated_at_its_line() -> None:
-    changed = report(BASE, {**BASE, "d.yaml": deployment(replicas=2)})
-
-    assert list(annotate(changed, Runner.ACTIONS)) == [
-        "::warning file=d.yaml,line=5::Moderate: Deployment default/web in .: changes an object"
-    ]
-    assert list(annotate(changed, Runner.PLAIN)) == [
-        "d.yaml:5: warning: Moderate: Deployment default/web in .: changes an object"
-    ]
-
-
-def test_a_folder_that_cannot_be_built_is_an_error_at_its_line() -> None:
-    [line] = annotate(report(BASE, {**BASE, "kustomization.yaml": "resourcs: []"}), Runner.ACTIONS)
-
-    assert line.startswith("::error file=kustomization.yaml,line=1::.: kustomization.yaml:1: ")
+def test_what_a_change_has_written_moves_no_cursor() -> None:
+    hostile = (
+        '{"apiVersion": "v1", "kind": "A\\u001b[31m", "metadata": {"name": "b\\r\\n\\u202e", "namespace": "c\\u0000"}}'
+    )
+    made = report(BEFORE, {**BEFORE, "prod/d.yaml": hostile})
+    lines = [line for line, _ in to_lines(made)]
+    assert any(r"A\x1b[31m c\x00/b\r\n\u202e" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
 
 
-def test_a_name_cannot_add_a_workflow_command() -> None:
-    hostile = "a%0A::set-output name=x::y,line=9"
-    base = {f"{hostile}/kustomization.yaml": "resources: [d.yaml]", f"{hostile}/d.yaml": deployment()}
-    [line] = annotate(report(base, {**base, f"{hostile}/d.yaml": deployment(replicas=2)}), Runner.ACTIONS)
-
-    assert line.startswith("::warning file=a%250A%3A%3Aset-output name=x%3A%3Ay%2Cline=9/d.yaml,line=5::")
-    assert "\n" not in line
+def test_nothing_that_changes_is_one_line() -> None:
+    assert list(to_lines(report(BEFORE, BEFORE))) == [("nothing changes in 1 deployed folder", "green")]
