@@ -10,7 +10,7 @@ import threading
 import time
 
 from bench._large_dashboard import large_dashboard
-from gitsync.server.assets import web_folder
+from gitsync.server.templates import web_folder
 from tests.asgi_server import Served
 from tests.server.fakes import StillEngine
 

@@ -18,9 +18,8 @@ from gitsync.apply.hooks import Hooks
 from gitsync.apply.owner_writes import WritePool, WritesByOwner
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.cluster.kubernetes import ApiObjectDetails, KubernetesCluster
 from gitsync.cluster.lease import FencedCluster, LeaseMemberStore
-from gitsync.cluster.object_details import ApiObjectDetails
 from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.applicationsets import ApplicationSetController
@@ -34,9 +33,8 @@ from gitsync.integrations.prometheus import Prometheus
 from gitsync.integrations.reasoner import Advisor
 from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
-from gitsync.operator.applicationsets.reconciler import SetReconciler
+from gitsync.operator.applicationsets.reconciler import SetReconciler, SetWriter
 from gitsync.operator.applicationsets.sources import SetSources
-from gitsync.operator.applicationsets.writer import SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler, WriteRights
 from gitsync.operator.facts import FactsReader
 from gitsync.operator.observations import RolloutAnalysis

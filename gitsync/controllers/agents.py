@@ -5,8 +5,8 @@ from __future__ import annotations
 from gitsync.agents.keys import AGENT_LABEL, BACKUP_LABEL
 from gitsync.agents.references import named_objects
 from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renewal
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.child_reconciler import ChildrenCache
 from gitsync.operator.kinds import AGENT, SYSTEM

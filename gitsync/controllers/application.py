@@ -13,6 +13,7 @@ from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renew
 from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.conditions import READY, find_condition
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import (
     API_VERSION,
     APPLICATION,
@@ -25,7 +26,6 @@ from gitsync.objects.keys import (
     SUSPEND_MANAGER,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.runtime.work_costs import counted_for

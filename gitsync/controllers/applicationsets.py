@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from gitsync.controllers.base import DEBOUNCE, BaseController, Workers
 from gitsync.controllers.push_forwarding import SetPushes, one_set_of_each
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION, APPLICATION_SET, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.applicationsets.reconciler import SetCache, SetReconciler
 from gitsync.operator.applicationsets.sources import set_of

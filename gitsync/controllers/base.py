@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import ClusterUnavailable, GitsyncError
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.controller import Controller

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gitsync.errors import InvalidInput
 from gitsync.health import builtin, tables, vendors, workloads
-from gitsync.health.generic import assess_generic
+from gitsync.health.kstatus import assess_generic
 from gitsync.health.rules import Rule, degraded, healthy, progressing
 from gitsync.kube import cel
 from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, SERVICE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from gitsync.health.generic import assess_generic
+from gitsync.health.kstatus import assess_generic
 from gitsync.health.rules import conditions_of, degraded, healthy, items, message, progressing, text, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of

@@ -23,7 +23,7 @@ from gitsync.agents.backup import (
 )
 from gitsync.agents.keys import AGENT_LABEL, BACKUP, BACKUP_LABEL
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.rollout.tracks import Track
+from gitsync.agents.rollout.state import Track
 from gitsync.objects.manifest import Manifest, at, labels_of, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Cluster, LiveCache

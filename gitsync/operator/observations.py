@@ -18,8 +18,7 @@ from gitsync.agents.keys import ABORT, CHECKS, PROMOTE, TRACK_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.scaling import Analysis
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
-from gitsync.agents.rollout.state import RolloutStage, RolloutState
-from gitsync.agents.rollout.tracks import Track
+from gitsync.agents.rollout.state import RolloutStage, RolloutState, Track
 from gitsync.health.workloads import pod_trouble
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of

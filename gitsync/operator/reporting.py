@@ -10,9 +10,9 @@ from gitsync.agents.status import defect_status
 from gitsync.errors import GitsyncError
 from gitsync.kube.times import timestamp
 from gitsync.objects.conditions import find_condition
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ref_of
 from gitsync.operator.child_reconciler import ChildrenCache
 from gitsync.ports import Clock, Cluster

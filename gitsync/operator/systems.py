@@ -20,9 +20,9 @@ from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.kube.kinds import NAMESPACE
 from gitsync.kube.times import timestamp
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.child_reconciler import (
     ChildrenCache,

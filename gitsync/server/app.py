@@ -15,7 +15,6 @@ from gitsync.errors import GitsyncError
 from gitsync.ports import OtherProcesses, no_others
 from gitsync.server import live, metrics, webhooks
 from gitsync.server.api import routes as api
-from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth.access import Access, Guard, current_user
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
@@ -39,7 +38,7 @@ from gitsync.server.pages import (
 )
 from gitsync.server.problems import PREFIX, problem, status_of
 from gitsync.server.queries.waiting import PendingPlans
-from gitsync.server.templates import Pages
+from gitsync.server.templates import Assets, Pages, web_folder
 from gitsync.server.visibility import visible_to
 from gitsync.services.requests import UserRequests
 

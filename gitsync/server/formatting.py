@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gitsync.objects.change import ABSENT
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION
-from gitsync.objects.owner_key import OwnerKey
 
 _KEPT = frozenset("\n\t")
 # SHA-1 or SHA-256

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, Unpack
 
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditFilter, AuditRecord, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User

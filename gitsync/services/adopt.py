@@ -13,7 +13,7 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, EditSource, FileEdit, Source
 from gitsync.ports.hosts import CodeHosts
 from gitsync.ports.previews import ValueAdopter
-from gitsync.services.review_branches import open_review
+from gitsync.services.revert import open_review
 
 
 @dataclass(frozen=True, slots=True)

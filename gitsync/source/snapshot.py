@@ -9,8 +9,7 @@ from pathlib import Path
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry, Tree
 from gitsync.source.file_rules import FILE_MIB, reject_pointer
-from gitsync.source.git_objects import TreeEntry, TreeObject
-from gitsync.source.object_reader import ObjectReader, TooLarge
+from gitsync.source.object_reader import ObjectReader, TooLarge, TreeEntry, TreeObject
 
 _EMPTY = TreeObject()
 MOST_ENTRIES = 1_000_000

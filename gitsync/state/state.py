@@ -14,9 +14,8 @@ from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.mask import mask
 from gitsync.ports import Cluster, LiveCache, Sizes
-from gitsync.state.costs import Costs
+from gitsync.state.costs import Costs, DriftCounts
 from gitsync.state.declarations import Declarations
-from gitsync.state.drift_counts import DriftCounts
 from gitsync.state.tracked import TrackedObjects
 from gitsync.state.views import Views
 

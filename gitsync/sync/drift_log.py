@@ -9,7 +9,7 @@ from gitsync.objects.change import Change
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import Clock, Records
-from gitsync.state.drift_counts import DriftCounts
+from gitsync.state.costs import DriftCounts
 from gitsync.sync.cache import ExecutionCache
 from gitsync.sync.planner import Planned
 

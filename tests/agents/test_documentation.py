@@ -16,7 +16,7 @@ from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 from gitsync.agents.systems.members import check_object
 from gitsync.cli.main import load_command
 from gitsync.crds import definitions

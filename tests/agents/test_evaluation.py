@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gitsync.agents.evaluation.assertions import Answer, ToolCall
-from gitsync.agents.evaluation.cases import failure, parse_cases
-from gitsync.agents.evaluation.promptfoo import imported
+from gitsync.agents.evaluation.cases import failure, imported, parse_cases
 from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, EvaluationVerdict, decision, judge, question
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import InvalidInput

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gitsync.cli.child_process import Questions, answer_until_end
+from gitsync.cli.further_processes import Questions, answer_until_end
 
 ECHO = 'while read -r line; do echo "$line answer"; done'
 LATE = 'read -r first; read -r second; echo "$first late"; echo "$second right"; cat > /dev/null'

@@ -16,8 +16,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gitsync.cli.child_process import ChildProcess
 from gitsync.cli.dashboard import DashboardOptions, address_file
+from gitsync.cli.further_processes import ChildProcess
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner

@@ -1,4 +1,8 @@
-"""Objects are read, applied, deleted and replaced over HTTP, and refusals say what to do."""
+"""
+Objects are read, applied, deleted and replaced over HTTP, and refusals say what to do.
+
+Events and logs of objects are read from the API server when they are opened.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.cluster.kubernetes import ApiObjectDetails, KubernetesCluster
 from gitsync.crds import application_crd
-from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, InvalidInput, Rejected
+from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, InvalidInput, Rejected
 from gitsync.objects.manifest import uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.faults import FaultKind, InjectedFault
@@ -156,3 +160,32 @@ def test_a_rotated_token_is_read_again_once(server: Sandbox, tmp_path: Path) -> 
 def test_no_kubeconfig_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="kubeconfig"):
         Client(Connection(str(tmp_path / "absent")))
+
+
+def test_events_are_those_of_the_object_and_logs_those_of_the_container(tmp_path: Path) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}, {"name": "proxy", "image": "proxy:1"}]},
+    }
+    with Sandbox() as sandbox:
+        client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
+        details, cluster = ApiObjectDetails(client), KubernetesCluster(client)
+        cluster.apply(pod, manager="test")
+        ref = ObjectRef("", "Pod", "default", "web")
+        until(lambda: any(event.reason == "Started" for event in details.events(ref)))
+        events = details.events(ref)
+        assert all(event.last and event.message and event.type for event in events)
+        assert [event.last for event in events] == sorted((event.last for event in events), reverse=True)
+        assert details.events(ObjectRef("", "Pod", "default", "other")) == ()
+        assert details.events(ObjectRef("", "Namespace", "", "default")) == ()
+
+        until(lambda: (cluster.read(ref, "v1") or {})["status"].get("phase") == "Running")
+        assert isinstance(details.logs("default", "web", "proxy", lines=1), str)
+        assert len(details.logs("default", "web", "app", lines=1).splitlines()) <= 1
+        with pytest.raises(GitsyncError, match="previous terminated container"):
+            details.logs("default", "web", "app", previous=True)
+        with pytest.raises(GitsyncError, match="not found"):
+            details.logs("default", "gone", "app")
+        client.close()

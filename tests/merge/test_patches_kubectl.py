@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.json_patch import JsonPatchError, json_patch
 from gitsync.merge.schema import builtin
 from gitsync.merge.strategic import StrategicError, strategic_merge
-from gitsync.merge.values import merge_patch
+from gitsync.merge.values import JsonPatchError, json_patch, merge_patch
 
 pytestmark = [
     pytest.mark.kubectl,

@@ -1,4 +1,8 @@
-"""The inventory in a status: read back as it was written, and small enough for an object however long it is."""
+"""
+The inventory in a status: read back as it was written, and small enough for an object however long it is.
+
+The text of a key names its owner, and reading it back gives the same owner.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ import uuid
 import orjson
 import pytest
 
-from gitsync.objects.inventory import Finished, Inventory, InventoryEntry
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.inventory import Finished, Inventory, InventoryEntry, OwnerKey
+from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, APPLICATION_SET
+from gitsync.objects.ref import GroupKind, ObjectRef
 
 
 def inventory(count: int) -> Inventory:
@@ -56,3 +61,24 @@ def test_an_end_is_kept_until_the_object_is_written() -> None:
     for held in (Inventory({ref: entry}), inventory(3000).with_entries({ref: entry})):
         assert Inventory.from_status(held.to_status()).entries[ref] == entry
     assert Inventory({ref: entry}).widened({ref: InventoryEntry("v1", "uid")}).entries[ref].finished is None
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (APPLICATION, "gitsync/shop"),
+        (APPLICATION_SET, "gitsync/applicationset:shop"),
+        (GroupKind(AGENTS_GROUP, "Agent"), "gitsync/agent:shop"),
+        (GroupKind(AGENTS_GROUP, "MultiAgentSystem"), "gitsync/multiagentsystem:shop"),
+    ],
+)
+def test_the_text_of_a_key_is_read_back(of: GroupKind, text: str) -> None:
+    key = OwnerKey(of, "gitsync", "shop")
+    assert str(key) == text
+    assert OwnerKey.parse(text) == key
+    assert OwnerKey.of_ref(key.ref) == key
+    assert key.ref == ObjectRef(of.group, of.kind, "gitsync", "shop")
+
+
+def test_an_application_with_the_name_of_a_kind_is_an_application() -> None:
+    assert OwnerKey.parse("gitsync/agent") == OwnerKey(APPLICATION, "gitsync", "agent")

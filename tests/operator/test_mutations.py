@@ -19,7 +19,7 @@ from gitsync.agents.expansion.volumes import as_created
 from gitsync.agents.expansion.workloads import without_reset
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.rollout.context import active_track
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 from gitsync.errors import Rejected
 from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source.git_objects import parse_commit
-from gitsync.source.object_reader import ObjectReader, TooLarge, changed_paths
+from gitsync.source.object_reader import ObjectReader, TooLarge, changed_paths, parse_commit
 from gitsync.source.repositories import Repositories
 from tests.git_processes import GitProcesses
 from tests.git_repository import GitRepo, git

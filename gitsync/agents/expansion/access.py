@@ -10,7 +10,7 @@ from gitsync.agents.expansion.volumes import is_stateful
 from gitsync.agents.expansion.workloads import track_selector, workload_kind
 from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL, child, compact
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.rollout.tracks import Track
+from gitsync.agents.rollout.state import Track
 from gitsync.objects.manifest import Manifest
 
 _CPU: dict[str, Any] = {

@@ -9,8 +9,7 @@ from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.variables import database_prefix, fallback_key, header_variable
 from gitsync.agents.keys import child, compact, service_url
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.model.llm import Fallback
-from gitsync.agents.model.tools import Tool
+from gitsync.agents.model.tools import Fallback, Tool
 from gitsync.objects.manifest import Manifest, content_hash
 
 PROMPT_FILE: Final = "prompt.md"

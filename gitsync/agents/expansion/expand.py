@@ -23,7 +23,7 @@ from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.expansion.volumes import claims
 from gitsync.agents.expansion.workloads import workload
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 from gitsync.objects.manifest import Manifest
 
 

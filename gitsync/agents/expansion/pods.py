@@ -10,8 +10,8 @@ from gitsync.agents.expansion.variables import user_variables, variables
 from gitsync.agents.expansion.volumes import mounts, pod_volumes
 from gitsync.agents.keys import AGENT_LABEL, REFERENCES_ANNOTATION, RESTARTED_AT, compact, labels_for
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.model.llm import ModelCache
 from gitsync.agents.model.runtime import DrainCall, InitStep, Probe, Resources, Sidecar
+from gitsync.agents.model.tools import ModelCache
 from gitsync.objects.manifest import Manifest
 
 _KILL_DELAY = 10

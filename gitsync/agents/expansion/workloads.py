@@ -9,7 +9,7 @@ from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.volumes import claim_templates, is_stateful, volumes_of, without_claims
 from gitsync.agents.keys import AGENT_LABEL, REVISION_LABEL, SERVING_LABEL, TRACK_LABEL, child, compact
 from gitsync.agents.model.agent import Agent
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 from gitsync.merge.fieldset import Node
 from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of

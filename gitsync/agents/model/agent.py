@@ -9,12 +9,11 @@ from pydantic import Field
 
 from gitsync.agents.model.base import keyed
 from gitsync.agents.model.evaluation import ContractPolicy, Evaluation
-from gitsync.agents.model.llm import Model, Prompt
 from gitsync.agents.model.network import Expose, Network, Observability
 from gitsync.agents.model.runtime import Lifecycle, Runtime
 from gitsync.agents.model.scaling import Autoscaling, Availability, LeaderElection, Update
 from gitsync.agents.model.state import Backup, State
-from gitsync.agents.model.tools import AgentMemory, Tool
+from gitsync.agents.model.tools import AgentMemory, Model, Prompt, Tool
 from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.parsing import parse_spec

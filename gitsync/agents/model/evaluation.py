@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gitsync.agents.model.base import ConfigMapKeyRef, Cron, Seconds
-from gitsync.agents.model.llm import Endpoint, ModelCredentials
 from gitsync.agents.model.runtime import Image, Resources
+from gitsync.agents.model.tools import Endpoint, ModelCredentials
 from gitsync.objects.parsing import Section, Text
 
 Percent = Annotated[int, Field(ge=0, le=100)]

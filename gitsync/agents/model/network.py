@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gitsync.agents.model.base import Port, keyed
-from gitsync.agents.model.llm import Endpoint
+from gitsync.agents.model.tools import Endpoint
 from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import DecimalText, Section, Text
 

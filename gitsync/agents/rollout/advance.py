@@ -10,9 +10,8 @@ from gitsync.agents.rollout.blue_green import advance_blue_green, keep_old
 from gitsync.agents.rollout.canary import advance_canary, keep_canary_requests
 from gitsync.agents.rollout.context import Rollout, RolloutContext, repeat_checks
 from gitsync.agents.rollout.observed import CheckResult, Observed
-from gitsync.agents.rollout.state import RolloutStage, RolloutState
+from gitsync.agents.rollout.state import Placement, RolloutStage, RolloutState, Track
 from gitsync.agents.rollout.steady import fail, hold, keep_running
-from gitsync.agents.rollout.tracks import Placement, Track
 
 
 def advance(spec: AgentSpec, state: RolloutState, observed: Observed) -> Rollout:

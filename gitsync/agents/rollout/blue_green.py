@@ -7,9 +7,8 @@ from dataclasses import replace
 from gitsync.agents.model.scaling import BlueGreen
 from gitsync.agents.rollout.context import Rollout, RolloutContext, repeat_checks
 from gitsync.agents.rollout.observed import CheckResult
-from gitsync.agents.rollout.state import RolloutStage
+from gitsync.agents.rollout.state import Placement, RolloutStage, Track
 from gitsync.agents.rollout.steady import fail, move
-from gitsync.agents.rollout.tracks import Placement, Track
 
 
 def advance_blue_green(context: RolloutContext) -> Rollout:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from gitsync.agents.expansion.expand import Layout
 from gitsync.agents.model.scaling import Canary
 from gitsync.agents.rollout.context import Rollout, RolloutContext
-from gitsync.agents.rollout.state import RolloutStage
+from gitsync.agents.rollout.state import Placement, RolloutStage, Track
 from gitsync.agents.rollout.steady import fail, keep_running
-from gitsync.agents.rollout.tracks import Placement, Track
 
 _NOT_SERVED = (
     "the cluster does not serve HTTPRoute of gateway.networking.k8s.io/v1; set update.canary.traffic: ReplicaRatio"

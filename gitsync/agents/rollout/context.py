@@ -14,8 +14,7 @@ from gitsync.agents.expansion.expand import Layout
 from gitsync.agents.expansion.pods import grace_period
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.rollout.observed import CheckResult, Observed, Workload
-from gitsync.agents.rollout.state import RolloutState
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, RolloutState, Track
 
 _ABSENT = Workload("")
 _CRASH_PATIENCE = 60.0

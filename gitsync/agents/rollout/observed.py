@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from gitsync.agents.keys import REVISION_LABEL
-from gitsync.agents.rollout.tracks import Track
+from gitsync.agents.rollout.state import Track
 from gitsync.objects.manifest import Manifest, at, metadata_of
 
 

@@ -1,4 +1,8 @@
-"""What a rollout remembers from one reconcile to the next, in the status of the Agent."""
+"""
+What a rollout remembers from one reconcile to the next, in the status of the Agent.
+
+A track is the workload of one revision; an Agent has one or two.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,43 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from gitsync.agents.rollout.tracks import Track
 from gitsync.objects.manifest import at
+
+
+class Track(Enum):
+    """The workloads that an Agent may have; the value is the label of their Pods."""
+
+    STABLE = "stable"
+    CANARY = "canary"
+    BLUE = "blue"
+    GREEN = "green"
+    PREVIEW = "preview"
+
+    @property
+    def other(self) -> Track:
+        """The other colour."""
+        return Track.GREEN if self is Track.BLUE else Track.BLUE
+
+    def workload(self, agent: str) -> str:
+        """Return the name of the workload."""
+        # The stable workload has the Agent's own name, which metrics, autoscalers and people search by.
+        return agent if self is Track.STABLE else f"{agent}-{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """
+    One workload: the revision of its Pods and their number.
+
+    ``replicas`` is None where an autoscaler decides. ``partition`` is that of a StatefulSet: Pods below it keep the
+    revision before. ``serves``: the Service selects its Pods.
+    """
+
+    track: Track
+    revision: str
+    replicas: int | None = None
+    partition: int = 0
+    serves: bool = True
 
 
 class RolloutStage(Enum):

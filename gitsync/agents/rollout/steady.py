@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gitsync.agents.expansion.expand import Layout
 from gitsync.agents.rollout.context import Rollout, RolloutContext
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 
 
 def keep_running(context: RolloutContext) -> Rollout:

@@ -9,8 +9,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from gitsync.agents.evaluation.cases import Case, parse_cases
-from gitsync.agents.evaluation.promptfoo import imported
+from gitsync.agents.evaluation.cases import Case, imported, parse_cases
 from gitsync.agents.evaluation.verdict import EvaluationResult, EvaluationVerdict
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation

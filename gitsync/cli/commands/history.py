@@ -8,9 +8,9 @@ from gitsync.cli.applications import connect, one_application
 from gitsync.cli.options import ApplicationTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import at
-from gitsync.objects.owner_key import OwnerKey
 
 _COLUMNS = ("id", "started", "revision", "author", "message", "class", "outcome", "by", "duration")
 

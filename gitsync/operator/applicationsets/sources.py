@@ -11,8 +11,8 @@ from gitsync.applicationsets.model import ApplicationSet, GitGenerator
 from gitsync.errors import GitsyncError, Refused
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, CredentialsRef, Destination, GitSource, SyncPolicy, Verification
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION_SET
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.tree import Tree
 from gitsync.objects.urls import matches_url
 from gitsync.sync.cache import GitCache

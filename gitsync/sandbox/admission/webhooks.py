@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.json_patch import json_patch
+from gitsync.merge.values import json_patch
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import AdmissionAttributes
 from gitsync.sandbox.admission.matching import ConditionError, hold, namespace_of, request_of, rule_matches, selected

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gitsync.merge.json_patch import MAX_OPERATIONS, JsonPatchError, JsonPatchFormatError, json_patch
 from gitsync.merge.schema import Schema
 from gitsync.merge.strategic import StrategicError, strategic_merge
 from gitsync.merge.typed import go
-from gitsync.merge.values import merge_patch
+from gitsync.merge.values import MAX_OPERATIONS, JsonPatchError, JsonPatchFormatError, json_patch, merge_patch
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
 from gitsync.sandbox.errors import ApiError

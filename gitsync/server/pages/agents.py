@@ -12,8 +12,8 @@ from fastapi import Query as QueryParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from gitsync.errors import GitsyncError, TerminalError
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import at, group_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.operator.kinds import AGENT, SYSTEM

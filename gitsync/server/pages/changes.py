@@ -15,8 +15,16 @@ from gitsync.server.dependencies import PagesOf, SearchText
 from gitsync.server.paging import list_url
 from gitsync.server.queries.fields import FIELDS
 from gitsync.server.queries.filters import parse_query
-from gitsync.server.queries.net_changes import NetChange, net_changes
-from gitsync.server.queries.timeline import KINDS, NAMES, SYNCS, Position, changes, records_between
+from gitsync.server.queries.timeline import (
+    KINDS,
+    NAMES,
+    SYNCS,
+    NetChange,
+    Position,
+    changes,
+    net_changes,
+    records_between,
+)
 
 router = APIRouter()
 

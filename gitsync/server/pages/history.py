@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import AGENTS_GROUP
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.record import AuditRecord, SyncRecord
 from gitsync.objects.ref import GroupKind
 from gitsync.server.dependencies import PagesOf, Start, SyncId, ViewOf

@@ -12,8 +12,8 @@ from gitsync.errors import AuditMismatch, RecordUnavailable
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.gate.policy import Policy
 from gitsync.objects.change import HoldReason, Plan, Review
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
-from gitsync.objects.owner_key import OwnerKey
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView

@@ -14,9 +14,8 @@ from gitsync.ports.hosts import CodeHost
 from gitsync.source.authentication import certificates
 from gitsync.source.github_app import api_of
 from gitsync.source.hosts.connection import ApiConnection
-from gitsync.source.hosts.gitea import Gitea
-from gitsync.source.hosts.github import HEADERS, GitHub
 from gitsync.source.hosts.gitlab import GitLab
+from gitsync.source.hosts.rest import HEADERS, Gitea, GitHub
 from gitsync.source.remote import Transport
 
 

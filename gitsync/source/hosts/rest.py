@@ -1,15 +1,17 @@
 """
-What the APIs of GitHub and Gitea have in common: Gitea, and so Forgejo, took over the paths and names of GitHub's.
+GitHub, and Gitea with Forgejo, which took over the paths and names of GitHub's API.
 
 https://docs.github.com/en/rest, https://docs.gitea.com/api
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from itertools import count
+from typing import Any, Final
 from urllib.parse import quote
 
 from gitsync.errors import SourceUnavailable, one_line
@@ -160,3 +162,80 @@ def _pull_request(item: Any) -> PullRequest:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SourceUnavailable("the API of the Git host describes a pull request in an unknown way") from error
+
+
+_LIMIT: Final = 100
+"""Entries of a page: the most that GitHub returns."""
+HEADERS: Final = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+
+
+class GitHub(RestHost):
+    """One repository at GitHub; ``app`` is the id of the App whose tokens sign in, empty for a user's token."""
+
+    def __init__(self, connection: ApiConnection, repository: str, app: str = "") -> None:
+        super().__init__(connection, repository)
+        self._app = app
+        self._login = ""
+
+    @property
+    def _page_size(self) -> int:
+        return _LIMIT
+
+    def _list(self, page: int, state: str, etag: str) -> HostResponse:
+        path = f"{self._repository}/pulls"
+        query = {"state": state, "sort": "updated", "direction": "desc"}
+        return self._connection.get(path, etag, **query, per_page=_LIMIT, page=page)
+
+    def _comments_of(self, number: int) -> Iterator[Mapping[str, Any]]:
+        path = f"{self._repository}/issues/{number}/comments"
+        for page in count(1):
+            comments = self._connection.get(path, per_page=_LIMIT, page=page).body or []
+            yield from comments
+            if len(comments) < _LIMIT:
+                return
+
+    def _is_ours(self, comment: Mapping[str, Any]) -> bool:
+        # The token of an App is that of no user: GET /user answers 403 for it.
+        if self._app:
+            return str((comment.get("performed_via_github_app") or {}).get("id")) == self._app
+        self._login = self._login or str(self._connection.get("/user").body["login"])
+        return bool((comment.get("user") or {}).get("login") == self._login)
+
+
+_GITEA_PAGE = 50
+"""Entries of a page: the most that Gitea returns by default (``MAX_RESPONSE_ITEMS``)."""
+
+
+_DELAYS = (0.2, 0.5, 1.0, 2.0)
+"""Seconds between attempts to open a pull request."""
+
+
+class Gitea(RestHost):
+    """One repository at a Gitea or Forgejo server."""
+
+    _login = ""
+
+    @property
+    def _page_size(self) -> int:
+        return _GITEA_PAGE
+
+    def _list(self, page: int, state: str, etag: str) -> HostResponse:
+        path = f"{self._repository}/pulls"
+        return self._connection.get(path, etag, state=state, sort="recentupdate", limit=_GITEA_PAGE, page=page)
+
+    def open_pull_request(self, request: NewPullRequest) -> PullRequest:
+        """Open a pull request, also from a branch that was pushed a moment ago."""
+        for delay in _DELAYS:
+            try:
+                return super().open_pull_request(request)
+            except NotFoundAtHost:  # Gitea lists a new branch some time after it has accepted the push
+                time.sleep(delay)
+        return super().open_pull_request(request)
+
+    def _comments_of(self, number: int) -> Iterator[Mapping[str, Any]]:
+        # Gitea returns all comments of an issue at once, whatever page is asked for.
+        yield from self._connection.get(f"{self._repository}/issues/{number}/comments").body or ()
+
+    def _is_ours(self, comment: Mapping[str, Any]) -> bool:
+        self._login = self._login or str(self._connection.get("/user").body["login"])
+        return bool((comment.get("user") or {}).get("login") == self._login)

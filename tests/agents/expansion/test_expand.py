@@ -14,7 +14,7 @@ from gitsync.agents.expansion.network import unnamed_hosts
 from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import parse_agent
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
 from tests.agents.factories import agent, changed, example

@@ -11,7 +11,7 @@ from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import agents_of, revision_of
 from gitsync.agents.expansion.sharing import Sharing, needed_objects, with_live_needs
 from gitsync.agents.model.agent import Agent, parse_agent
-from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.agents.rollout.state import Placement, Track
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from tests.agents.factories import agent

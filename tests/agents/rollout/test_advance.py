@@ -11,8 +11,7 @@ from gitsync.agents.model.agent import AgentSpec, parse_agent
 from gitsync.agents.rollout.advance import advance
 from gitsync.agents.rollout.context import Rollout
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, Workload
-from gitsync.agents.rollout.state import RolloutStage, RolloutState
-from gitsync.agents.rollout.tracks import Track
+from gitsync.agents.rollout.state import RolloutStage, RolloutState, Track
 from tests.agents.factories import agent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

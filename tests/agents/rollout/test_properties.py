@@ -21,8 +21,7 @@ from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import Agent, parse_agent
 from gitsync.agents.rollout.advance import advance
 from gitsync.agents.rollout.observed import CheckResult, Observed, Workload, workload_of
-from gitsync.agents.rollout.state import RolloutState
-from gitsync.agents.rollout.tracks import Track
+from gitsync.agents.rollout.state import RolloutState, Track
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from tests.agents.factories import agent

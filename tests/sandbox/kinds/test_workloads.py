@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
+from gitsync.sandbox.kinds.jobs import schedule_problem, time_zone_problem
 from tests.sandbox.kinds.factories import created, field_messages, job, of, pod_spec, refused, workload
 from tests.sandbox.kinds.recordings import Allocator
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.object_details import ApiObjectDetails
+from gitsync.cluster.kubernetes import ApiObjectDetails
 from gitsync.errors import InvalidInput, TransientError
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, StateEvent

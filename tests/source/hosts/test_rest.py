@@ -129,7 +129,7 @@ def test_gitea_lists_a_new_branch_a_moment_later(monkeypatch: pytest.MonkeyPatch
         server.answer = lambda method, target, body: (  # type: ignore[method-assign]
             (404, {"message": "not found"}) if len(delays) < 2 else known(method, target, body)
         )
-        monkeypatch.setattr("gitsync.source.hosts.gitea.time.sleep", delays.append)
+        monkeypatch.setattr("gitsync.source.hosts.rest.time.sleep", delays.append)
         made = opened("Gitea", server).open_pull_request(NewPullRequest("keep/shop", "main", "Keep", ""))
     assert made.title == "Keep"
     assert len(delays) == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.http.logs import log_of
+from gitsync.sandbox.http.subresources import log_of
 from tests.sandbox.controllers.cluster import NAMESPACE, World, conditions, config_map, job, pod, state_of
 
 

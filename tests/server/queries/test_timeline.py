@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
-from gitsync.server.queries.net_changes import net_changes
+from gitsync.server.queries.timeline import net_changes
 from tests.server.fakes import NOW
 
 REF = "/ConfigMap/shop/web"
