@@ -49,6 +49,7 @@ _SPECS: dict[str, tuple[Any, ...]] = {
         {"volumes": [{"name": "tmp", "mountPath": "/tmpd", "size": "1Gi", "accessModes": ["ReadWriteMany"]}]},
     ),
     "version": ("1.0.0", "1.1.0"),
+    "leaderElection": (None, {"leaseDurationSeconds": 15}),
 }
 _UPDATES = (
     {"type": "RollingUpdate"},
@@ -80,6 +81,9 @@ class Model:
     def change(self) -> None:
         for name in self.chance.sample(sorted(_SPECS), self.chance.randint(1, 3)):
             self.spec[name] = self.chance.choice(_SPECS[name])
+        # Pods that wait for their promotion would take part in the election, so that the schema forbids it.
+        if self.update["type"] == "BlueGreen":
+            self.spec["leaderElection"] = None
         # A change of the network alone is not a new revision, and takes effect at once: each has a prompt of its own.
         self.spec["prompt"] = {"text": f"{self.chance.randrange(3)}, {self.spec.get('network')}"}
 
@@ -157,6 +161,8 @@ class Model:
                 for member in ("ingress", "egress"):
                     rules = live["spec"][member]
                     assert {} in rules or all(rule in rules for rule in needed["spec"][member]), (ref, member)
+            if ref.kind == "RoleBinding":
+                assert all(subject in live["subjects"] for subject in needed["subjects"]), ref
             if ref.kind == "Service":
                 ports = {(port["port"], port["targetPort"]) for port in live["spec"]["ports"]}
                 assert ports >= {(port["port"], port["targetPort"]) for port in needed["spec"]["ports"]}, ref
@@ -168,7 +174,10 @@ class Model:
 
 
 KINDS = ("Deployment", "StatefulSet")
-NEEDED = ("NetworkPolicy", "Service", "PersistentVolumeClaim", "ServiceAccount", "ConfigMap")
+NEEDED = (
+    *("NetworkPolicy", "Service", "PersistentVolumeClaim", "ServiceAccount", "ConfigMap"),
+    *("Lease", "Role", "RoleBinding"),
+)
 
 
 def _content(manifest: Manifest | None) -> Any:
