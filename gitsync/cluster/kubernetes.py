@@ -11,7 +11,7 @@ from gitsync.cluster.client import Client, segment
 from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import forbidden_hint
 from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating, one_line
-from gitsync.kube.field_path import parts
+from gitsync.kube.json_pointer import parts
 from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change

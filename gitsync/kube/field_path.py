@@ -1,8 +1,4 @@
-"""
-Field paths: ``.spec.containers[name="web"].image`` as the API server spells it, ``spec.replicas`` as users do.
-
-JSON Pointers (RFC 6901) name fields where requests do: ``parts`` and ``escape``.
-"""
+"""Field paths: ``.spec.containers[name="web"].image`` as the API server spells it, ``spec.replicas`` as users do."""
 
 from __future__ import annotations
 
@@ -143,18 +139,3 @@ def _unquoted(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
-
-
-def escape(name: str) -> str:
-    """Return a name as one part of a pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def unescape(part: str) -> str:
-    """Return the name that one part of a pointer encodes."""
-    return part.replace("~1", "/").replace("~0", "~")
-
-
-def parts(pointer: str) -> tuple[str, ...]:
-    """Return the names in a pointer; the empty pointer has none."""
-    return tuple(map(unescape, pointer.split("/")[1:]))

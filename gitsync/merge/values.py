@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.field_path import parts
+from gitsync.kube.json_pointer import parts
 
 
 def same(a: Any, b: Any) -> bool:

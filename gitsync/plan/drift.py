@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.kube import field_path
+from gitsync.kube import json_pointer
 from gitsync.merge.fieldset import MEMBER, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, field_set
@@ -215,7 +215,7 @@ class _Comparer:
         """Compare two maps member by member; a member that only live has counts where we are its only owner."""
         for name, value in desired.items():
             here = (*path, f"f:{name}")
-            there = f"{pointer}/{field_path.escape(name)}"
+            there = f"{pointer}/{json_pointer.escape(name)}"
             below = schema.fields[name] or DEDUCED
             if live.get(name) is not None:
                 self.value(below, value, live[name], here, there)
@@ -235,7 +235,7 @@ class _Comparer:
             name = element[2:]
             if element[:2] == "f:" and name not in desired and name in live:
                 below = schema.fields[name] or DEDUCED
-                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{field_path.escape(name)}")
+                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{json_pointer.escape(name)}")
 
     def is_dropped_zero(self, value: Any, path: Path) -> bool:
         """Whether a zero value was applied that the API server does not persist; removing it transfers ownership."""

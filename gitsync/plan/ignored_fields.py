@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitsync.kube.field_path import parts
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import IgnoreRule

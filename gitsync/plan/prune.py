@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gitsync.kube.field_path import escape
+from gitsync.kube.json_pointer import escape
 from gitsync.kube.parts import WORKLOADS
 from gitsync.merge.schema import builtin
 from gitsync.objects.application import Application

@@ -12,7 +12,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitsync.kube.field_path import parts
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.apply import Conflicts
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import DEDUCED, Schema

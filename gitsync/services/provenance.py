@@ -18,7 +18,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, FileVersion, Source
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
-from gitsync.render.yaml.composer import LIMITS
+from gitsync.render.yaml.limits import LIMITS
 from gitsync.render.yaml.reader import read_all
 from gitsync.sync.remote_bases import RemoteBases
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.kube import cel, field_path
+from gitsync.kube import cel, json_pointer
 from gitsync.kube.defaults import default_limits, encode_texts
 from gitsync.kube.kinds import defined_kind, is_established, served_versions
 from gitsync.kube.times import seconds_of, timestamp
@@ -35,7 +35,7 @@ def test_times_are_rfc_3339_in_utc():
 
 @pytest.mark.parametrize("name", ["a", "a/b", "a~b", "~1", "~0/"])
 def test_a_name_survives_a_json_pointer(name):
-    assert field_path.parts(f"/x/{field_path.escape(name)}") == ("x", name)
+    assert json_pointer.parts(f"/x/{json_pointer.escape(name)}") == ("x", name)
 
 
 def test_an_expression_without_a_value_does_not_hold():

@@ -21,7 +21,7 @@ from gitsync.render.patch.struct_schema import (
     conform,
 )
 from gitsync.render.provenance.step_source import SourceFile
-from gitsync.render.yaml.composer import YamlLimits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import node_at, place, read_all
 from gitsync.render.yaml.yaml11 import with_old_flags
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.field_path import unescape
+from gitsync.kube.json_pointer import unescape
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import strategic_merge
@@ -23,7 +23,7 @@ from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, copy_value, gvk_of, refuse_large
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
-from gitsync.render.yaml.composer import YamlLimits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import REWRITTEN, Quoted, is_plain, plain, spelled, text_of, texts_of
 from gitsync.render.yaml.scalars import Date, is_text, whole

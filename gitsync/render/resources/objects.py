@@ -8,7 +8,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.render.errors import raise_all
-from gitsync.render.yaml.composer import YamlLimits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import place, read_all
 
 _STYLED: Final = YamlLimits(bytes=64 << 20, styles=True)  # the tree has the limit of one file

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from gitsync.render.yaml.composer import LIMITS, YamlLimits
+from gitsync.render.yaml.limits import LIMITS, YamlLimits
 from gitsync.render.yaml.scalar_types import NullKey, Quoted, spelled
 from gitsync.render.yaml.scalars import UNSURE, resolve
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.block_style import UNREAD, Path, block_lines, read_block
-from gitsync.render.yaml.composer import LIMITS, YamlLimits
+from gitsync.render.yaml.limits import LIMITS, YamlLimits
 
 if TYPE_CHECKING:  # it loads PyYAML
     from gitsync.render.yaml.locations import Node

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.render.yaml.composer import YamlLimits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalars import Yaml11Bool
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.block_style import UNREAD, block_lines, read_block
-from gitsync.render.yaml.composer import YamlLimits, compose
+from gitsync.render.yaml.composer import compose
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.locations import places
 
 MANIFEST = """\

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml.composer import YamlLimits
+from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import locate, locations, read_all
 from gitsync.render.yaml.scalars import Date
 
