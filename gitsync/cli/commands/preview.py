@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.change import CiJob, PreviewedChange, detect, local_change, pull_request_change
-from gitsync.cli.comparison import Evaluator
+from gitsync.cli.change import CiJob, PreviewedChange, detect, local_change
 from gitsync.cli.dashboard import read_token
-from gitsync.cli.options import ClusterTarget, GitTarget, Policies, command
+from gitsync.cli.options import ClusterTarget, Policies, command
 from gitsync.cli.output import Exit, say, to_json
-from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.errors import InvalidInput
 from gitsync.gate.policy_files import PolicySet
-from gitsync.objects.application import parse_application
-from gitsync.objects.change import Decision, Risk
-from gitsync.preview.compare import Preview, RootChange, Rules, Sides
+from gitsync.objects.change import Risk
+from gitsync.preview.compare import Preview, Rules, Sides
 from gitsync.preview.compare import preview as preview_of
-from gitsync.preview.effects import effects_of
 from gitsync.preview.html import to_html
 from gitsync.preview.markdown import to_markdown
 from gitsync.preview.report import PreviewReport, report_of, with_live
 from gitsync.preview.roots import Root
 from gitsync.preview.text import annotate, to_lines
 from gitsync.services.policies import read_policies
-from gitsync.source.validation import clean_path
 
 
 class PreviewFormat(StrEnum):
@@ -103,13 +98,21 @@ def preview(
     elif spans or paths or staged:
         raise InvalidInput("name a pull request or a change of this clone, not both", location="--pr")
     else:
+        from gitsync.cli.pull_request import pull_request_change  # late: it needs the clients of Git hosts
+
         previewed = pull_request_change(pull_request, read_token(token))
-    known = _known(cluster, previewed) if live else ()
+    known: Sequence[Root] = ()
+    if live:
+        from gitsync.cli.live_preview import known_roots  # late, with its client of the cluster: most need none
+
+        known = known_roots(cluster, previewed)
     comparison = _compared(previewed, policies, known)
     merged = previewed.merge
     report = report_of(comparison, merged.base, merged.head, previewed.authors)
     if live:
-        report = with_live(report, _live_changes(cluster, previewed, comparison, policies))
+        from gitsync.cli.live_preview import live_changes
+
+        report = with_live(report, live_changes(cluster, previewed, comparison, policies))
     if markdown_file is not None:
         markdown_file.write_text(to_markdown(report), encoding="utf-8")
     if job is not None:
@@ -117,12 +120,6 @@ def preview(
     else:
         _print(report, output)
     return _exit_of(report, max_risk, is_ci=ci)
-
-
-def _known(cluster: ClusterTarget, change: PreviewedChange) -> tuple[Root, ...]:
-    """Return the folders of the repository that Applications of the cluster deploy, declared in it or not."""
-    applications = (parse_application(manifest) for manifest in all_applications(connect(cluster.cluster)))
-    return tuple(Root(clean_path(app.source.path), app) for app in applications if change.is_own(app.source.repo_url))
 
 
 def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Root]) -> Preview:
@@ -134,31 +131,6 @@ def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Ro
         change.below,
         known,
     )
-
-
-def _live_changes(
-    cluster: ClusterTarget, change: PreviewedChange, comparison: Preview, policies: Path | None
-) -> Iterator[RootChange]:
-    """Yield what a sync of the merge would write for each Application whose folder changes, drift included."""
-    roots = {root for item in comparison.changes for root in item.roots if root.application}
-    for root in sorted(roots, key=lambda item: item.name):
-        app = root.application
-        if app is None:
-            continue
-        target = GitTarget(
-            kubeconfig=cluster.kubeconfig, data=cluster.data, name=app.name, namespace=app.namespace, policies=policies
-        )
-        try:
-            evaluator = Evaluator(target)
-            manifest = one_application(evaluator.client, app.namespace, app.name)
-            evaluated = evaluator.evaluate_tree(manifest, change.result, root.path)
-        except GitsyncError as error:  # the others are compared all the same
-            yield RootChange((root,), problem=str(error))
-            continue
-        steps = tuple(evaluated.plan.outstanding)
-        is_rejected = evaluated.verdict.decision is Decision.REFUSED
-        violations = evaluated.verdict.reasons if is_rejected else ()
-        yield RootChange((root,), steps, effects_of(steps, {}), violations, evaluated.traces)
 
 
 def _print(report: PreviewReport, output: PreviewFormat) -> None:
