@@ -174,7 +174,7 @@ class RevertEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
+class AffectedApplication:
     """An Application that follows the reverted branch, and the commit that was applied to it last, empty for none."""
 
     app: Application
@@ -192,7 +192,7 @@ class RevertPreview:
         self._credentials_of = credentials_of
 
     def effects(
-        self, app: Application, commits: Sequence[Commit], followers: Iterable[Follower]
+        self, app: Application, commits: Sequence[Commit], followers: Iterable[AffectedApplication]
     ) -> tuple[RevertEffect, ...]:
         """
         Return the effect of a revert of these commits, newest first, on the Applications that follow the branch.
@@ -205,7 +205,7 @@ class RevertPreview:
         )
         return tuple(self._effect(follower, head, reverted) for follower in followers)
 
-    def _effect(self, follower: Follower, head: str, reverted: str) -> RevertEffect:
+    def _effect(self, follower: AffectedApplication, head: str, reverted: str) -> RevertEffect:
         app = follower.app
         try:
             newest, after = (self._rendered(app, commit) for commit in (head, reverted))

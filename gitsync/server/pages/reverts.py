@@ -22,7 +22,7 @@ from gitsync.server.queries.contents import Content, content_of
 from gitsync.server.queries.fields import FIELDS, FieldRow, field_row
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.services.requests import Revert, readable
-from gitsync.services.revert import Follower, RevertEffect
+from gitsync.services.revert import AffectedApplication, RevertEffect
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -125,11 +125,11 @@ def _steps(effect: RevertEffect) -> list[EffectStep]:
     ]
 
 
-def _followers(backend: Backend, app: Application) -> list[Follower]:
+def _followers(backend: Backend, app: Application) -> list[AffectedApplication]:
     """Return the applications that follow the same branch of the same repository, this one first."""
     wanted = (app.source.repo_url, app.source.revision)
     followers = [
-        Follower(view.application, str(at(view.status, "revision", "applied", default="")))
+        AffectedApplication(view.application, str(at(view.status, "revision", "applied", default="")))
         for view in backend.view.applications()
         if view.application is not None
     ]
