@@ -12,7 +12,7 @@ from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
-from gitsync.services.revert import Follower, RevertPreview
+from gitsync.services.revert import AffectedApplication, RevertPreview
 from gitsync.source.repositories import Repositories
 from gitsync.sync.remote_bases import RemoteBases
 from tests.git_repository import GitRepo, git
@@ -59,7 +59,9 @@ def commits(repo: GitRepo, count: int, skip: int = 0) -> list[Commit]:
 def test_the_newest_commit_and_its_class(repo: GitRepo, preview: RevertPreview) -> None:
     app = application(repo)
     head = git(repo.origin, "rev-parse", "main")
-    shop, other = preview.effects(app, commits(repo, 1), [Follower(app), Follower(application(repo, "other"))])
+    shop, other = preview.effects(
+        app, commits(repo, 1), [AffectedApplication(app), AffectedApplication(application(repo, "other"))]
+    )
     (step,) = shop.steps
     assert (step.action, str(step.ref), step.risk) == (Action.PRUNE, "PersistentVolumeClaim data", Risk.DANGEROUS)
     assert (shop.risk, other.steps, other.risk) == (Risk.DANGEROUS, (), Risk.SAFE)
@@ -68,11 +70,11 @@ def test_the_newest_commit_and_its_class(repo: GitRepo, preview: RevertPreview) 
 
 def test_an_older_commit_alone_and_all_after_one(repo: GitRepo, preview: RevertPreview) -> None:
     app = application(repo)
-    (alone,) = preview.effects(app, commits(repo, 1, skip=1), [Follower(app)])
+    (alone,) = preview.effects(app, commits(repo, 1, skip=1), [AffectedApplication(app)])
     assert [(step.action, item.path, item.live, item.desired) for step in alone.steps for item in step.differences] == [
         (Action.UPDATE, ".data.mode", "two", "one")
     ]
-    (everything,) = preview.effects(app, commits(repo, 2), [Follower(app)])
+    (everything,) = preview.effects(app, commits(repo, 2), [AffectedApplication(app)])
     assert {step.action for step in everything.steps} == {Action.UPDATE, Action.PRUNE}
 
 
@@ -80,7 +82,7 @@ def test_a_generated_object_is_one_change_with_its_text(repo: GitRepo, preview: 
     repo.commit({"shop/kustomization.yaml": KUSTOMIZATION, "shop/prompt.md": "be nice\nbe brief\n"}, "Add a prompt")
     repo.commit({"shop/prompt.md": "be rude\nbe brief\n"}, "Change the prompt")
     app = application(repo)
-    (effect,) = preview.effects(app, commits(repo, 1), [Follower(app)])
+    (effect,) = preview.effects(app, commits(repo, 1), [AffectedApplication(app)])
     (step,) = effect.steps
     assert step.follows is not None
     assert [(item.live, item.desired) for item in step.differences if item.path.startswith(".data")] == [
@@ -92,7 +94,7 @@ def test_secret_values_are_masked(repo: GitRepo, preview: RevertPreview) -> None
     repo.commit({"shop/secret.yaml": SECRET % "hunter1"}, "Add a key")
     repo.commit({"shop/secret.yaml": SECRET % "hunter2"}, "Rotate the key")
     app = application(repo)
-    (effect,) = preview.effects(app, commits(repo, 1), [Follower(app)])
+    (effect,) = preview.effects(app, commits(repo, 1), [AffectedApplication(app)])
     assert effect.steps
     assert "hunter" not in str(effect)
 
@@ -100,7 +102,9 @@ def test_secret_values_are_masked(repo: GitRepo, preview: RevertPreview) -> None
 def test_an_application_that_cannot_be_rendered_does_not_hide_the_others(repo: GitRepo, preview: RevertPreview) -> None:
     repo.commit({"other/broken.yaml": "a: [1\n"}, "Break the other")
     app = application(repo)
-    shop, other = preview.effects(app, commits(repo, 1, skip=1), [Follower(app), Follower(application(repo, "other"))])
+    shop, other = preview.effects(
+        app, commits(repo, 1, skip=1), [AffectedApplication(app), AffectedApplication(application(repo, "other"))]
+    )
     assert len(shop.steps) == 1
     assert "other/broken.yaml" in other.problem
 
@@ -109,20 +113,20 @@ def test_a_commit_that_later_ones_overlap_is_refused(repo: GitRepo, preview: Rev
     app = application(repo)
     repo.commit({"shop/a.yaml": settings("three")}, "Fourth")
     with pytest.raises(Refused, match="cannot be reverted by itself"):
-        preview.effects(app, commits(repo, 1, skip=2), [Follower(app)])
+        preview.effects(app, commits(repo, 1, skip=2), [AffectedApplication(app)])
 
 
 def test_a_commit_that_was_not_applied_is_no_change(repo: GitRepo, preview: RevertPreview) -> None:
     app = application(repo)
     (applied,) = commits(repo, 1, skip=1)
-    (effect,) = preview.effects(app, commits(repo, 1), [Follower(app, applied.id)])
+    (effect,) = preview.effects(app, commits(repo, 1), [AffectedApplication(app, applied.id)])
     assert effect.steps == ()
-    (effect,) = preview.effects(app, commits(repo, 2), [Follower(app, applied.id)])
+    (effect,) = preview.effects(app, commits(repo, 2), [AffectedApplication(app, applied.id)])
     assert [(step.action, item.live) for step in effect.steps for item in step.differences] == [(Action.UPDATE, "two")]
 
 
 def test_what_another_waiting_commit_changes_is_no_effect_of_a_revert(repo: GitRepo, preview: RevertPreview) -> None:
     app = application(repo)
     (_, _, first) = commits(repo, 3)
-    (effect,) = preview.effects(app, commits(repo, 1), [Follower(app, first.id)])
+    (effect,) = preview.effects(app, commits(repo, 1), [AffectedApplication(app, first.id)])
     assert effect.steps == ()
