@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Iterator, Mapping
-from http.client import HTTPResponse
 from typing import Any
 
 from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
+from gitsync.integrations.http import open_url
 
 _ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
 _HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0", "Gitsync-Evaluation": "true"}
@@ -35,13 +35,6 @@ def send(url: str, text: str, seconds: float) -> Answer:
     return _answer(reply, url)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follow no redirect: urllib would send the headers along, and the key in them is for this host alone."""
-
-    def redirect_request(self, *arguments: Any) -> None:
-        """Return nothing, so that the redirect is an error with its status."""
-
-
 def _posted(url: str, body: Any, headers: Mapping[str, str], seconds: float, limit: int) -> Any:
     """
     Return the JSON that a server answers.
@@ -50,13 +43,6 @@ def _posted(url: str, body: Any, headers: Mapping[str, str], seconds: float, lim
     """
     with open_url(urllib.request.Request(url, json.dumps(body).encode(), dict(headers)), seconds) as answer:
         return json.loads(answer.read(limit))
-
-
-def open_url(request: urllib.request.Request, seconds: float) -> HTTPResponse:
-    """Return the open answer to a request, without following redirects; raise OSError where it is an error."""
-    # the proxy variables of the Job count: they are how its Pod reaches other hosts
-    answer: HTTPResponse = urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds)
-    return answer
 
 
 def _answer(reply: Any, url: str) -> Answer:

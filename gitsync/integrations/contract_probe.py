@@ -28,7 +28,7 @@ from gitsync.agents.contract.lock import (
     locked_tool,
 )
 from gitsync.errors import ClusterUnavailable, InvalidInput
-from gitsync.integrations.agent_evaluation import open_url
+from gitsync.integrations.http import open_url
 
 _VERSION: Final = "2025-11-25"
 """The newest version of MCP that begins with ``initialize``; servers answer with one that they know."""

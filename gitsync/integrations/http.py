@@ -1,9 +1,11 @@
-"""One request to a server outside: no redirects, no proxies, a hard deadline, a bounded answer, TLS verified."""
+"""Requests to servers outside: no redirects, a deadline, and TLS verified."""
 
 from __future__ import annotations
 
 import http.client
+import urllib.request
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from gitsync.runtime.deadline import Deadline
@@ -58,3 +60,17 @@ def request(
     if len(answer) > max_bytes:
         raise RequestFailed("answered more than the limit", retryable=False)
     return response.status, answer
+
+
+def open_url(request: urllib.request.Request, seconds: float) -> http.client.HTTPResponse:
+    """Return the open answer to a request, without following redirects; raise OSError where it is an error."""
+    # its proxy variables count, unlike those of `request`: they are how a Pod or a laptop reaches other hosts
+    answer: http.client.HTTPResponse = urllib.request.build_opener(_NoRedirects).open(request, timeout=seconds)
+    return answer
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follow no redirect: urllib would send the headers along, and the key in them is for this host alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return nothing, so that the redirect is an error with its status."""

@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from gitsync import __version__
 from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable
+from gitsync.integrations.http import open_url
 
 _TIMEOUT: Final = 15.0
 """Seconds that one request may wait for its answer."""
@@ -143,16 +144,10 @@ def _located(image: str) -> tuple[str, str]:
     return f"{scheme}://{host}", repository
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _send(method: str, url: str, headers: Mapping[str, str]) -> _Answer:
     request = urllib.request.Request(url, method=method, headers={**headers, "User-Agent": f"gitsync/{__version__}"})
-    opener = urllib.request.build_opener(_NoRedirects)
     try:
-        with opener.open(request, timeout=_TIMEOUT) as response:
+        with open_url(request, _TIMEOUT) as response:
             return _Answer(response.status, response.headers, response.read(_MAX_BYTES))
     except urllib.error.HTTPError as error:
         return _Answer(error.code, error.headers, b"")
