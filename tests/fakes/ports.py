@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gitsync.errors import AlreadyExists, Conflict, GitsyncError
+from gitsync.errors import AlreadyExists, Conflict, GitsyncError, Refused
 from gitsync.kube.kinds import CRD, SERVICE, defined_kind, is_established
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
@@ -203,16 +203,24 @@ class FakeCluster:
 
 
 class FakeLive:
-    """The local copies of a cluster, which are never late; ``error`` is why nothing can be observed."""
+    """
+    The local copies of a cluster, which are never late; ``error`` is why nothing can be observed.
+
+    With ``namespaces``, following another one is refused, as with GITSYNC_NAMESPACES.
+    """
 
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
         self.error: GitsyncError | None = None
+        self.namespaces: frozenset[str] | None = None
         self.finished: dict[ObjectRef, Manifest] = {}
 
     def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
         if self.error is not None:
             raise self.error
+        for resource, namespace in scopes:
+            if self.namespaces is not None and namespace and namespace not in self.namespaces:
+                raise Refused(f"{resource.kind} of {namespace} are not watched")
 
     def follow_available(
         self, scopes: Iterable[Scope], timeout: float, *, only: bool = False
