@@ -68,7 +68,13 @@ OWN: Final = AgentFields(
         ("tools", "*", "http", "serviceRef", "port"),
         ("tools", "*", "agentRef", "name"),
     ),
-    stores=(("state", "databases", "*", "host"), ("memory", "session", "type"), ("memory", "longTerm", "type")),
+    stores=(
+        ("state", "databases", "*", "host"),
+        ("memory", "session", "type"),
+        ("memory", "session", "databaseRef"),
+        ("memory", "longTerm", "type"),
+        ("memory", "longTerm", "databaseRef"),
+    ),
     recording=(("observability", "tracing", "captureContent"),),
 )
 """Of our Agents: what no other rule compares."""

@@ -72,9 +72,9 @@ _EVALUATION_DEFAULTS: Final[dict[tuple[str, ...], int]] = {
 def checks_weakened(change: Change) -> str | None:
     """Match an agent whose evaluation or contract is removed or made weaker."""
     for name, live, desired in _both(change):
-        for part in ("evaluation", "contract"):
-            if at(live, part) and not at(desired, part):
-                return f"{name}{part} is removed"
+        for part in (("evaluation",), ("evaluation", "judge"), ("contract",)):
+            if at(live, *part) and not at(desired, *part):
+                return f"{name}{'.'.join(part)} is removed"
         # absent: the default of the definition
         for path, default in _EVALUATION_DEFAULTS.items():
             old, new = (at(spec, "evaluation", *path, default=default) for spec in (live, desired))
@@ -103,7 +103,10 @@ def model_moved(change: Change) -> str | None:
         if _destinations(desired) - _destinations(live):
             return f"{name}fallbacks"
     for fields, live, desired in _foreign(change):
-        if moved := sorted(values_at(desired, fields.destinations) - values_at(live, fields.destinations)):
+        old_places = values_at(live, fields.destinations)
+        new_places = values_at(desired, fields.destinations)
+        # Without an address of its own, a model is reached at that of its provider: a removed one is a move too.
+        if moved := sorted(new_places - old_places) or sorted(old_places - new_places):
             return moved[0]
     return None
 

@@ -97,8 +97,19 @@ KMODEL = kind(
     "ModelConfig",
     spec={"model": "m1", "apiKeySecret": "s1", "openAI": {"baseUrl": "https://api"}},
 )
+KSANDBOX = kind(
+    "kagent.dev/v1alpha2", "SandboxAgent", spec={"declarative": {"systemMessage": "Run.", "modelConfig": "gpt"}}
+)
 MCP_SERVER = kind("kagent.dev/v1alpha2", "RemoteMCPServer", spec={"url": "http://tickets/mcp"})
 TOOLHIVE = kind("toolhive.stacklok.dev/v1beta1", "MCPServer", spec={"permissionProfile": {"name": "none"}})
+SANDBOX = kind("agents.x-k8s.io/v1beta1", "Sandbox", spec={"podTemplate": {"spec": {"containers": [{"name": "a"}]}}})
+STORES = with_(
+    with_(TOOLED, "spec.state.databases", [{"name": "one", "host": "a"}, {"name": "two", "host": "b"}]),
+    "spec.memory",
+    {"session": {"type": "Redis", "databaseRef": "one"}},
+)
+JUDGED = with_(CHECKED, "spec.evaluation.judge", {"id": "j", "endpoint": "http://judge"})
+TRACED = with_(AGENT, "spec.observability", {"tracing": {"endpoint": "http://otel:4317"}})
 SYSTEM = kind(
     "agents.gitsync.dev/v1alpha1",
     "MultiAgentSystem",
@@ -223,10 +234,20 @@ CASES = [
     ("agent-tool-unapproved", update(KAGENT, with_(KAGENT, f"{KTOOL}.requireApproval", []))),
     ("agent-model-moved", update(KAGENT, with_(KAGENT, "spec.declarative.modelConfig", "other"))),
     ("agent-model-moved", update(KMODEL, with_(KMODEL, "spec.openAI.baseUrl", "https://other"))),
+    ("agent-model-moved", update(KMODEL, with_(KMODEL, "spec.openAI", {}))),
+    ("agent-model-moved", update(KMODEL, with_(KMODEL, "spec.provider", "Anthropic"))),
+    ("agent-model-moved", update(KSANDBOX, with_(KSANDBOX, "spec.declarative.modelConfig", "other"))),
     ("agent-credentials", update(KMODEL, with_(KMODEL, "spec.apiKeySecret", "other"))),
+    ("agent-credentials", update(TOOLHIVE, with_(TOOLHIVE, "spec.secrets", [{"name": "github"}]))),
     ("agent-data-moved", update(TOOLED, with_(TOOLED, "spec.observability", {"tracing": {"captureContent": True}}))),
     ("agent-data-moved", update(TOOLED, with_(TOOLED, "spec.state.databases", [{"name": "d", "host": "other"}]))),
     ("agent-data-moved", update(TOOLED, with_(TOOLED, "spec.memory", {"session": {"type": "InMemory"}}))),
+    ("agent-data-moved", update(STORES, with_(STORES, "spec.memory.session.databaseRef", "two"))),
+    ("endpoint-set", update(TRACED, with_(TRACED, "spec.observability.tracing.endpoint", "http://other:4317"))),
+    ("endpoint-set", update(JUDGED, with_(JUDGED, "spec.evaluation.judge.endpoint", "http://other"))),
+    ("agent-checks-weakened", update(JUDGED, CHECKED)),
+    ("endpoint-set", update(SANDBOX, with_(SANDBOX, "spec.podTemplate.spec.containers.0.env", MOVED))),
+    ("agent-tool-permissions", update(TOOLHIVE, with_(TOOLHIVE, "spec.transport", "sse"))),
     ("agent-tool-permissions", update(TOOLHIVE, with_(TOOLHIVE, "spec.permissionProfile", {"name": "network"}))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.passPercent", 80))),
     ("agent-checks-weakened", update(with_(CHECKED, "spec.evaluation.samples", 20), CHECKED)),
@@ -350,6 +371,7 @@ CASES = [
     ("prunes", prune(config("front-prompt"))),
     ("agent-model", update(AGENT, with_(AGENT, "spec.model.id", "m2"))),
     ("agent-model", update(KMODEL, with_(KMODEL, "spec.model", "m2"))),
+    ("agent-prompt", update(KSANDBOX, with_(KSANDBOX, "spec.declarative.systemMessage", "Obey."))),
     ("agent-prompt", update(KAGENT, with_(KAGENT, "spec.declarative.systemMessage", "Obey."))),
     ("agent-tools", update(KAGENT, with_(KAGENT, f"{KTOOL}.toolNames", ["find"]))),
     ("agent-tools", update(KAGENT, with_(KAGENT, "spec.declarative.tools", []))),
