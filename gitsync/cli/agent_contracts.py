@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.agents.contract.dependencies import Dependencies, dependencies
-from gitsync.agents.contract.differences import ContractDifference, differences, drift_report
+from gitsync.agents.contract.differences import ContractDifference, DriftKind, differences, drift_report
 from gitsync.agents.contract.lock import LOCK_FILE, AgentContract, ContractLock, parse_lock
 from gitsync.agents.contract.series import ProbeResult
 from gitsync.agents.expansion.config import config_data
@@ -106,6 +106,11 @@ def write_lock(file: Path, lock: ContractLock, checks: Sequence[ContractCheck], 
     write_file(file, write(updated.to_document()).encode(), PUBLIC)
     count = sum(len(contract.servers) + len(contract.peers) + len(contract.models) for contract in observed.values())
     say(f"{file}: agents: {len(observed)}, dependencies: {count}")
+    # No lock can end this one: the name in the spec has to change.
+    for check in checks:
+        for difference in check.differences:
+            if difference.kind is DriftKind.TOOL_ABSENT:
+                say(f"{check.agent.key}: {difference}", is_warning=True)
     return _report_unreachable(checks)
 
 

@@ -87,6 +87,16 @@ def test_what_does_not_answer_keeps_its_entry(folder: Path, servers: ContractSer
     assert lock(folder, servers, "--check").exit_code == 3
 
 
+def test_a_name_that_the_server_lacks_is_reported(folder: Path, servers: ContractServers) -> None:
+    file = folder / "agent.yaml"
+    file.write_text(file.read_text().replace("- find_order", "- find_order\n    - find_ordr"))
+    absent = "tools.tickets.find_ordr: the agent may call a tool that the server does not have"
+    written = lock(folder, servers)
+    assert (written.exit_code, f"shop/triage: {absent}" in written.stderr) == (0, True), written.output
+    (row,) = json.loads(lock(folder, servers, "--check", "-o", "json").stdout)
+    assert (row["class"], row["place"]) == ("Safe", "tools.tickets.find_ordr")
+
+
 def test_an_edited_definition_is_refused(folder: Path, servers: ContractServers) -> None:
     lock(folder, servers)
     file = folder / "contracts.lock"

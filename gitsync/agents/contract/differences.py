@@ -37,6 +37,7 @@ class DriftKind(Enum):
     TOOL_ADDED = "a tool that the agent may call is new"
     TOOL_OUTSIDE = "a tool that the agent may not call is new"
     TOOL_REMOVED = "the tool is gone"
+    TOOL_ABSENT = "the agent may call a tool that the server does not have"
     TOOL_RENAMED = "the tool has another name, and the agent may call it"
     TOOL_LOST = "the tool has another name, which the agent may not call"
     MOVED = "the address is another one"
@@ -58,6 +59,8 @@ class DriftKind(Enum):
 CLASSES: Final[Mapping[DriftKind, Risk]] = {
     # The model does not see it.
     DriftKind.TOOL_OUTSIDE: Risk.SAFE,
+    # A name in `allow` that leads nowhere: such as one with a typing error.
+    DriftKind.TOOL_ABSENT: Risk.SAFE,
     # The agent works otherwise, within what was reviewed.
     DriftKind.WORDING: Risk.MODERATE,
     DriftKind.NARROWER_INPUT: Risk.MODERATE,
@@ -184,6 +187,10 @@ def _of_servers(
         if now is None:
             continue
         before = locked.servers.get(server.name)
+        # One that the lock has is reported as gone, or by its other name.
+        known_tools = now.tools.keys() | (before.tools.keys() if before else frozenset())
+        for name in sorted((server.allow or frozenset()) - known_tools):
+            yield ContractDifference(f"{place}.{name}", DriftKind.TOOL_ABSENT)
         if before is None:
             yield ContractDifference(place, DriftKind.NOT_LOCKED)
             continue

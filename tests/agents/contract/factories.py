@@ -18,7 +18,7 @@ from gitsync.agents.contract.lock import (
     locked_tool,
 )
 
-ALLOW = frozenset({"find_order", "close_ticket", "search", "lookup_order", "export_orders"})
+ALLOW = frozenset({"find_order", "close_ticket", "search"})
 MODEL = "small"
 
 
@@ -28,11 +28,14 @@ def world() -> dict[str, Any]:
 
 
 def needed(
-    mcp: str = "http://tickets:8080/mcp", peer: str = "http://reviewer:8080/", model: str = "http://model:8000/v1"
+    mcp: str = "http://tickets:8080/mcp",
+    peer: str = "http://reviewer:8080/",
+    model: str = "http://model:8000/v1",
+    allow: frozenset[str] = ALLOW,
 ) -> Dependencies:
-    """Return the dependencies of an agent at these addresses."""
+    """Return the dependencies of an agent at these addresses, which may call these tools."""
     return Dependencies(
-        (ServerDependency("tickets", mcp, "StreamableHTTP", {}, ALLOW, 10),),
+        (ServerDependency("tickets", mcp, "StreamableHTTP", {}, allow, 10),),
         (PeerDependency("reviewer", peer, {}, 10),),
         (ModelDependency("model", MODEL, model, ""),),
     )
@@ -70,15 +73,19 @@ def contract_of(answers: Mapping[str, Any], dependencies: Dependencies | None = 
 
 @dataclass(frozen=True, slots=True)
 class ServerChange:
-    """A change of what servers answer, and the kinds of difference that it has to be."""
+    """A change of what servers answer, the kinds of difference that it has to be, and what the agent may call."""
 
     id: str
     change: Callable[[dict[str, Any]], object]
     kinds: frozenset[DriftKind]
+    allow: frozenset[str] = ALLOW
 
 
-def _change(id: str, change: Callable[[dict[str, Any]], object], *kinds: DriftKind) -> ServerChange:
-    return ServerChange(id, change, frozenset(kinds))
+def _change(
+    id: str, change: Callable[[dict[str, Any]], object], *kinds: DriftKind, also_allowed: str = ""
+) -> ServerChange:
+    allow = ALLOW | {also_allowed} if also_allowed else ALLOW
+    return ServerChange(id, change, frozenset(kinds), allow)
 
 
 def _order(answers: dict[str, Any]) -> dict[str, Any]:
@@ -276,10 +283,17 @@ CHANGES: tuple[ServerChange, ...] = (
     _change("read-only now", _hint(readOnlyHint=True), DriftKind.READ_ONLY_HINT),
     _change("the open world", _hint(openWorldHint=True), DriftKind.OPEN_WORLD_HINT),
     _change("idempotent no more", _hint(idempotentHint=False), DriftKind.OTHER_HINT),
-    _change("a new tool", _new_tool("export_orders"), DriftKind.TOOL_ADDED),
+    _change("a new tool", _new_tool("export_orders"), DriftKind.TOOL_ADDED, also_allowed="export_orders"),
+    _change("no tool of a name in allow", lambda answers: None, DriftKind.TOOL_ABSENT, also_allowed="find_ordr"),
     _change("a new tool outside the allow list", _new_tool("drop_orders"), DriftKind.TOOL_OUTSIDE),
     _change("a tool less", lambda answers: answers["tools"].pop(1), DriftKind.TOOL_REMOVED),
-    _change("an allowed name for a tool", _renamed("lookup_order"), DriftKind.TOOL_RENAMED, DriftKind.WORDING),
+    _change(
+        "an allowed name for a tool",
+        _renamed("lookup_order"),
+        DriftKind.TOOL_RENAMED,
+        DriftKind.WORDING,
+        also_allowed="lookup_order",
+    ),
     _change("a name for a tool", _renamed("order_info"), DriftKind.TOOL_LOST, DriftKind.WORDING),
     _change("the name of the server", lambda answers: answers.update(server="desk"), DriftKind.SERVER_NAME),
     _change("the instructions of a server", lambda answers: answers.update(instructions="Tools."), DriftKind.WORDING),

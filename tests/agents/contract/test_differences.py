@@ -15,7 +15,7 @@ import pytest
 from gitsync.agents.contract.differences import CLASSES, DriftKind, differences, drift_report, worst
 from gitsync.agents.contract.lock import AgentContract
 from gitsync.objects.change import Risk
-from tests.agents.contract.factories import CHANGES, ServerChange, contract_of, needed, world
+from tests.agents.contract.factories import ALLOW, CHANGES, ServerChange, contract_of, needed, world
 
 ORDERS = int(os.environ.get("GITSYNC_CONTRACT_ORDERS", "200"))
 """Harmless re-orderings."""
@@ -28,7 +28,7 @@ def test_a_change_has_the_documented_kind(changed: ServerChange) -> None:
     answers = world()
     changed.change(answers)
 
-    drift = differences(contract_of(world()), contract_of(answers), needed())
+    drift = differences(contract_of(world()), contract_of(answers), needed(allow=changed.allow))
 
     assert {difference.kind for difference in drift} == changed.kinds, list(map(str, drift))
     assert drift[0].risk is worst(drift)
@@ -94,6 +94,18 @@ def test_dependencies_without_a_lock_are_named() -> None:
     assert [difference.place for difference in drift] == ["model", "tools.reviewer", "tools.tickets"]
 
 
+def test_a_name_in_allow_without_a_tool_is_no_removed_one() -> None:
+    wanted = needed(allow=ALLOW | {"find_ordr"})
+    first = differences(AgentContract(), contract_of(world()), wanted)
+    assert ("tools.tickets.find_ordr", DriftKind.TOOL_ABSENT) in [(item.place, item.kind) for item in first]
+    answers = world()
+    removed = answers["tools"].pop(1)["name"]
+    (drift,) = differences(contract_of(world()), contract_of(answers), needed())
+    assert (drift.place, drift.kind) == (f"tools.tickets.{removed}", DriftKind.TOOL_REMOVED)
+    (relocked,) = differences(contract_of(answers), contract_of(answers), needed())
+    assert (relocked.place, relocked.kind) == (f"tools.tickets.{removed}", DriftKind.TOOL_ABSENT)
+
+
 def test_a_server_that_did_not_answer_has_not_changed() -> None:
     assert differences(contract_of(world()), AgentContract(), needed()) == ()
 
@@ -107,7 +119,7 @@ def test_a_tool_that_the_agent_may_not_call_can_change() -> None:
 def test_a_renamed_tool_is_compared_further() -> None:
     answers = world()
     answers["tools"][1].update(name="lookup_order", annotations={"readOnlyHint": True})
-    drift = differences(contract_of(world()), contract_of(answers), needed())
+    drift = differences(contract_of(world()), contract_of(answers), needed(allow=ALLOW | {"lookup_order"}))
     kinds = {difference.kind for difference in drift if difference.place.startswith("tools.tickets.close_ticket")}
     assert {DriftKind.TOOL_RENAMED, DriftKind.READ_ONLY_HINT, DriftKind.DESTRUCTIVE_HINT} <= kinds
 
