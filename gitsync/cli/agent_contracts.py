@@ -58,8 +58,7 @@ class ContractCheck:
 def agents_of_folder(path: str, name: str, namespace: str) -> list[DependentAgent]:
     """Return the Agents that a folder renders to, members of systems too; raise InvalidInput where there is none."""
     rendered = BuildOptions().render(open_path(path)).manifests
-    manifests = [_placed(protocol.as_received(manifest), namespace) for manifest in rendered]
-    agents = list(_agents(manifests))
+    agents = list(agents_of([in_namespace(protocol.as_received(manifest), namespace) for manifest in rendered]))
     ports = {agent.name: agent.spec.runtime.port for agent in agents}
     chosen = [_dependent(agent, ports) for agent in agents if name in ("", agent.name)]
     if not chosen:
@@ -169,7 +168,8 @@ def _kept(locked: AgentContract | None, observation: ContractObservation) -> Age
     )
 
 
-def _agents(manifests: Sequence[Manifest]) -> Iterator[Agent]:
+def agents_of(manifests: Sequence[Manifest]) -> Iterator[Agent]:
+    """Yield the Agents among manifests, inline members of systems too."""
     for manifest in manifests:
         if manifest.get("kind") == "Agent":
             yield parse_agent(manifest)
@@ -178,7 +178,8 @@ def _agents(manifests: Sequence[Manifest]) -> Iterator[Agent]:
             yield from (parse_agent(member_agent(system, member)) for member in system.spec.agents if member.template)
 
 
-def _placed(manifest: Manifest, namespace: str) -> Manifest:
+def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
+    """Return a manifest in its own namespace, or in this one where it declares none."""
     metadata = metadata_of(manifest)
     return manifest if metadata.get("namespace") else {**manifest, "metadata": {**metadata, "namespace": namespace}}
 

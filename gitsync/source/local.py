@@ -85,6 +85,14 @@ def repository_of(place: Path) -> tuple[Path | None, Path | None]:
         return None, None
 
 
+def last_commit(git_dir: Path, file: str) -> str:
+    """Return the commit that changed a file last, as of HEAD; empty where none did."""
+    from gitsync.source.git import environment, run
+
+    log = run(git_dir, "log", "--max-count=1", "--format=%H", "HEAD", "--", file, env=environment(()))
+    return log.decode().strip()
+
+
 def _existing(place: Path) -> Path:
     """Return the nearest folder that exists: a revision may have folders that the disk lacks."""
     return place if place.exists() else _existing(place.parent)

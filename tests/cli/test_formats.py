@@ -47,8 +47,8 @@ LISTS: dict[str, tuple[str, ...]] = {
     "upgrade": ("--check",),
 }
 OTHERS = {"explain", "agent contract", "agent history", "agent lock", "agent prompts", "build", "eval", "preview"}
-OTHERS |= {"report"}
-"""Two readers of folders, three lists of one object, and four commands whose output is a document."""
+OTHERS |= {"agent bom", "images", "report"}
+"""Three readers of folders, one of registries, three lists of one object, and commands whose output is a document."""
 
 
 def options_of(command: Any) -> set[str]:

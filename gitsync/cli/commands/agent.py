@@ -11,6 +11,7 @@ import typer
 
 from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT, RETRY, STOPPED
 from gitsync.agents.rollout.state import RolloutStage
+from gitsync.cli.agent_bom import bom_rows, show_bom
 from gitsync.cli.agent_contracts import (
     agent_of_config,
     agents_of_folder,
@@ -218,6 +219,21 @@ def prompts(
 def contract(target: AgentTarget, output: Output = Format.TABLE) -> Exit:
     """Show how the tools, peers and models of an Agent differ from their lock, as last compared in the cluster."""
     return show_contract(_read(target).manifest, output)
+
+
+@agent.command()
+@command
+def bom(
+    path: Annotated[str, typer.Argument(metavar="[PATH]", help="The folder with the Agents.")] = ".",
+    name: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this Agent.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The namespace of Agents that declare none.")
+    ] = _NAMESPACE,
+    output: Output = Format.TABLE,
+) -> Exit:
+    """List what the Agents of a folder consist of: image, models, prompt with its commit, tools, locked contracts."""
+    show_bom(bom_rows(path, name, namespace), output)
+    return Exit.OK
 
 
 @agent.command()
