@@ -97,7 +97,7 @@ def untyped(text: str) -> str:
 
 def reset(text: str, old: Any) -> str:
     """Return the new value of a field whose tag is lost and whose style stays, as most transformers set it."""
-    return Quoted(text) if isinstance(old, Quoted) else untyped(text)
+    return type(old)(text) if isinstance(old, Quoted) else untyped(text)
 
 
 def is_blank(key: str) -> bool:
