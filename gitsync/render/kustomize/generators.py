@@ -10,7 +10,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.resources.resource import Resource
-from gitsync.render.yaml.scalar_types import is_plain, plain, text_of
+from gitsync.render.yaml.scalar_types import is_plain, plain, settled, text_of
 
 _BASE64_LINE: Final = 70
 _UNREADABLE: Final = "[\x7f-\x84\x86-\x9f\ufffe\uffff]"
@@ -31,7 +31,7 @@ def config_map(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Ma
 
 
 def _readable(text: str, key: str) -> str:
-    """Return the text; refuse what no YAML file may hold, for Kustomize cannot hand it on."""
+    """Return the text as a member; refuse what no YAML file may hold, for Kustomize cannot hand it on."""
     # go-yaml writes a block with an indentation hint that it cannot read again.
     if text.startswith("\t") and "\n" in text:
         raise InvalidInput(
@@ -44,7 +44,7 @@ def _readable(text: str, key: str) -> str:
             f"the value of {key} holds the control character U+{ord(unreadable[0]):04X}",
             hint="remove it, or keep the value in a Secret",
         )
-    return text
+    return settled(text)
 
 
 def secret(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Manifest:
@@ -153,7 +153,7 @@ def _finish(manifest: Manifest, arguments: Mapping[str, Any]) -> Manifest:
     options = arguments.get("options") or {}
     for member in ("labels", "annotations"):
         if options.get(member):
-            manifest["metadata"][member] = {key: text_of(value) for key, value in options[member].items()}
+            manifest["metadata"][member] = {key: settled(text_of(value)) for key, value in options[member].items()}
     if options.get("immutable"):
         manifest["immutable"] = True
     return manifest

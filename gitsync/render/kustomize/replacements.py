@@ -13,7 +13,7 @@ from gitsync.render.resources.field_path import Slot, key_of, lookup, slots, spl
 from gitsync.render.resources.resource import Id, Resource, copy_value, refuse_large
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import NameIndex, check_labels, has_labels, is_literal, is_selected, matches_id
-from gitsync.render.yaml.scalar_types import Quoted, Untyped, spelled, text_of, untyped
+from gitsync.render.yaml.scalar_types import Quoted, Untagged, spelled, text_of, untyped
 from gitsync.render.yaml.scalars import Date, resolve
 
 _NAME: Final = "metadata.name"
@@ -209,7 +209,7 @@ def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, 
     if isinstance(value, dict | list):
         text = ""
     # Kustomize sets the text of the node alone, so its type and style stay: a new node has neither.
-    if slot.is_new or type(present) is Untyped:
+    if slot.is_new or isinstance(present, Untagged):
         return untyped(text)
     if isinstance(present, str) and not isinstance(present, Date):
         return type(present)(text) if isinstance(present, Quoted) else text

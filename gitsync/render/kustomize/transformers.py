@@ -16,7 +16,7 @@ from gitsync.render.resources.internal_annotations import wants_hash
 from gitsync.render.resources.resource import Gvk, Resource, SharedEntry, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import compile_pattern
-from gitsync.render.yaml.scalar_types import NullKey, reset, styled, text_of
+from gitsync.render.yaml.scalar_types import NullKey, reset, settled, styled, text_of
 from gitsync.render.yaml.scalars import resolve
 
 _IMAGE_MEMBERS: Final = ("newName", "tagSuffix", "newTag", "digest")
@@ -178,6 +178,7 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
     if not entries:
         return
     names = frozenset(entries)
+    members = {name: settled(value) for name, value in entries.items()}
     unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
     additions: list[_Addition] = []
     shared: dict[tuple[_Addition, ...], tuple[SharedEntry, ...]] = {}
@@ -194,12 +195,16 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
                     f"{name!r} cannot become a key of {key}: without quotes YAML reads it as {unusual[name]!r}",
                     hint="choose a key that is a text in any case",
                 )
-            present = holder[key].keys()
-            new = names if present.isdisjoint(names) else names.difference(present)
+            present = holder[key]
+            new = names if present.keys().isdisjoint(names) else names.difference(present)
             if new:
                 additions.append((path, position, new))
             position += 1
-            holder[key].update(entries)
+            if len(new) == len(names):
+                present.update(members)
+            else:
+                # What is there keeps its style.
+                present.update({name: styled(value, present.get(name, value)) for name, value in members.items()})
 
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
     for resource in resources:

@@ -15,7 +15,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.patch.merge_keys import UNKNOWN, MergeSchema
 from gitsync.render.resources.resource import copy_value, gvk_of
-from gitsync.render.yaml.scalar_types import Quoted, Untyped, is_blank, styled, text_of
+from gitsync.render.yaml.scalar_types import Untagged, is_blank, settled, styled, text_of
 
 _DIRECTIVE: Final = "$patch"
 
@@ -112,8 +112,7 @@ class _Merger:
             if merged is _ABSENT or (merged is None and is_blank(name)):
                 old.pop(name, None)
             else:
-                # Kustomize puts what older parsers would not read as a text in quotes whenever it sets a member
-                old[name] = Quoted(merged) if type(merged) is Untyped and merged else merged
+                old[name] = settled(merged) if isinstance(merged, Untagged) else merged
         return old
 
     def _root(self, *values: Any) -> Any:
@@ -189,14 +188,14 @@ class _Merger:
 
 
 def _settle(mapping: dict[str, Any]) -> None:
-    """Remove blank members and quote untyped ones, which Kustomize does in all of an object that a patch changes."""
+    """Remove blank members and settle untagged ones, which Kustomize does in all of an object that a patch changes."""
     for name in [name for name, value in mapping.items() if value is None and is_blank(name)]:
         del mapping[name]
     for name, value in mapping.items():
         if isinstance(value, dict):
             _settle(value)
-        elif type(value) is Untyped and value:
-            mapping[name] = Quoted(value)
+        elif isinstance(value, Untagged):
+            mapping[name] = settled(value)
 
 
 def _by_keys(items: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any] | None:

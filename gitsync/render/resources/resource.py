@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.yaml.scalar_types import Quoted, reset, text_of, texts_of
+from gitsync.render.yaml.scalar_types import reset, settled, text_of, texts_of
 
 NOT_NAMESPACED: Final = "_non_namespaceable_"
 """The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
@@ -330,7 +330,8 @@ class Resource:
             meta = manifest["metadata"] = {}
         if value:
             old = meta.get(key)
-            meta[key] = Quoted(value) if is_settled and isinstance(old, str) else reset(value, old)
+            new = reset(value, old)
+            meta[key] = settled(new) if is_settled and isinstance(old, str) else new
         else:
             meta.pop(key, None)
 

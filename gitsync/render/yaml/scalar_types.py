@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gitsync.render.yaml.scalars import Date, resolve
+from gitsync.render.yaml.scalars import Date, Yaml11Bool, resolve
 
 
 class Quoted(str):
@@ -26,8 +26,14 @@ class Folded(Quoted):
     __slots__ = ()
 
 
-class Untyped(str):
-    """A text without a type: a number or the like once it is written, unless a strategic merge passes it before."""
+class Untagged(str):
+    """A text whose tag is lost: a replacement that sets another text there may make it a number or the like."""
+
+    __slots__ = ()
+
+
+class Untyped(Untagged):
+    """An untagged text that is a number or the like once it is written, unless a strategic merge passes it before."""
 
     __slots__ = ()
 
@@ -87,12 +93,24 @@ def styled(new: Any, old: Any) -> Any:
     return str(new) if isinstance(new, Quoted) else new
 
 
-def untyped(text: str) -> str:
+def untyped(text: str) -> Untagged:
     """Return a text as the value of a node without a tag, which counts as a text only if YAML reads it as one."""
+    value = _resolved(text)
+    return Untagged(text) if isinstance(value, str) and not isinstance(value, Date) else Untyped(text)
+
+
+def settled(text: str) -> str:
+    """Return a text as a member that is set: in quotes where a reader of YAML 1.1 would not take it for a text."""
+    # ``FieldSetter`` of kyaml: the quotes stay when the text becomes another one. It counts a date as a text.
+    value = _resolved(text)
+    return text if not text or (isinstance(value, str) and not isinstance(value, Yaml11Bool)) else Quoted(text)
+
+
+def _resolved(text: str) -> Any:
     try:
-        return text if isinstance(resolve(text), str) else Untyped(text)
+        return resolve(text)
     except ValueError:  # infinity and the like: no JSON holds them, which ``plain`` reports
-        return Untyped(text)
+        return None
 
 
 def reset(text: str, old: Any) -> str:
@@ -148,17 +166,26 @@ def plain(value: Any) -> Any:
     Raise ValueError for a number that JSON cannot hold.
     """
     kind = type(value)
-    if kind is dict:
-        return {
-            str(key) if type(key) is NullKey else key: ""
-            if item is None and type(key) is NullKey and key.is_flow and not key.text
-            else plain(item)
-            for key, item in value.items()
-        }
-    if kind is list:
-        return [plain(item) for item in value]
-    written = _WRITTEN.get(kind)
-    return value if written is None else written(value)
+    if kind is not dict and kind is not list:
+        return _WRITTEN[kind](value) if kind in _WRITTEN else value
+    is_marked = kind is dict and NullKey in map(type, value)
+    copy: Any = _without_null_keys(value) if is_marked else value.copy()
+    for key, item in copy.items() if kind is dict else enumerate(copy):
+        kind_of_item = type(item)
+        # Here rather than by a call for each: nearly all are plain texts.
+        if kind_of_item is dict or kind_of_item is list or kind_of_item in _WRITTEN:
+            copy[key] = plain(item)
+    return copy
+
+
+def _without_null_keys(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members with plain keys; a blank inside ``{ }`` becomes an empty text."""
+    return {
+        str(key) if type(key) is NullKey else key: ""
+        if item is None and type(key) is NullKey and key.is_flow and not key.text
+        else item
+        for key, item in members.items()
+    }
 
 
 # What Kustomize makes of a folded text (``>``) when it writes it and reads it back: its writer puts an empty line more
@@ -194,6 +221,7 @@ def _folded_line(line: str, is_doubled: bool) -> str:
 _WRITTEN: Final[Mapping[type, Any]] = {
     Quoted: str,
     Folded: refolded,
+    Untagged: str,
     Untyped: lambda text: resolve(str(text)),
     SourceInt: int,
     SpelledFloat: float,
