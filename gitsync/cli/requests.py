@@ -1,4 +1,4 @@
-"""The requests of commands: whose they are, their audit in the controller's database, and their writes."""
+"""The requests of commands: whose they are, the commits that they name, their audit, and their writes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Decision, Review, Verdict
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import AuditRecord
+from gitsync.objects.record import AuditRecord, Commit
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.requests import Pin, UserRequests
+from gitsync.services.revert import SHORTEST_ID, latest_commits, position_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +169,37 @@ def audit_request(target: ApplicationTarget, action: str, by: str, reason: str) 
     """Record a request that only commands make before it is made."""
     record = AuditRecord.by_user(target.key, action, User(by), SystemClock().now(), reason or f"gitsync {action}")
     DatabaseRecords(target.data).audit([record])
+
+
+def commit_of_sync(manifest: Manifest, text: str) -> str:
+    """Return the commit of the sync with this number in the history, else the text itself."""
+    for entry in at(manifest, "status", "history", default=[]):
+        if str(entry.get("id")) == text:
+            return str(entry.get("revision", ""))
+    return text
+
+
+def find_commit(evaluator: Evaluator, manifest: Manifest, text: str, followed: str) -> Commit:
+    """
+    Return the commit that a text names: the number of a sync, a commit id or its prefix, a branch or a tag.
+
+    A prefix is searched among the latest commits of ``followed``. Raise InvalidInput when there is no such commit.
+    """
+    app = parse_application(manifest)
+    wanted = commit_of_sync(manifest, text)
+    source = evaluator.source
+    credentials = evaluator.credentials(app)
+    if len(wanted) >= SHORTEST_ID:  # shorter ones need no fetch
+        commits = latest_commits(source, app.source.model_copy(update={"revision": followed}), credentials)
+        position = position_of(commits, wanted)
+        if position is not None:
+            return commits[position]
+    named = app.source.model_copy(update={"revision": wanted})
+    try:
+        return source.snapshot(named, credentials, source.resolve(named, credentials)).commit
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{text[:60]!r} does not name a commit",
+            object=f"Application {app.key}",
+            hint=f"give the number of a sync, a commit id (or {SHORTEST_ID} characters of it), a branch or a tag",
+        ) from error

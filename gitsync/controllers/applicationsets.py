@@ -12,7 +12,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, me
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.applicationsets.reconciler import SetCache, SetReconciler
 from gitsync.operator.applicationsets.sources import set_of
-from gitsync.plan.risk.application_sets import git_generators
+from gitsync.plan.risk.applications import git_generators
 from gitsync.plan.tracking import controller_of
 from gitsync.runtime.workqueue import WorkQueue
 

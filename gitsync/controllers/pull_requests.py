@@ -22,7 +22,7 @@ from gitsync.objects.urls import repository_key
 from gitsync.ports import ApplicationView, Clock, Credentials, ProposalSource, StateReader
 from gitsync.ports.hosts import CodeHost, CodeHosts, CommitStatus, PullRequest, PullRequestState
 from gitsync.ports.previews import KeptProposal, Previewer, PreviewRequest, Proposal, ProposalStore, ProposalView
-from gitsync.preview.markdown import MARKER, problem_markdown, to_markdown
+from gitsync.preview.documents import MARKER, problem_markdown, to_markdown
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard
 from gitsync.runtime.workqueue import WorkQueue

@@ -9,7 +9,7 @@ from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import API_VERSION, APPLICATION_SET, GIT_PUSHED, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan.risk.application_sets import git_generators
+from gitsync.plan.risk.applications import git_generators
 from gitsync.ports import ApplicationView, Clock, Cluster
 
 _FORWARD_DELAY = 0.5

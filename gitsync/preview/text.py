@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from gitsync.errors import one_line
-from gitsync.preview.markdown import diff_lines, named_roots, printable
+from gitsync.preview.documents import diff_lines, named_roots, printable
 from gitsync.preview.report import PreviewReport, ReportedChange, ReportedStep
 
 _STYLES = {"+": "green", "-": "red", "#": "bold"}

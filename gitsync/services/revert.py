@@ -15,7 +15,7 @@ from gitsync.objects.signers import Trust
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.ports import Cluster, Credentials, LiveCache, RevertResult, Source
 from gitsync.ports.hosts import CodeHosts, NewPullRequest
-from gitsync.preview.markdown import fenced
+from gitsync.preview.documents import fenced
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.remote_bases import RemoteBases
 

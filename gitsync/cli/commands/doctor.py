@@ -10,8 +10,20 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.cluster_checks import Checks, Rights, application_findings, cluster_findings, controller_needs, utc_now
-from gitsync.cli.machine_checks import CheckState, Finding, machine_findings, missing, ok, warning
+from gitsync.cli.findings import (
+    Checks,
+    CheckState,
+    Finding,
+    Rights,
+    application_findings,
+    cluster_findings,
+    controller_needs,
+    machine_findings,
+    missing,
+    ok,
+    utc_now,
+    warning,
+)
 from gitsync.cli.options import (
     AnyNamespace,
     ClusterTarget,

@@ -16,8 +16,7 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.requests import ClusterWriter, DatabaseRecords, user_name
-from gitsync.cli.revisions import find_commit
+from gitsync.cli.requests import ClusterWriter, DatabaseRecords, find_commit, user_name
 from gitsync.objects.application import parse_application
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock

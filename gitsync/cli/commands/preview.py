@@ -19,8 +19,7 @@ from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.change import Risk
 from gitsync.preview.compare import Preview, Rules, Sides
 from gitsync.preview.compare import preview as preview_of
-from gitsync.preview.html import to_html
-from gitsync.preview.markdown import to_markdown
+from gitsync.preview.documents import to_html, to_markdown
 from gitsync.preview.report import PreviewReport, report_of, with_live
 from gitsync.preview.roots import Root
 from gitsync.preview.text import annotate, to_lines

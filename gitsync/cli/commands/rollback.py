@@ -14,8 +14,7 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.cli.requests import user_name, user_requests, view_of
-from gitsync.cli.revisions import commit_of_sync
+from gitsync.cli.requests import commit_of_sync, user_name, user_requests, view_of
 from gitsync.objects.user import User
 from gitsync.services.requests import Revert, readable
 from gitsync.services.revert import RevertService

@@ -10,7 +10,7 @@ import typer
 
 from gitsync import __version__
 from gitsync.cli.applications import connect
-from gitsync.cli.machine_checks import CheckState, Finding, missing, ok, warning
+from gitsync.cli.findings import CheckState, Finding, missing, ok, warning
 from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, show
 from gitsync.cluster.client import Client

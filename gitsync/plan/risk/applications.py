@@ -1,18 +1,26 @@
-"""Risk rules for Applications in Git: no rights beyond those of the Application that manages them, or beyond before."""
+"""
+Risk rules for Applications in Git: no rights beyond those of the Application that manages them, or beyond before.
+
+An ApplicationSet has the rights of its template, and gives them to those whose commits choose the parameters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import DRIFT, Action, Change
-from gitsync.objects.keys import APPLICATION, APPLICATION_SET, REQUESTED_SYNC
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
-from gitsync.plan.risk import application_sets
+from gitsync.objects.keys import API_VERSION, APPLICATION, APPLICATION_SET, APPROVE_DELETIONS, REQUESTED_SYNC
+from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 
 _KINDS = (APPLICATION, APPLICATION_SET)
 _APPROVAL = {"Never": 0, "Dangerous": 1, "Moderate": 2}
+_PARAMETER = "{{"
+_GENERATORS = "spec.generators"
+_APPROVAL_OF_DELETIONS = f"metadata.annotations[{APPROVE_DELETIONS}]"
+_Source = tuple[str, str, str]
 
 WIDER: dict[str, Callable[[Application, Application], bool]] = {
     # other authors would have the rights of the Application
@@ -69,7 +77,7 @@ def wider_than_parent(change: Change, parent: Application) -> str | None:
     if metadata_of(change.desired).get("finalizers"):
         # Our finalizer decides whether the objects of the Application are deleted with it.
         return "metadata.finalizers"
-    if change.ref.of == APPLICATION_SET and (field := application_sets.wider_than_parent(change.desired, parent)):
+    if change.ref.of == APPLICATION_SET and (field := _set_wider_than_parent(change.desired, parent)):
         return field
     return _first_wider(parent, change.desired)
 
@@ -94,7 +102,7 @@ def widened(change: Change) -> str | None:
         return f"metadata.annotations[{REQUESTED_SYNC}]"
     if "/spec/suspend" in drift:
         return "spec.suspend"
-    if change.ref.of == APPLICATION_SET and (field := application_sets.widened(change.live, change.desired)):
+    if change.ref.of == APPLICATION_SET and (field := _set_widened(change.live, change.desired)):
         return field
     try:
         return _first_wider(_parsed(change.live), change.desired)
@@ -118,7 +126,7 @@ def _first_wider(old: Application, manifest: Manifest) -> str | None:
 
 def _parsed(manifest: Manifest) -> Application:
     """Return an Application, or the one that the template of an ApplicationSet is."""
-    return parse_application(application_sets.template_of(manifest) or manifest)
+    return parse_application(template_of(manifest) or manifest)
 
 
 def _source(app: Application) -> tuple[str, str, str]:
@@ -143,3 +151,75 @@ def _queries(app: Application) -> set[str]:
 def _lacks(required: Iterable[object], present: Iterable[object]) -> bool:
     known = list(present)
     return any(item not in known for item in required)
+
+
+def template_of(manifest: Manifest) -> Manifest | None:
+    """Return the Application that the template of a set is, with parameters as they are written; None for others."""
+    if manifest.get("kind") != APPLICATION_SET.kind:
+        return None
+    metadata = {"name": metadata_of(manifest).get("name"), "namespace": metadata_of(manifest).get("namespace")}
+    spec = at(manifest, "spec", "template", "spec")
+    return {"apiVersion": API_VERSION, "kind": APPLICATION.kind, "metadata": metadata, "spec": spec}
+
+
+def _set_wider_than_parent(manifest: Manifest, parent: Application) -> str:
+    """Return the field by which a new set lets others decide than the Application that manages it; empty for none."""
+    # The approval of a user: an author of a commit must not give it.
+    if APPROVE_DELETIONS in annotations_of(manifest):
+        return _APPROVAL_OF_DELETIONS
+    own = (parent.source.repo_url, parent.source.revision, parent.source.credentials_secret)
+    return _GENERATORS if _sources(manifest) - {own} else ""
+
+
+def _set_widened(live: Manifest, desired: Manifest) -> str:
+    """Return the field by which a set lets others decide than before, or gives parameters more; empty for none."""
+    approved = annotations_of(desired).get(APPROVE_DELETIONS)
+    if approved is not None and approved != annotations_of(live).get(APPROVE_DELETIONS):
+        return _APPROVAL_OF_DELETIONS
+    live_generators = at(live, "spec", "generators")
+    desired_generators = at(desired, "spec", "generators")
+    gives_rights = live_generators != desired_generators and _has_open_rights(at(desired, "spec", "template", "spec"))
+    return _GENERATORS if gives_rights or _sources(desired) - _sources(live) else ""
+
+
+def _sources(manifest: Manifest) -> set[_Source]:
+    """Return whose commits choose parameters, and the Secret that is sent to that server."""
+    return {
+        (
+            str(generator.get("repoURL")),
+            str(generator.get("revision") or "main"),
+            str(at(generator, "credentials", "secretRef", "name", default="")),
+        )
+        for generator in git_generators(at(manifest, "spec", "generators"))
+    }
+
+
+def git_generators(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the Git generators in a part of a spec, which may be invalid, at any depth."""
+    if isinstance(value, list):
+        for item in value:
+            yield from git_generators(item)
+    elif isinstance(value, Mapping):
+        if isinstance(value.get("git"), Mapping):
+            yield value["git"]
+        for name in ("matrix", "merge"):
+            yield from git_generators(at(value, name, "generators"))
+
+
+def _has_open_rights(spec: Any) -> bool:
+    """Whether a field of the template other than the path has parameters: elements then decide on rights."""
+    # what cannot be read counts as open
+    if not isinstance(spec, Mapping):
+        return True
+    source = spec.get("source")
+    # The path selects a folder of the template's own repository, which gives no further rights.
+    known = {name: value for name, value in source.items() if name != "path"} if isinstance(source, Mapping) else source
+    return _has_parameters({**spec, "source": known})
+
+
+def _has_parameters(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_parameters, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_parameters, value))
+    return isinstance(value, str) and _PARAMETER in value

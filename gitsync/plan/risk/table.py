@@ -12,7 +12,6 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.patterns import matches
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.risk import agents, annotation_rules, applications, endpoints, escalation, objects, redirects
-from gitsync.plan.risk import other_controllers as others
 
 Finding = str | None
 """The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
@@ -155,8 +154,8 @@ RULES = (  # the first match decides
     RiskCheck(Risk.DANGEROUS, "redirects-service", "sends traffic elsewhere", redirects.redirects_service),
     RiskCheck(Risk.DANGEROUS, "redirects-names", "resolves names to other addresses", redirects.redirects_names),
     RiskCheck(Risk.DANGEROUS, "annotation-acts", "lets another controller act", annotation_rules.annotation_acts),
-    RiskCheck(Risk.DANGEROUS, "acts-for-others", "another controller acts with its rights", others.acts_for_others),
-    RiskCheck(Risk.DANGEROUS, "reads-secret-store", "reads or sends secrets of a store", others.reads_secret_store),
+    RiskCheck(Risk.DANGEROUS, "acts-for-others", "another controller acts with its rights", escalation.acts_for_others),
+    RiskCheck(Risk.DANGEROUS, "reads-secret-store", "reads or sends secrets of a store", escalation.reads_secret_store),
     RiskCheck(Risk.DANGEROUS, "claims-deletable", "its volumes will be deleted", objects.claims_deletable),
     RiskCheck(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
     # After the rules above for labels and annotations that act: of those, this one would hide all.

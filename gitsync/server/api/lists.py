@@ -1,17 +1,30 @@
-"""Lists over all applications: applications, objects, changes and drift, each with the filter of its page."""
+"""
+Lists over all applications, each with the filter of its page, and one of what they list.
+
+Applications, objects, changes, drift, ApplicationSets, agents, costs and pull requests.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import reduce
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, HTTPException, Query, Request
 
+from gitsync.objects.manifest import at, metadata_of
+from gitsync.ports import ApplicationView, Cost, OtherProcesses
 from gitsync.server.api.models import (
+    AgentModel,
     ApplicationDetail,
     ApplicationModel,
+    ApplicationSetDetail,
+    ApplicationSetModel,
     ChangeModel,
+    CostModel,
     DriftModel,
     DriftPage,
+    EnvironmentModel,
     FieldModel,
     Limit,
     ObjectModel,
@@ -19,25 +32,34 @@ from gitsync.server.api.models import (
     PastDriftModel,
     PastFieldModel,
     PodModel,
+    PromptModel,
+    ProposalDetail,
+    ProposalModel,
+    StageModel,
     Start,
     VerdictModel,
 )
-from gitsync.server.dependencies import BackendOf, SearchText, ViewOf
+from gitsync.server.dependencies import BackendOf, SearchText, ViewOf, agent_or_404
 from gitsync.server.formatting import visible
 from gitsync.server.paging import list_url, page_of
+from gitsync.server.queries import agents as agent_list
+from gitsync.server.queries import application_sets as set_list
 from gitsync.server.queries import applications as app_rows
 from gitsync.server.queries import drift as drift_list
-from gitsync.server.queries import drift_history as past_list
 from gitsync.server.queries import object_list, timeline
+from gitsync.server.queries import proposals as proposal_list
 from gitsync.server.queries.applications import AppRow
 from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.drift import corrected
+from gitsync.server.queries.environments import flat, matrix
 from gitsync.server.queries.fields import FieldRow
 from gitsync.server.queries.filters import Filter, parse_query
 from gitsync.server.queries.objects import ResourceRow, resource_row
+from gitsync.server.queries.prompts import versions_of
 from gitsync.server.queries.timeline import Position
 
 router = APIRouter(tags=["lists"])
+pull_request_router = APIRouter(tags=["pull requests"])
 
 
 @router.get("/applications")
@@ -143,8 +165,8 @@ def drift_of_the_past(
     before: Annotated[int, Query(ge=0, lt=1 << 62, description="Where the page begins; from ``next``.")] = 0,
 ) -> PageModel[PastFieldModel]:
     """Return what others changed before now, and how that ended, newest first."""
-    query = parsed(backend, q, past_list.NAMES)
-    page = past_list.drift_history(backend.records, query, limit=limit, before=before)
+    query = parsed(backend, q, drift_list.PAST_NAMES)
+    page = drift_list.drift_history(backend.records, query, limit=limit, before=before)
     items = [
         PastFieldModel.model_validate(
             {
@@ -166,6 +188,124 @@ def drift_of_the_past(
     ]
     following = list_url("/api/v1/drift/history", q, limit=str(limit), before=str(page.older)) if page.older else ""
     return PageModel(items=items, next=following)
+
+
+@router.get("/applicationsets")
+def application_sets(
+    backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
+) -> PageModel[ApplicationSetModel]:
+    """Return the ApplicationSets that match, those that wait for a person or failed first."""
+    rows = set_list.matching(map(set_list.set_row, backend.sets.sets()), parsed(backend, q, set_list.NAMES))
+    shown, following = page_of(rows, start, limit)
+    items = [ApplicationSetModel.model_validate(row) for row in shown]
+    return PageModel(items=items, total=len(rows), next=next_url("applicationsets", q, limit, following))
+
+
+@router.get("/applicationsets/{namespace}/{name}")
+def application_set(backend: BackendOf, namespace: str, name: str) -> ApplicationSetDetail:
+    """Return one ApplicationSet with the status of its custom resource."""
+    # the sets that this user may see: a hidden one answers 404 as well, which does not confirm that it exists
+    for manifest in backend.sets.sets():
+        meta = metadata_of(manifest)
+        if (meta.get("namespace"), meta.get("name")) == (namespace, name):
+            return ApplicationSetDetail(**asdict(set_list.set_row(manifest)), status=dict(manifest.get("status") or {}))
+    raise HTTPException(404, f"ApplicationSet {visible(namespace)}/{visible(name)} not found.")
+
+
+@router.get("/agents")
+def agents(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[AgentModel]:
+    """Return the agents that match, by namespace and name."""
+    agent_rows = map(agent_list.agent_row, agent_list.agents_of(backend))
+    rows = agent_list.matching(agent_rows, parsed(backend, q, agent_list.NAMES))
+    shown, following = page_of(rows, start, limit)
+    items = [AgentModel.model_validate(row) for row in shown]
+    return PageModel(items=items, total=len(rows), next=next_url("agents", q, limit, following))
+
+
+@router.get("/agents/environments")
+def agent_environments(
+    backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
+) -> PageModel[EnvironmentModel]:
+    """Return the agents that match in each environment, by name and from dev to prod."""
+    agent_rows = map(agent_list.agent_row, agent_list.agents_of(backend))
+    rows = agent_list.matching(agent_rows, parsed(backend, q, agent_list.NAMES))
+    # paged by cell: an answer has one size however many environments there are
+    cells = [cell for line in matrix(rows) for cell in line.cells]
+    shown, following = page_of(cells, start, limit)
+    items = [EnvironmentModel(**flat(cell)) for cell in shown]
+    return PageModel(items=items, total=len(cells), next=next_url("agents/environments", q, limit, following))
+
+
+@router.get("/agents/{namespace}/{name}/prompts")
+def agent_prompts(backend: BackendOf, namespace: str, name: str) -> PageModel[PromptModel]:
+    """Return the versions of an agent's prompts: of now, in other environments, in Git, kept ones, those of syncs."""
+    # all agents, not only this one: its counterparts in other environments have versions too
+    known = agent_list.agents_of(backend)
+    versions = versions_of(backend, known, agent_or_404(known, namespace, name))
+    return PageModel(items=[PromptModel.model_validate(version) for version in versions], total=len(versions))
+
+
+@router.get("/costs")
+def costs(request: Request, backend: BackendOf, limit: Limit = 100, start: Start = 0) -> PageModel[CostModel]:
+    """Return what each application cost since the processes of this machine started, the most CPU time first."""
+    others: OtherProcesses = request.app.state.others
+    reports = others()
+
+    def cost(key: str) -> Cost:
+        # Applications move between the processes of a machine, so that several may have costs of one
+        return reduce(
+            Cost.plus, (report.costs[key] for report in reports if key in report.costs), backend.view.cost(key)
+        )
+
+    rows = [_cost_row(view, cost(view.key)) for view in backend.view.applications()]
+    rows.sort(key=lambda row: (-row.cpu_seconds, row.namespace, row.name))
+    shown, following = page_of(rows, start, limit)
+    url = list_url("/api/v1/costs", "", limit=str(limit), start=str(following)) if following else ""
+    return PageModel(items=list(shown), total=len(rows), next=url)
+
+
+def _cost_row(view: ApplicationView, cost: Cost) -> CostModel:
+    namespace, _, name = view.key.partition("/")
+    total = cost.total
+    slowest = max(cost.stages, key=lambda stage: cost.stages[stage].seconds, default="")
+    return CostModel(
+        namespace=namespace,
+        name=name,
+        # objects of another process are not in memory here: the status has their number
+        objects=len(view.resources) or int(at(view.status, "resources", "total", default=0)),
+        reconciles=cost.full,
+        partial=cost.partial,
+        api_requests=cost.requests,
+        seconds=round(total.seconds, 4),
+        cpu_seconds=round(total.cpu, 4),
+        slowest=slowest,
+        stages={
+            stage: StageModel(seconds=round(spent.seconds, 4), cpu_seconds=round(spent.cpu, 4))
+            for stage, spent in cost.stages.items()
+        },
+    )
+
+
+@pull_request_router.get("/pulls")
+def pull_requests(
+    backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
+) -> PageModel[ProposalModel]:
+    """Return the pull requests that wait, those updated last first."""
+    rows = proposal_list.proposal_rows(backend.pull_requests, parsed(backend, q, proposal_list.NAMES))
+    shown, following = page_of(rows, start, limit)
+    items = [ProposalModel.model_validate(row) for row in shown]
+    return PageModel(items=items, total=len(rows), next=next_url("pulls", q, limit, following))
+
+
+@pull_request_router.get("/pulls/{key}")
+def pull_request(backend: BackendOf, key: str) -> ProposalDetail:
+    """Return one pull request with its preview."""
+    view = proposal_list.find_proposal(backend.pull_requests, key)
+    if view is None:
+        raise HTTPException(404, "This pull request does not wait any more.")
+    members = ProposalModel.model_validate(proposal_list.proposal_row(view)).model_dump()
+    report = view.report.model_dump(mode="json") if view.report is not None else None
+    return ProposalDetail(**members, base=view.base, report=report)
 
 
 def object_model(application: str, row: ResourceRow) -> ObjectModel:

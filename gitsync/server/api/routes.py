@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 
 from gitsync import __version__
-from gitsync.server.api import agents, applicationsets, costs, lists, objects, plans, proposals
+from gitsync.server.api import lists, objects, plans
 from gitsync.server.problems import MEDIA_TYPE, Problem
 
 _V1: Final = "/api/v1"
@@ -22,8 +22,8 @@ _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
 def api_router() -> APIRouter:
     """Return the routes below ``/api/v1``."""
     router = APIRouter(prefix=_V1, responses=_ERRORS)
-    for routes in (lists, applicationsets, agents, costs, plans, objects, proposals):
-        router.include_router(routes.router)
+    for routes in (lists.router, plans.router, objects.router, lists.pull_request_router):
+        router.include_router(routes)
 
     @router.get("/openapi.json", include_in_schema=False)
     def openapi() -> dict[str, Any]:

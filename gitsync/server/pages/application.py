@@ -1,4 +1,4 @@
-"""The objects and the events of one application."""
+"""The objects of one application, how they differ from Git, and its events."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from gitsync.ports import ResourceView
 from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.paging import page_of
+from gitsync.server.queries.differences import object_differences, unpaired
 from gitsync.server.queries.graph import HEIGHT, LENSES, WIDTH, graph
-from gitsync.server.queries.objects import by_severity, resource_row, severity
+from gitsync.server.queries.objects import (
+    by_severity,
+    foreign_counts,
+    foreign_fields,
+    resource_row,
+    severity,
+)
 from gitsync.server.queries.tree import tree
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
 _ROWS = 100
+_DIFFERING = 25
+"""Objects of one page, in the list and among the differences."""
 _EVENTS = 200
 _KEPT_EVENTS = 2000
 
@@ -80,3 +89,27 @@ def policy(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
     policies = pages.engine.policies
     settings = policies.explain(view.application) if view.application is not None else ()
     return show_application(pages, request, view, "policy", settings=settings, problem=policies.problem)
+
+
+@router.get("/diff", response_class=HTMLResponse)
+def diff(request: Request, pages: PagesOf, view: ViewOf, mode: str = "split", start: Start = 0) -> HTMLResponse:
+    """Show all objects that differ, then those that have only ignored differences or fields set by others."""
+    items = unpaired(view)
+    differing = sorted((item for item in items if item.sync != "Synced"), key=by_severity)
+    matching = [item for item in items if item.sync == "Synced"]
+    noted = sorted((item for item in matching if item.change.differences or foreign_fields(item)), key=by_severity)
+    shown, following = page_of([*differing, *noted], start, _DIFFERING)
+    return show_application(
+        pages,
+        request,
+        view,
+        "diff",
+        objects=object_differences(pages.engine, view, shown),
+        differing=len(differing),
+        noted=len(noted),
+        matching=len(matching),
+        foreign=foreign_counts(matching),
+        mode="unified" if mode == "unified" else "split",
+        start=start,
+        following=following,
+    )

@@ -15,7 +15,7 @@ from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.queries.applications import app_row
 from gitsync.server.queries.object_details import LOGGED
-from gitsync.server.queries.phases import phases
+from gitsync.server.queries.verdict import phases
 from gitsync.server.queries.waiting import stuck_deletions
 from gitsync.server.templates import Pages
 

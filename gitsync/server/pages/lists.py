@@ -13,7 +13,6 @@ from gitsync.server.formatting import visible
 from gitsync.server.paging import list_url, page_of
 from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
-from gitsync.server.queries import drift_history as past_list
 from gitsync.server.queries import object_list
 from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.filters import Filter, parse_query
@@ -146,14 +145,14 @@ def drift_of_the_past(
     request: Request, pages: PagesOf, q: SearchText = "", before: Annotated[int, Query(ge=0, lt=1 << 62)] = 0
 ) -> HTMLResponse:
     """Show what others changed before now, and how that ended, newest first."""
-    query = parse_query(q, past_list.NAMES, pages.engine.clock.now())
-    page = past_list.drift_history(pages.engine.records, query, limit=_HISTORY_PER_PAGE, before=before)
+    query = parse_query(q, drift_list.PAST_NAMES, pages.engine.clock.now())
+    page = drift_list.drift_history(pages.engine.records, query, limit=_HISTORY_PER_PAGE, before=before)
     return pages.show(
         request,
         "drift_history.html",
         fields=page.fields,
         query=query,
-        names=past_list.NAMES,
+        names=drift_list.PAST_NAMES,
         older=list_url("/drift/history", str(query), before=str(page.older)) if page.older else "",
         shown=lambda value: "" if value is None else one_line(visible(str(value)), _VALUE_LENGTH),
     )

@@ -18,8 +18,7 @@ from gitsync.ports import KubernetesEvent
 from gitsync.server.dependencies import FoundOf, PagesOf, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
-from gitsync.server.queries.contents import manifest_text
-from gitsync.server.queries.differences import object_differences
+from gitsync.server.queries.differences import manifest_text, object_differences
 from gitsync.server.queries.object_details import (
     LOGGED,
     ContainerLog,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from gitsync.preview.markdown import diff_lines, printable
+from gitsync.preview.documents import diff_lines, printable
 from gitsync.preview.report import ReportedStep
 from gitsync.server.dependencies import PagesOf, SearchText, Start
 from gitsync.server.paging import list_url, page_of

@@ -18,7 +18,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.pages.actions import Text, back_to, checked
 from gitsync.server.pages.layout import show_application
-from gitsync.server.queries.contents import Content, content_of
+from gitsync.server.queries.differences import Content, content_of
 from gitsync.server.queries.fields import FIELDS, FieldRow, field_row
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.services.requests import Revert, readable

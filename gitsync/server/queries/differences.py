@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gitsync.merge.schema import Schema, builtin
-from gitsync.objects.change import Action, Change, Difference
+from gitsync.objects.change import ABSENT, Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.record import Step
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.display import whole_object
 from gitsync.plan.risk.drift import DriftRisk, drift_risk
 from gitsync.plan.undeclared import undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
-from gitsync.server.queries.contents import Content, content_of
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.objects import (
     ResourceRow,
@@ -24,6 +25,10 @@ from gitsync.server.queries.objects import (
     ignored_counts,
     resource_row,
 )
+
+_PAGE = 60_000
+_LEAST = 1500
+"""Characters of content on one page, and of one object at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +122,43 @@ def _schema_of(live: Manifest) -> Schema | None:
 def _unchanged(item: ResourceView) -> Change:
     """Return the step of an object as if Git and the cluster had the same declared fields."""
     return replace(item.change, differences=(), live=item.change.live or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The manifest of an object as YAML; ``mark`` is ``+`` for a created and ``-`` for a deleted one."""
+
+    mark: str
+    text: str
+    hidden_lines: int = 0
+
+
+def content_of(change: Change, objects: int = 1) -> Content | None:
+    """Return the content of the object that a step creates or deletes, cut so that many fit one page."""
+    whole = whole_object(change)
+    if whole is None:
+        return None
+    return _content(whole.live if whole.desired is ABSENT else whole.desired, whole.desired is ABSENT, objects)
+
+
+def recorded_content(step: Step, objects: int = 1) -> Content | None:
+    """Return the content that history keeps of a created or deleted object."""
+    whole = next((item for item in step.differences if not item.get("path")), None)
+    if whole is None:
+        return None
+    is_deleted = whole.get("desired") is None
+    return _content(whole["live"] if is_deleted else whole["desired"], is_deleted, objects)
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Return a manifest as YAML with invisible characters escaped."""
+    from gitsync.render.yaml.writer import write
+
+    return visible(write(manifest))
+
+
+def _content(manifest: Manifest, is_deleted: bool, objects: int) -> Content:
+    text = manifest_text(manifest)
+    limit = max(_PAGE // max(objects, 1), _LEAST)
+    shown = text[:limit]
+    return Content("-" if is_deleted else "+", shown.rstrip("\n"), text[limit:].count("\n"))

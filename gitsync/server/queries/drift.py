@@ -1,4 +1,8 @@
-"""Drift of all applications: the fields that differ now, and how often each was changed and corrected before. Pure."""
+"""
+Drift of all applications: the fields that differ now, and how often each was changed and corrected before.
+
+The history of drift is read from the audit: each field that others changed, and how that ended.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from gitsync.objects.change import ABSENT, Action, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.drift_history import past_fields
+from gitsync.plan.drift_history import DRIFT_ACTION, PastField, past_fields
 from gitsync.plan.mask import json_value
 from gitsync.plan.risk.drift import DriftRisk
-from gitsync.ports import ApplicationView, ResourceView
+from gitsync.ports import ApplicationView, Records, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import parse_time, visible
 from gitsync.server.queries.fields import FieldRow, field_row
@@ -25,12 +29,18 @@ from gitsync.server.queries.timeline import changed_fields
 
 NAMES: Final = ("app", "ns", "kind", "name", "by", "risk", "since", "until")
 """The members of a filter that the list of drift accepts."""
+PAST_NAMES: Final = ("app", "ns", "kind", "name", "by", "since", "until")
+"""The members of a filter that the history of drift accepts; ``by`` is a field manager."""
 
 
 SYNCS: Final = 200
 """The latest syncs in which corrected drift is found."""
 _ROWS = 20
 """Objects of one page."""
+_BATCH = 500
+"""Links that are read at a time."""
+_SEARCHED = 20 * _BATCH
+"""Links that one page reads at most: a filter that matches little must not read the whole audit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,4 +243,39 @@ _READ_PAST: Final[Mapping[str, Callable[[PastDrift], Iterable[str]]]] = {
     "kind": lambda row: (row.ref.kind,),
     "name": lambda row: (row.ref.name,),
     "by": lambda row: (row.manager,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DriftHistory:
+    """A page of the history, newest first; ``older`` is the id of the link before which the next page begins, or 0."""
+
+    fields: tuple[PastField, ...]
+    older: int
+
+
+def drift_history(records: Records, query: Filter, *, limit: int, before: int = 0) -> DriftHistory:
+    """Return the fields that match, of as many whole links as it takes to have ``limit`` of them."""
+    matches = query.matcher(_READ_FIELD, lambda field: f"{field.application} {field.ref} {field.path}")
+    fields: list[PastField] = []
+    position = before
+    for _ in range(_SEARCHED // _BATCH):
+        links = records.audit_records(query.application, action=DRIFT_ACTION, limit=_BATCH, before=position)
+        for link in links:
+            fields += [field for field in past_fields([link]) if matches(field) and query.is_in_time(field.ended)]
+            position = link.id
+            if len(fields) >= limit:
+                return DriftHistory(tuple(fields), position)
+        is_over = query.since is not None and bool(links) and links[-1].timestamp < query.since
+        if len(links) < _BATCH or is_over:
+            return DriftHistory(tuple(fields), 0)
+    return DriftHistory(tuple(fields), position)
+
+
+_READ_FIELD: Final[Mapping[str, Callable[[PastField], Iterable[str]]]] = {
+    "app": lambda field: (field.application, field.application.rpartition("/")[2]),
+    "ns": lambda field: (field.ref.namespace,),
+    "kind": lambda field: (field.ref.kind,),
+    "name": lambda field: (field.ref.name,),
+    "by": lambda field: (field.manager,),
 }

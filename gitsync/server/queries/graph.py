@@ -16,8 +16,8 @@ from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
+from gitsync.server.queries.object_details import selected_by
 from gitsync.server.queries.objects import by_severity, severity
-from gitsync.server.queries.references import selected_by
 from gitsync.server.queries.tree import Owned, owned_parts, with_parts
 
 MOST: Final = 100

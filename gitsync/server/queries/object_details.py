@@ -1,17 +1,18 @@
-"""One object of an application, or a part of one such as a Pod: its manifests, relations and Pods."""
+"""One object of an application, or a part of one such as a Pod: its manifests, Pods, and what refers to it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gitsync.health.assess import assess
-from gitsync.kube.references import references
-from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.kube.references import Relation, pod_template, references
+from gitsync.kube.selectors import matches
+from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
-from gitsync.server.queries.references import selected_by, users_of
 
 LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 """Kinds with Pods, of which there are logs."""
@@ -124,3 +125,42 @@ def _below(backend: Backend, manifest: Manifest, depth: int) -> list[Manifest]:
     uid = uid_of(manifest)
     parts = backend.view.owned_by(uid) if uid and depth else ()
     return [manifest, *(item for part in parts for item in _below(backend, part, depth - 1))]
+
+
+def selected_by(ref: ObjectRef, manifest: Manifest, others: Iterable[ResourceView]) -> tuple[Relation, ...]:
+    """Return the workloads among others whose Pods the selector of a Service, policy or budget matches."""
+    selector = _selector(ref, manifest)
+    if selector is None:
+        return ()
+    selected = []
+    for other in others:
+        template = pod_template(other.change.live or other.change.desired or {})
+        if template and other.ref.namespace == ref.namespace and matches(selector, labels_of(template)):
+            selected.append(Relation("selects", other.ref))
+    return tuple(selected)
+
+
+def users_of(objects: Iterable[ResourceView]) -> dict[ObjectRef, list[Relation]]:
+    """Return the objects that refer to each object, read once for all: a page may ask for a thousand of them."""
+    users: dict[ObjectRef, list[Relation]] = {}
+    for user in objects:
+        for reference in references(user.ref, user.change.live or user.change.desired or {}):
+            if reference.ref != user.ref:
+                users.setdefault(reference.ref, []).append(Relation(reference.relation, user.ref))
+    return users
+
+
+def _selector(ref: ObjectRef, manifest: Manifest) -> Mapping[str, Any] | None:
+    match ref.kind:
+        case "Service":
+            selector = at(manifest, "spec", "selector", default=None)
+            # without a selector a Service has Endpoints that others write
+            return {"matchLabels": selector} if selector else None
+        case "NetworkPolicy":
+            selector = at(manifest, "spec", "podSelector", default=None)
+            # an empty selector selects every Pod of the namespace
+            return selector if isinstance(selector, dict) else None
+        case "PodDisruptionBudget":
+            selector = at(manifest, "spec", "selector", default=None)
+            return selector if isinstance(selector, dict) else None
+    return None

@@ -11,7 +11,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.queries.references import users_of
+from gitsync.server.queries.object_details import users_of
 from gitsync.server.queries.waiting import Owned, mounted_by
 
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")

@@ -23,7 +23,7 @@ from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url, duration, parse_time, sync_url, value, visible
 from gitsync.server.queries.agents import Live, Owned, evaluation_verdict, kept_revisions
-from gitsync.server.queries.contents import Content, recorded_content
+from gitsync.server.queries.differences import Content, recorded_content
 from gitsync.server.queries.fields import FieldRow, recorded_field
 from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import drifted

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gitsync.preview.markdown import MARKER, problem_markdown, to_markdown
+from gitsync.preview.documents import MARKER, problem_markdown, to_markdown
 from gitsync.preview.report import PreviewReport, ReportedChange, ReportedEffect, ReportedField, ReportedStep, TextLine
 from tests.preview.factories import deployment, report
 

@@ -1,14 +1,24 @@
-"""Checks of a cluster: its version and clock, the definitions, the rights of the controller, and each Application."""
+"""
+Findings of ``gitsync doctor``: about this machine, the cluster, the rights of the controller, and each Application.
+
+Of the machine git and the data folder are checked, of the cluster its version, its clock and the definitions.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
 
 from gitsync.apply.change import impersonated
 from gitsync.cli.adapters import DirectLiveCache
-from gitsync.cli.machine_checks import Finding, missing, ok, warning
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.crds import INSTALL_HINT
@@ -23,12 +33,86 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Source
 from gitsync.sync.credentials import credentials_of
 
+_OLDEST_GIT = (2, 31)
+"""The first version that takes configuration from the environment (``GIT_CONFIG_COUNT``)."""
+_FREE_BYTES = 1 << 30
 _SKEW_SECONDS = 10
-_OLDEST = (1, 28)
+_OLDEST_CLUSTER = (1, 28)
 """The oldest version whose server-side apply and discovery the tests cover."""
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 READ = ("get", "list", "watch")
 WRITE = ("get", "create", "patch", "delete")
+
+
+class CheckState(StrEnum):
+    """How a check ended."""
+
+    OK = "OK"
+    WARNING = "Warning"
+    """It works, with the limit that the detail names."""
+    MISSING = "Missing"
+    """It does not work until the fix is applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was checked, how that ended, and what to do."""
+
+    check: str
+    result: CheckState
+    detail: str = ""
+    fix: str = ""
+
+
+def ok(check: str, detail: str = "") -> Finding:
+    """Return a finding without a problem."""
+    return Finding(check, CheckState.OK, detail)
+
+
+def warning(check: str, detail: str, fix: str) -> Finding:
+    """Return a finding that limits what works."""
+    return Finding(check, CheckState.WARNING, detail, fix)
+
+
+def missing(check: str, detail: str, fix: str) -> Finding:
+    """Return a finding that prevents something."""
+    return Finding(check, CheckState.MISSING, detail, fix)
+
+
+def machine_findings(data: Path) -> Iterator[Finding]:
+    """Yield the findings about git, ssh and the data folder."""
+    yield _git()
+    if shutil.which("ssh") is None:
+        yield warning(
+            "ssh", "ssh is not on PATH: only repositories over HTTPS can be read", "install an OpenSSH client"
+        )
+    yield from _data(data)
+
+
+def _git() -> Finding:
+    if shutil.which("git") is None:
+        return missing("git", "git is not on PATH", "install Git 2.31 or newer, or add its folder to PATH")
+    # a git that fails prints no version, which is reported below
+    text = subprocess.run(["git", "version"], capture_output=True, text=True, check=False).stdout.strip()
+    version = re.search(r"(\d+)\.(\d+)", text)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST_GIT:
+        return missing("git", f"{text or 'git version printed nothing'} is too old", "install Git 2.31 or newer")
+    return ok("git", text)
+
+
+def _data(data: Path) -> Iterator[Finding]:
+    check = f"data folder {data}"
+    fix = "name a folder that this user may write with --data or GITSYNC_DATA; in a pod, mount a volume on /data"
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=data):  # the mode alone does not show a read-only file system
+            pass
+        free = shutil.disk_usage(data).free
+    except OSError as error:
+        yield missing(check, f"cannot be written by user {os.getuid()}: {error.strerror}", fix)
+        return
+    text = f"{free / (1 << 30):.1f} GiB free"
+    yield ok(check, text) if free >= _FREE_BYTES else warning(check, text, "mirrors and history need 1 GiB; enlarge it")
 
 
 def cluster_findings(client: Client, namespace: str, now: Callable[[], datetime]) -> Iterator[Finding]:
@@ -58,7 +142,7 @@ def _version(client: Client) -> Finding:
     text = str(answer.get("gitVersion", ""))
     # minor may end in "+" at a managed cluster, as in "28+"
     major, minor = (int("".join(filter(str.isdigit, str(answer.get(key, "0")))) or 0) for key in ("major", "minor"))
-    if (major, minor) < _OLDEST:
+    if (major, minor) < _OLDEST_CLUSTER:
         return warning("Kubernetes", f"{text} is older than what is tested", "upgrade to Kubernetes 1.28 or newer")
     return ok("Kubernetes", f"{text} at {client.host}")
 

@@ -1,15 +1,16 @@
 """
-The report as Markdown, for a comment at a Git host or the summary of a CI job.
+The report as a document: Markdown for a comment at a Git host or the summary of a CI job, or a page of HTML.
 
 Names, values and messages come from the change, whose author may be anyone. They are written only inside code, where
 GitHub, GitLab, Forgejo and Gitea interpret neither markup nor HTML nor mentions, with a fence that the text does not
-contain and with invisible characters escaped.
+contain and with invisible characters escaped. The page of HTML escapes them, and needs no other file.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import Any
 
 from gitsync.errors import one_line
@@ -26,6 +27,14 @@ _CONTENT_LINES = 60
 _NAMED_ROOTS = 12
 _BACKTICKS = re.compile(r"`+")
 _VERBS = {"create": "Create", "update": "Update", "prune": "Delete"}
+_HTML_LINE = 400
+_TAGS = {"+": "ins", "-": "del"}
+_STYLE = """\
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
+h2 { margin-top: 2rem } pre { overflow-x: auto; background: #f6f6f4; padding: .75rem; border-radius: 6px }
+ins { background: #dff3e0; text-decoration: none } del { background: #fbe3e1; text-decoration: none }
+.Dangerous { color: #a3140f } .Moderate { color: #7a4d00 } .Safe { color: #1c6b2a } .quiet { color: #5c5c5c }
+"""
 
 
 def to_markdown(report: PreviewReport, limit: int = COMMENT_LIMIT) -> str:
@@ -186,3 +195,63 @@ def _count(number: int, noun: str) -> str:
 
 def _folders(number: int) -> str:
     return _count(number, "deployed folder")
+
+
+def to_html(report: PreviewReport) -> str:
+    """Return the page; everything that the change has written is escaped."""
+    title = f"gitsync preview: {report.risk}" if report.changes else "gitsync preview: nothing that is deployed changes"
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            # nothing is loaded and nothing runs, whatever the change contains
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{escape(title)}</h1>",
+            f"<p><code>{_html_text(report.base[:12])}</code> → <code>{_html_text(report.head[:12])}</code>, "
+            f"{len(report.covered)} deployed folders checked, {len(report.unchanged)} unchanged.</p>",
+            *(line for change in report.changes for line in _html_change(change, "")),
+            *(line for change in report.live for line in _html_change(change, "In the cluster: ")),
+            "</body></html>\n",
+        )
+    )
+
+
+def _html_change(change: ReportedChange, prefix: str) -> Iterator[str]:
+    names = change.applications if prefix else change.roots
+    yield f"<h2>{prefix}{_html_text(named_roots(names))} {_risk_class(change.risk)}</h2>"
+    yield "<ul>"
+    if change.applications and not prefix:
+        yield f"<li>deployed by {_html_text(', '.join(change.applications))}</li>"
+    if change.problem:
+        yield f"<li><b>{'cannot be compared' if prefix else 'cannot be built'}:</b> {_html_text(change.problem)}</li>"
+    if change.base_problem:
+        yield f"<li>cannot be compared, it was not valid before: {_html_text(change.base_problem)}</li>"
+    for line in change.violations:
+        yield f"<li><b>rejected by policy:</b> {_html_text(line)}</li>"
+    for effect in change.effects:
+        yield f"<li>{'<b>cannot be undone:</b> ' if effect.is_loss else ''}{_html_text(effect.text)}</li>"
+    yield "</ul>"
+    for step in change.steps:
+        yield from _html_step(step)
+
+
+def _html_step(step: ReportedStep) -> Iterator[str]:
+    yield f"<h3>{_html_text(step.action)} {_html_text(step.object)} {_risk_class(step.risk)}</h3>"
+    yield f'<p class="quiet">{_html_text(step.reason)}</p>'
+    # without the first line, which names the object again
+    yield f"<pre>{''.join(_html_line(line) for line in diff_lines(step)[1:])}</pre>"
+
+
+def _html_line(line: str) -> str:
+    text = escape(printable(line, _HTML_LINE))
+    tag = _TAGS.get(line[:1])
+    return f"<{tag}>{text}</{tag}>\n" if tag else f"{text}\n"
+
+
+def _risk_class(risk: str) -> str:
+    return f'<span class="{_html_text(risk)}">{_html_text(risk)}</span>'
+
+
+def _html_text(text: str) -> str:
+    return escape(one_line(text, _HTML_LINE))
