@@ -24,7 +24,7 @@ from typing import IO
 import orjson
 from pydantic import SecretStr
 
-from gitsync.cli.data_lock import lock_data
+from gitsync.cli.data_folder import lock_data
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit
 from gitsync.ports import Cost, OtherProcesses, ProcessReport, Spent

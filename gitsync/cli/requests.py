@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import ApplicationTarget
-from gitsync.cli.records import open_records
 from gitsync.cluster.client import Client
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.gate.policy import Policy

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from gitsync import __version__
 from gitsync.cli.dashboard import address_file, local_token
-from gitsync.cli.data_lock import lock_data
+from gitsync.cli.data_folder import lock_data
 from gitsync.cli.further_processes import further_processes, reports_of
 from gitsync.cli.output import say
 from gitsync.errors import InvalidInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from gitsync.cli.records import open_records
+from gitsync.cli.data_folder import open_records
 from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.user import User

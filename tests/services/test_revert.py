@@ -1,19 +1,22 @@
-"""Reverts of Applications that accept signed commits only, with a real server."""
+"""Reverts of Applications that accept signed commits only, with a real server, and those on another branch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from gitsync.errors import Refused
 from gitsync.objects.application import Application, parse_application
+from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import Cluster, LiveCache
+from gitsync.ports.hosts import CodeHosts
 from gitsync.services.revert import RevertService
 from gitsync.source.repositories import Repositories
+from tests.fakes.review_branches import HOSTED, OpenedRequests, Pushes
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
@@ -77,3 +80,16 @@ def test_without_signed_commits_a_revert_goes_to_the_tracked_branch(repo: GitRep
     app = application(repo)
     assert service.push(app, service.commits(app), author="Grace").branch == "main"
     assert git(repo.origin, "show", "main:shop/a.yaml") == "a: 1"
+
+
+@pytest.mark.parametrize(("branch", "count"), [("undo", 1), ("", 0), ("main", 0)])
+def test_a_revert_on_another_branch_becomes_a_pull_request(branch: str, count: int) -> None:
+    hosts = OpenedRequests()
+    source: Any = Pushes()
+    reverts = RevertService(
+        source, cast("Cluster", None), cast("LiveCache", None), lambda app: (), cast("CodeHosts", hosts)
+    )
+    reverted = reverts.push(HOSTED, [Commit("b" * 40, message="Scale @all")], author="Ada", branch=branch)
+    assert len(hosts.opened) == count
+    assert bool(reverted.url) is bool(count)
+    assert all(request.title == "Revert 1 commit of shop" for request in hosts.opened)

@@ -1,4 +1,4 @@
-"""What is read of a repository and pushed to it, through a real server."""
+"""What is read of a repository and pushed to it, through a real server; mirrors that no Application uses go."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceDenied, SourceUnavailable
 from gitsync.objects.application import GitSource
@@ -16,10 +17,11 @@ from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
 from gitsync.source.local import FolderTree
 from gitsync.source.quarantine import size_of
-from gitsync.source.repositories import Repositories
+from gitsync.source.repositories import MirrorCleanup, Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
+from tests.waiting import until
 
 NOBODY = Credentials()
 
@@ -599,3 +601,50 @@ def test_a_pack_that_needs_too_much_memory_is_reported(repo: GitRepo, tmp_path: 
         SourceUnavailable, match=r"git needs more memory .* limit of 20 MiB; .*raise GITSYNC_GIT_MEMORY"
     ):
         limited.fetch(source_of(repo), NOBODY, commit)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with GitServer(tmp_path) as made:
+        yield made
+
+
+def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path: Path, server: GitServer) -> None:
+    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    sources = []
+    for name in ("kept", "left"):
+        repo = GitRepo(tmp_path / name)
+        repo.commit({"a.yaml": name})
+        sources.append(GitSource(repo_url=server.url(f"{name}/origin.git")))
+        repositories.snapshot(sources[-1], NOBODY, repositories.resolve(sources[-1], NOBODY)).tree.read("a.yaml")
+    kept, left = sources
+    urls = {kept.repo_url}
+    cleanup = MirrorCleanup(repositories, lambda: urls)
+    files = sorted((tmp_path / "mirrors").iterdir())
+    assert len(files) == 4
+    cleanup.clean()
+    urls.add(left.repo_url)
+    cleanup.clean()
+    urls.remove(left.repo_url)
+    cleanup.clean()
+    assert sorted((tmp_path / "mirrors").iterdir()) == files, "it was used again in between"
+    (unused,) = repositories.unused_mirrors(urls)
+    with FileLock(tmp_path / "mirrors" / f"{unused}.lock"):
+        cleanup.clean()
+        assert sorted((tmp_path / "mirrors").iterdir()) == files, "another process uses it"
+    cleanup.clean()
+    assert len(list((tmp_path / "mirrors").iterdir())) == 2
+    commit = repositories.resolve(left, NOBODY)
+    assert repositories.snapshot(left, NOBODY, commit).tree.read("a.yaml") == b"left"
+    assert repositories.snapshot(kept, NOBODY, repositories.resolve(kept, NOBODY)).tree.read("a.yaml") == b"kept"
+
+
+def test_the_cleanup_runs_by_itself_until_it_is_stopped(tmp_path: Path, server: GitServer) -> None:
+    repo = GitRepo(tmp_path / "git")
+    repo.commit({"a.yaml": "1"})
+    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    repositories.resolve(GitSource(repo_url=server.url("git/origin.git")), NOBODY)
+    cleanup = MirrorCleanup(repositories, frozenset, every=0.02)
+    cleanup.start()
+    until(lambda: not list((tmp_path / "mirrors").iterdir()))
+    cleanup.stop()

@@ -9,10 +9,10 @@ import typer
 
 from gitsync.cli.applications import one_application
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.edits import EditedFolder, EditOptions
 from gitsync.cli.options import GitTarget, Reason, command
 from gitsync.cli.output import Exit, say
-from gitsync.cli.records import open_records
 from gitsync.edit.adopt import KEEP, ClusterValue
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import ABSENT, DRIFT, FieldDifference

@@ -12,9 +12,9 @@ import orjson
 import typer
 
 from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import NAMESPACE, ClusterTarget, Namespace, RequestOrigin, command
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.records import open_records
 from gitsync.cli.requests import user_name
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.objects.manifest import Manifest, at

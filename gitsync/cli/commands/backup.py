@@ -13,10 +13,9 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.data_lock import lock_data
+from gitsync.cli.data_folder import database_url_of, lock_data
 from gitsync.cli.options import ClusterTarget, command, load_settings
 from gitsync.cli.output import Exit, say
-from gitsync.cli.records import database_url_of
 from gitsync.errors import InvalidInput
 from gitsync.record.backup import dump_records, load_records
 from gitsync.record.database import RecordDatabase

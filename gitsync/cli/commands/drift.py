@@ -9,6 +9,7 @@ import typer
 
 from gitsync.cli.applications import all_applications, one_application
 from gitsync.cli.comparison import Evaluator
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.errors import print_error
 from gitsync.cli.options import (
     NAMESPACE,
@@ -21,7 +22,6 @@ from gitsync.cli.options import (
 )
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.plan_output import addition_rows, rows_of
-from gitsync.cli.records import open_records
 from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at

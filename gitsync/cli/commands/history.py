@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.cli.applications import connect, one_application
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import ApplicationTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.records import open_records
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import at

@@ -15,9 +15,9 @@ import orjson
 import typer
 
 from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import AnyNamespace, ClusterTarget, command
 from gitsync.cli.output import Exit
-from gitsync.cli.records import open_records
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.cluster.watch import KindCollection

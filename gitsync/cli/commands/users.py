@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import DATA, Data, Requester, UsersFile, command, command_group
 from gitsync.cli.output import Exit, say
-from gitsync.cli.records import open_records
 from gitsync.cli.requests import user_name
 from gitsync.errors import InvalidInput
 from gitsync.record.configuration_audit import USERS, ConfigurationAudit

@@ -1,90 +1,26 @@
-"""A branch that is pushed for review gets its pull request where the Application names its host."""
+"""Edits are pushed for review, with a pull request where the Application names its host, also after a crash."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from gitsync.edit.adopt import IMAGES, AdoptedValue, Adoption, ClusterValue
 from gitsync.errors import InvalidInput, Refused, SourceDenied
-from gitsync.objects.application import Application, GitSource, parse_application
-from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Cluster, Credentials, FileEdit, LiveCache, RevertResult
-from gitsync.ports.hosts import CodeHosts, NewPullRequest
+from gitsync.ports import Credentials
+from gitsync.ports.hosts import CodeHosts
 from gitsync.services.adopt import AdoptService, KeepService
-from gitsync.services.revert import RevertService
 from gitsync.source.repositories import Repositories
+from tests.fakes.review_branches import HOSTED, OpenedRequests, Pushes, application
 from tests.git_repository import GitRepo, git
 
 WEB = ObjectRef("apps", "Deployment", "shop", "web")
 KEPT = ClusterValue(WEB, ".metadata.annotations.note", "```\n@all <b>", "kubectl-edit", "2026-11-25T03:00:00Z")
 ADOPTION = Adoption({"web.yaml": b"a: 1\n"}, (AdoptedValue(KEPT, "web.yaml:1", None),), ())
-
-
-@dataclass
-class OpenedRequests:
-    """A host that opens what it is given."""
-
-    opened: list[NewPullRequest] = field(default_factory=list)
-    failure: Exception | None = None
-
-    def host_of(self, source: GitSource, kind: str, credentials: Credentials) -> Any:
-        return self
-
-    def pull_requests(self) -> list[Any]:
-        return [SimpleNamespace(**asdict(request), is_fork=False, url=self.url) for request in self.opened]
-
-    def open_pull_request(self, request: NewPullRequest) -> Any:
-        if self.failure is not None:
-            raise self.failure
-        self.opened.append(request)
-        return self
-
-    @property
-    def url(self) -> str:
-        return f"https://git.example.com/pulls/{len(self.opened)}"
-
-
-@dataclass
-class Pushes:
-    """A source that takes every push."""
-
-    edits: list[FileEdit] = field(default_factory=list)
-
-    def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
-        self.edits.append(edit)
-        return Commit("c" * 40), "the patch"
-
-    def resolve(self, source: GitSource, credentials: Credentials) -> str:
-        return "a" * 40
-
-    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> str:
-        return commit
-
-    def revert(
-        self,
-        source: GitSource,
-        credentials: Credentials,
-        commits: Any,
-        *,
-        author: str,
-        branch: str = "",
-        reason: str = "",
-    ) -> RevertResult:
-        return RevertResult(Commit("c" * 40), branch or "main")
-
-
-def application(**spec: Any) -> Application:
-    source = {"repoURL": "https://git.example.com/team/shop", "revision": "refs/heads/main"}
-    return parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": {"source": source, **spec}})
-
-
-HOSTED = application(pullRequests={"host": "Gitea"})
 
 
 def service(pushes: Pushes, hosts: OpenedRequests) -> AdoptService:
@@ -122,19 +58,6 @@ def test_a_host_that_fails_leaves_the_branch() -> None:
     hosts = OpenedRequests(failure=SourceDenied("the Git host answers 403"))
     with pytest.raises(Refused, match=r"branch keep was pushed, but .*answers 403; open it at the host"):
         service(Pushes(), hosts).propose(HOSTED, "a" * 40, ADOPTION, author="Ada", branch="keep")
-
-
-@pytest.mark.parametrize(("branch", "count"), [("undo", 1), ("", 0), ("main", 0)])
-def test_a_revert_on_another_branch_becomes_a_pull_request(branch: str, count: int) -> None:
-    hosts = OpenedRequests()
-    source: Any = Pushes()
-    reverts = RevertService(
-        source, cast("Cluster", None), cast("LiveCache", None), lambda app: (), cast("CodeHosts", hosts)
-    )
-    reverted = reverts.push(HOSTED, [Commit("b" * 40, message="Scale @all")], author="Ada", branch=branch)
-    assert len(hosts.opened) == count
-    assert bool(reverted.url) is bool(count)
-    assert all(request.title == "Revert 1 commit of shop" for request in hosts.opened)
 
 
 class Crash(Exception):

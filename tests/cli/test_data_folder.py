@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.data_lock import protect, remove_leftovers
+from gitsync.cli.data_folder import protect, remove_leftovers
 from gitsync.errors import InvalidInput
 
 NOBODY = 65534
