@@ -14,7 +14,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.errors import forbidden_hint
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Refused, Rejected
-from gitsync.kube.finished import finish_of
+from gitsync.kube.times import finish_of
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import ApiResource, Scope

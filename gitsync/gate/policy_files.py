@@ -10,8 +10,8 @@ from pydantic import Field
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
-from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy, Require
+from gitsync.gate.validation import ManifestRule
 from gitsync.objects.application import Application, Window
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec
@@ -84,7 +84,7 @@ class PlanLimits(Spec):
 
 
 class PolicySpec(Spec):
-    """The spec of a policy document; ``match`` and ``rules`` are read by ``cel_rules``."""
+    """The spec of a policy document; ``match`` and ``rules`` are read by ``validation``."""
 
     applications: Strings = Field(("*",), description="Applications that the policy is for, as `namespace/name`.")
     allow: Allow = Field(default_factory=Allow, description="What these Applications may use.")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, RemoteNeeded
-from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for
+from gitsync.gate.validation import ManifestRule, check_rules, parse_rules
 from gitsync.kube.kinds import CRD
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitsync.errors import GitsyncError, InvalidInput
-from gitsync.gate.cel_rules import parse_rules
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet, parse_policy
+from gitsync.gate.validation import parse_rules
 from gitsync.objects.manifest import at, content_hash
 from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
 from gitsync.render.yaml.reader import read_all

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gitsync.errors import Rejected
-from gitsync.kube.finished import finish_of
-from gitsync.kube.times import seconds_of, timestamp
+from gitsync.kube.times import finish_of, seconds_of, timestamp
 from gitsync.objects.application import Application
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import Finished, InventoryEntry

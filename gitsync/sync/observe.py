@@ -10,9 +10,9 @@ from functools import cached_property
 
 from gitsync.errors import ClusterUnavailable, GroupUnavailable
 from gitsync.health.assess import assess, assess_by
-from gitsync.kube.finished import is_temporary
 from gitsync.kube.kinds import CRD
 from gitsync.kube.parts import PARTS, WORKLOADS, all_parts
+from gitsync.kube.times import is_temporary
 from gitsync.merge.schema import DefinedKinds, Schema, Schemas, kind_schema
 from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus, worst

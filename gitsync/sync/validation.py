@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import check_rules
 from gitsync.gate.policy import Policy, application_violations, query_violation, server_violations, violations
 from gitsync.gate.policy_files import PolicySet, policies_for
-from gitsync.gate.validation import check_manifests, validate
+from gitsync.gate.validation import check_manifests, check_rules, validate
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import check_rules, parse_rules
 from gitsync.gate.policy_files import parse_policy
-from gitsync.gate.validation import check_manifests, validate
+from gitsync.gate.validation import check_manifests, check_rules, parse_rules, validate
 from gitsync.kube import cel
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import builtin, kind_schema

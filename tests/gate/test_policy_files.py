@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import parse_rules
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for
+from gitsync.gate.validation import parse_rules
 from tests.gate.factories import application, is_namespaced
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
-from gitsync.gate.validation import SchemaViolation, check_manifests, validate
+from gitsync.gate.validation import ManifestRule, SchemaViolation, check_manifests, check_rules, parse_rules, validate
 from gitsync.merge.schema import builtin
 
 CANARY = "%%CANARY-7f3a9c%%"

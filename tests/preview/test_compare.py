@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy
+from gitsync.gate.validation import ManifestRule
 from gitsync.objects.change import Action, Risk
 from gitsync.preview.compare import Rules
 from tests.preview.factories import compare, deployment

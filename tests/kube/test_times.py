@@ -1,4 +1,4 @@
-"""How objects with a TTL end."""
+"""When objects with a TTL end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.kube.finished import Finish, finish_of, is_temporary
+from gitsync.kube.times import Finish, finish_of, is_temporary
 
 TIME = "2026-03-01T12:00:00Z"
 SECONDS = 1772366400.0
