@@ -36,7 +36,6 @@ from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.applicationsets.reconciler import SetReconciler, SetWriter
 from gitsync.operator.applicationsets.sources import SetSources
 from gitsync.operator.child_reconciler import ChildrenReconciler, WriteRights
-from gitsync.operator.facts import FactsReader
 from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership
 from gitsync.operator.removal import RemovalGuard
@@ -71,7 +70,7 @@ from gitsync.runtime.elastic_pool import ElasticPool
 from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.garbage import GarbageCollection
 from gitsync.runtime.membership import GroupLeases, Membership, Shard, SingleReplica, holder_in
-from gitsync.runtime.workqueue import WorkQueue
+from gitsync.runtime.workqueue import FairShare, WorkQueue
 from gitsync.server.auth.users import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import NoticeChannel, Notifier
@@ -103,7 +102,7 @@ from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.post_sync import PostSyncAnalysis
-from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.reconciler import ClusterWriters, Planning, Reconciler
 from gitsync.sync.relay import Relay
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.repair import Repairer
@@ -425,7 +424,7 @@ def build_engine(
     # waiting is measured where a key leaves the queue
     # by namespace: slow renders of one tenant must not hold every worker
     queue: WorkQueue[str] = WorkQueue(
-        on_hand_out=costs.waited, group_of=lambda key: key.partition("/")[0], share=workers - workers // 4
+        on_hand_out=costs.waited, fair_share=FairShare(lambda key: key.partition("/")[0], workers - workers // 4)
     )
     state = EngineState.empty(queue.add, costs)
     # an answer enqueues the owner whose write it was
@@ -442,16 +441,16 @@ def build_engine(
     repairer = Repairer(ports, applier, policies)
     drift = DriftLog(records, state.drift, clock)
     replacer = Replacer(ports, applier, policies)
-    reconciler = Reconciler(writes, evaluator, gate, executor, repairer, replacer, statuses, drift, clock)
+    planning = Planning(evaluator, gate)
+    writers = ClusterWriters(writes, executor, repairer, replacer)
+    reconciler = Reconciler(planning, writers, statuses, drift, clock)
     # waits=False: reconciles hold no worker for a Git server; the watcher asks it
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    deletion = DeletionReconciler(
-        desired, evaluator, gate, reconciler, statuses, Installation(cluster, adapters.namespace)
-    )
+    deletion = DeletionReconciler(desired, planning, reconciler, statuses, Installation(cluster, adapters.namespace))
     settled = SettledReconciler(cluster, live, planner, state.views)
     relay = Relay(desired, evaluator, gate, state, observes=observes_others)
     stages = ReconcileStages(fetcher, watcher, desired, reconciler, deletion, settled, analysis, relay)
@@ -485,7 +484,7 @@ def build_operator(
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
     ownership = Ownership(cluster, live, declarations)
-    agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis, ownership)
+    agents = AgentReconciler(ports, child_reconciler, statuses, analysis, ownership)
     systems = SystemReconciler(ports, child_reconciler, writes, statuses, ownership)
     installation = Installation(cluster, adapters.namespace)
     reported, reported_systems = (

@@ -123,7 +123,6 @@ class AgentReconciler:
         self,
         ports: Ports,
         child_reconciler: ChildrenReconciler,
-        facts: FactsReader,
         statuses: StatusWriter,
         analysis: RolloutAnalysis,
         ownership: Ownership,
@@ -133,7 +132,7 @@ class AgentReconciler:
         self._clock = ports.clock
         self._backups = BackupKeeper(ports.cluster, ports.live)
         self._child_reconciler = child_reconciler
-        self._facts = facts
+        self._facts = FactsReader(ports.cluster, ports.live)
         self._statuses = statuses
         self._analysis = analysis
         self._observer = RolloutObserver(ports, analysis)

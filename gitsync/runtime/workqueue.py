@@ -12,7 +12,7 @@ It promises:
 - a key added for a part of its work only is handed out for that part unless it was added for all of it meanwhile;
   this forgets no delay of the whole work;
 - failures are counted per key, and one key's delay never holds up another;
-- of one group of keys no more than ``share`` are with workers at once; the others of the group wait for ``done``.
+- of one group of keys no more than its fair share are with workers at once; the others of it wait for ``done``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,14 @@ _Timer: TypeAlias = tuple[K, bool]
 _URGENT_IN_A_ROW = 4
 
 
+@dataclass(frozen=True, slots=True)
+class FairShare(Generic[K]):
+    """Of the keys of one group, which ``group_of`` returns, at most ``workers`` are with workers at once."""
+
+    group_of: Callable[[K], Hashable]
+    workers: int
+
+
 class WorkQueue(Generic[K]):
     """Hand out keys to workers; see the module for what it promises. Every method may be called from any thread."""
 
@@ -44,17 +52,15 @@ class WorkQueue(Generic[K]):
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random,
         on_hand_out: Callable[[float], None] = lambda waited: None,
-        group_of: Callable[[K], Hashable] = lambda key: None,
-        share: int | None = None,
+        fair_share: FairShare[K] | None = None,
     ) -> None:
         self._backoff = backoff or Backoff()
         self._monotonic = monotonic
         self._random = random
         # called with the seconds that a key was ready before it was handed out
         self._on_hand_out = on_hand_out
-        self._group_of = group_of
         # None: no group is limited
-        self._share = share
+        self._fair_share = fair_share
         self._working_of: Counter[Hashable] = Counter()
         # keys of groups that have their share of workers, in order; they are in ``_waiting`` too
         self._held: defaultdict[Hashable, deque[K]] = defaultdict(deque)
@@ -179,13 +185,17 @@ class WorkQueue(Generic[K]):
             self._waiting[key] = self._monotonic()
             self._changed.notify()
 
+    def _group_of(self, key: K) -> Hashable:
+        return self._fair_share.group_of(key) if self._fair_share is not None else None
+
     def _may_work(self, key: K) -> bool:
         """Whether the group of a key has a worker left; a key that has to wait for one is kept."""
         group = self._group_of(key)
         if key in self._reserved:
             self._reserved.discard(key)
             return True
-        if self._share is not None and self._working_of[group] >= self._share:
+        share = self._fair_share
+        if share is not None and self._working_of[group] >= share.workers:
             self._held[group].append(key)
             return False
         self._working_of[group] += 1

@@ -15,12 +15,11 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.steps import loses_namespace
 from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.decision import DELETE, SyncGate
+from gitsync.sync.decision import DELETE
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.evaluate import SyncEvaluator
 from gitsync.sync.input import Target
 from gitsync.sync.installation import Installation
-from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.reconciler import Planning, Reconciler
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.writer import StatusWriter
 
@@ -54,15 +53,14 @@ class DeletionReconciler:
     def __init__(
         self,
         desired: DesiredState,
-        evaluator: SyncEvaluator,
-        gate: SyncGate,
+        planning: Planning,
         reconciler: Reconciler,
         statuses: StatusWriter,
         installation: Installation,
     ) -> None:
         self._desired = desired
-        self._evaluator = evaluator
-        self._gate = gate
+        self._evaluator = planning.evaluator
+        self._gate = planning.gate
         self._reconciler = reconciler
         self._statuses = statuses
         self._installation = installation

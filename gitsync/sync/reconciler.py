@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,27 +30,41 @@ from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.status.writer import StatusWriter
 
 
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """How the plan of a target is made, and how it is decided whether that runs now."""
+
+    evaluator: SyncEvaluator
+    gate: SyncGate
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWriters:
+    """What writes to the cluster: syncs, repairs of drift, and replacements; ``writes`` are those without an answer."""
+
+    writes: WritesByOwner
+    executor: SyncExecutor
+    repairer: Repairer
+    replacer: Replacer
+
+
 class Reconciler:
     """Bring the cluster to a target as far as policy, reviews and time allow; the results go into the report."""
 
     def __init__(
         self,
-        writes: WritesByOwner,
-        evaluator: SyncEvaluator,
-        gate: SyncGate,
-        executor: SyncExecutor,
-        repairer: Repairer,
-        replacer: Replacer,
+        planning: Planning,
+        writers: ClusterWriters,
         statuses: StatusWriter,
         drift: DriftLog,
         clock: Clock,
     ) -> None:
-        self._writes = writes
-        self._evaluator = evaluator
-        self._gate = gate
-        self._executor = executor
-        self._repairer = repairer
-        self._replacer = replacer
+        self._evaluator = planning.evaluator
+        self._gate = planning.gate
+        self._writes = writers.writes
+        self._executor = writers.executor
+        self._repairer = writers.repairer
+        self._replacer = writers.replacer
         self._drift = drift
         self._clock = clock
         self._statuses = statuses

@@ -29,7 +29,7 @@ from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import build_desired
 from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
-from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.reconciler import ClusterWriters, Planning, Reconciler
 from gitsync.sync.repair import Repairer
 from gitsync.sync.replacements import Replacer
 from gitsync.sync.status.build import build_status
@@ -82,9 +82,9 @@ class Engine:
         replacer = Replacer(ports, applier, policies)
         self.statuses = StatusWriter(port, self.live)
         drift = DriftLog(records, self.state.drift, self.clock)
-        self.reconciler = Reconciler(
-            self.writes, self.evaluator, self.gate, self.executor, repairer, replacer, self.statuses, drift, self.clock
-        )
+        self.planning = Planning(self.evaluator, self.gate)
+        writers = ClusterWriters(self.writes, self.executor, repairer, replacer)
+        self.reconciler = Reconciler(self.planning, writers, self.statuses, drift, self.clock)
         self._commits: dict[str, tuple[Manifest, ...]] = {"": ()}
 
     @property

@@ -76,8 +76,7 @@ class PipelineEngine(Engine):
         self.desired = DesiredState(source, bases, cluster, self.live, self.fetcher)
         self.deletion = DeletionReconciler(
             self.desired,
-            self.evaluator,
-            self.gate,
+            self.planning,
             self.reconciler,
             self.statuses,
             Installation(cluster, CONTROLLER_NAMESPACE),

@@ -12,7 +12,6 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, WriteRights
-from gitsync.operator.facts import FactsReader
 from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership
 from gitsync.ports import Ports
@@ -44,7 +43,6 @@ class Operator:
         self.reconciler = AgentReconciler(
             ports,
             children,
-            FactsReader(ports.cluster, ports.live),
             StatusWriter(ports.cluster, ports.live),
             RolloutAnalysis(None),
             Ownership(ports.cluster, ports.live, declarations),

@@ -7,7 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.runtime.workqueue import Backoff, WorkQueue
+from gitsync.runtime.workqueue import Backoff, FairShare, WorkQueue
 
 
 class Watch:
@@ -50,7 +50,7 @@ def test_urgent_keys_come_out_first_but_do_not_starve_the_others() -> None:
 
 
 def test_a_group_gets_its_share_of_workers_and_no_more() -> None:
-    keys: WorkQueue[str] = WorkQueue(group_of=lambda key: key.partition("/")[0], share=2)
+    keys: WorkQueue[str] = WorkQueue(fair_share=FairShare(lambda key: key.partition("/")[0], 2))
     for key in ("a/1", "a/2", "a/3", "a/4", "b/1"):
         keys.add(key)
     assert [keys.get(0) for _ in range(4)] == ["a/1", "a/2", "b/1", None]
@@ -64,7 +64,7 @@ def test_a_group_gets_its_share_of_workers_and_no_more() -> None:
 
 
 def test_a_held_key_that_becomes_urgent_comes_out_once() -> None:
-    keys: WorkQueue[str] = WorkQueue(group_of=lambda key: key.partition("/")[0], share=1)
+    keys: WorkQueue[str] = WorkQueue(fair_share=FairShare(lambda key: key.partition("/")[0], 1))
     for key in ("a/1", "a/2"):
         keys.add(key)
     assert [keys.get(0) for _ in range(2)] == ["a/1", None]

@@ -24,7 +24,7 @@ from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
 from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource
 from gitsync.render.resources.internal_annotations import join_origin
 from gitsync.render.resources.objects import objects_in
-from gitsync.render.resources.resource import BuildStep, Id, Origin, Resource, copy_value
+from gitsync.render.resources.resource import BuildStep, Generation, Id, Origin, Resource, copy_value
 from gitsync.render.yaml.reader import place
 from gitsync.render.yaml.yaml11 import read_yaml11
 
@@ -212,9 +212,10 @@ class _Target:
                     except InvalidInput as error:
                         what = f"{field_name} {item.get('name') or ''}: {error.message}"
                         raise InvalidInput(what, location=error.location or where, hint=error.hint) from None
-                    made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
                     # The hash is added at the very end: overlays may still merge into the object.
-                    made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
+                    needs_hash = not arguments["options"]["disableNameSuffixHash"]
+                    generation = Generation(item.get("behavior") or "create", needs_hash)
+                    made = Resource(manifest, Origin(self._file.file, 0), generation=generation)
                     step_source = StepSource(
                         where,
                         data=self._places(field_name, index, arguments),

@@ -32,7 +32,7 @@ from gitsync.render.patch.struct_schema import FLAG, NUMBER, TEXT, TEXT_MAP, TEX
 from gitsync.render.provenance.step_source import FieldChange, SourceFile
 from gitsync.render.resources.field_path import slots
 from gitsync.render.resources.field_spec import FieldSpec, split_path
-from gitsync.render.resources.resource import Resource
+from gitsync.render.resources.resource import Generation, Resource
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import NameIndex, select
 from gitsync.render.yaml.reader import read_all
@@ -343,8 +343,9 @@ def generate(plugin: Resource, context: PluginContext) -> Resource:
         return Resource(
             make(arguments, context.read),
             plugin.origin,
-            behavior=arguments.get("behavior") or "create",
-            needs_hash=not options.get("disableNameSuffixHash"),
+            generation=Generation(
+                arguments.get("behavior") or "create", needs_hash=not options.get("disableNameSuffixHash")
+            ),
         )
     except InvalidInput as error:
         raise InvalidInput(

@@ -183,6 +183,16 @@ class ResourceVersion:
         """How references see it, likewise."""
 
 
+class Generation(NamedTuple):
+    """What a generator wants: the merge with a resource of the same name, and whether the name gets a hash."""
+
+    behavior: str = ""
+    needs_hash: bool = False
+
+
+NOT_GENERATED: Final = Generation()
+
+
 class Resource:
     """
     One manifest of a build and its state in the build.
@@ -201,8 +211,7 @@ class Resource:
         origin: Origin,
         known: ResourceVersion | None = None,
         *,
-        behavior: str = "",
-        needs_hash: bool = False,
+        generation: Generation = NOT_GENERATED,
         source: BuildStep | None = None,
     ) -> None:
         self.manifest = manifest
@@ -214,8 +223,8 @@ class Resource:
         self.prefixes: tuple[str, ...] = known.prefixes if known else ()
         self.suffixes: tuple[str, ...] = known.suffixes if known else ()
         self.shared_entries: tuple[SharedEntry, ...] = known.shared_entries if known else ()
-        self.behavior = behavior
-        self.needs_hash = needs_hash
+        self.behavior = generation.behavior
+        self.needs_hash = generation.needs_hash
         self.variables: tuple[str, ...] = ()
         self.edits = 0
         self.source = source
