@@ -1,5 +1,7 @@
 """
-Where agents of each platform have what decides to whom their data goes: one table, which the risk rules read.
+Where agents of each platform have what decides to whom their data goes: one table.
+
+The risk rules read it, and the lists of agents of the dashboard.
 
 Sources: the definitions of kagent v1alpha2, ARK v1alpha1, ToolHive v1beta1, and our own.
 """
@@ -111,6 +113,9 @@ PLATFORMS: Final = {
     ),
 }
 """The fields by kind. Sandboxes and ordinary workloads are judged by their Pods."""
+
+PLATFORM_AGENTS: Final = frozenset(of for of, fields in PLATFORMS.items() if fields.prompts)
+"""The kinds of other platforms that are agents and not their models or tools: those that have a prompt."""
 
 
 def values_at(spec: Any, paths: tuple[FieldPath, ...]) -> frozenset[str]:

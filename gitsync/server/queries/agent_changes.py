@@ -12,6 +12,7 @@ from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import at, metadata_of
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.risk.agent_fields import PLATFORM_AGENTS
 from gitsync.server.queries.agents import FoundAgent
 from gitsync.server.queries.fields import FieldRow, recorded_field
 
@@ -87,7 +88,7 @@ def _aspect(ref: ObjectRef, path: str) -> str:
         # labels and annotations of a ConfigMap are not settings
         key = path.removeprefix(".data") if path.startswith(".data") else ""
         name = f"{key} {ref.name if 'prompt' in ref.name else ''}" if key else ""
-    elif ref.kind in ("Agent", "MultiAgentSystem"):
+    elif ref.kind in ("Agent", "MultiAgentSystem") or ref.of in PLATFORM_AGENTS:
         # the name of a member may contain a word such as "tool"
         name = _MEMBER.sub("", path) if path.startswith(".spec") else ""
     else:

@@ -13,7 +13,8 @@ from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
 from gitsync.objects.record import SyncRecord
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.risk.agent_fields import PLATFORM_AGENTS
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
@@ -36,7 +37,7 @@ SYNCS: Final = 200
 """The latest syncs in which changes of agents are found."""
 MARK: Final = "gitsync.dev/agent"
 _WORKLOADS = frozenset({"Deployment", "StatefulSet"})
-_PLATFORMS = frozenset({("kagent.dev", "Agent"), ("ark.mckinsey.com", "Agent"), ("agents.x-k8s.io", "Sandbox")})
+_PLATFORMS = PLATFORM_AGENTS | {GroupKind("agents.x-k8s.io", "Sandbox")}
 """Kinds of other projects that are agents."""
 _PROMPT_FILE = "prompt.md"
 Live = Callable[[str, ObjectRef], Manifest | None]
@@ -203,7 +204,7 @@ def find_agent(agents: Iterable[FoundAgent], namespace: str, name: str) -> Found
 
 def may_be_agent(ref: ObjectRef) -> bool:
     """Return whether an object of this kind may be an agent, or a system with agents."""
-    return ref.group == AGENTS_GROUP or (ref.group, ref.kind) in _PLATFORMS or ref.kind in _WORKLOADS
+    return ref.group == AGENTS_GROUP or ref.of in _PLATFORMS or ref.kind in _WORKLOADS
 
 
 def is_agent(manifest: Manifest, read: Read) -> bool:
@@ -216,7 +217,7 @@ def is_agent(manifest: Manifest, read: Read) -> bool:
     """
     ref = ref_of(manifest)
     if ref.kind not in _WORKLOADS:
-        return (ref.group, ref.kind) in _PLATFORMS or (ref.group == AGENTS_GROUP and ref.kind == "Agent")
+        return ref.of in _PLATFORMS or (ref.group == AGENTS_GROUP and ref.kind == "Agent")
     mark = annotations_of(manifest).get(MARK)
     # explicit, so that it outranks every rule below
     if mark is not None:

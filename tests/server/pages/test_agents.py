@@ -213,6 +213,8 @@ def test_members_of_a_system_are_listed(site: Open) -> None:
         (workload("ordinary", env={"MODEL": "t", "MODEL_PATH": "/models"}), False),
         (workload("a-server", annotations={"gitsync.dev/agent": "false"}), False),
         (live("Agent", "of-kagent", "kagent.dev/v1alpha2", spec={}), True),
+        (live("SandboxAgent", "sandboxed", "kagent.dev/v1alpha2", spec={}), True),
+        (live("ModelConfig", "a-model", "kagent.dev/v1alpha2", spec={}), False),
         (live("Agent", "of-another", "example.com/v1", spec={}), False),
     ],
     ids=lambda value: value["metadata"]["name"] if isinstance(value, dict) else "listed" if value else "absent",
@@ -414,6 +416,14 @@ def test_a_change_of_model_prompt_or_tools_is_listed(site: Open, ref: str, path:
     for page in (opened.get("/agents").text, opened.get("/agents/shop/triage").text):
         assert f"{aspect}</span>" in page
         assert ("new-value" in page) == ("Tune the desk, Ada" in page) == bool(aspect)
+
+
+def test_a_change_of_an_agent_of_another_platform_is_listed(site: Open) -> None:
+    sandboxed = live("SandboxAgent", "coder", "kagent.dev/v1alpha2", spec={})
+    opened = site([application(resources=[held(sandboxed)])])
+    ref = "kagent.dev/SandboxAgent/shop/coder"
+    opened.engine.records.save(synced((ref, ".spec.declarative.systemMessage", "old-value", "new-value")))
+    assert "new-value" in opened.get("/agents").text
 
 
 def test_changes_of_an_ordinary_workload_are_those_of_its_environment_and_of_what_it_reads(site: Open) -> None:
