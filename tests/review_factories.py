@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from gitsync.objects.change import Plan, Review, Risk
-from gitsync.objects.record import review_link
+from gitsync.objects.review import review_link
 from gitsync.objects.user import User
 from gitsync.ports import Records
 

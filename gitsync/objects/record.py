@@ -1,8 +1,4 @@
-"""
-What is remembered: one SyncRecord per sync, one AuditRecord per intent and per outcome, reviews.
-
-A review is a link of the audit chain: the database has no other copy of it.
-"""
+"""What is remembered: one SyncRecord per sync, one AuditRecord per intent and per outcome."""
 
 from __future__ import annotations
 
@@ -18,10 +14,6 @@ if TYPE_CHECKING:  # a render process reads commits, and would load the models o
     from gitsync.objects.application import Application
     from gitsync.objects.change import Plan
     from gitsync.objects.user import User
-from typing import Final
-
-from gitsync.objects.change import Plan, Review
-from gitsync.objects.user import User
 
 
 class Outcome(Enum):
@@ -182,25 +174,3 @@ class AuditFilter(TypedDict, total=False):
     sync: str
     action: str
     outcome: str
-
-
-APPROVE: Final = "approve"
-REJECT: Final = "reject"
-
-
-def review_link(application: str, plan: Plan, review: Review, now: datetime, message: str = "") -> AuditRecord:
-    """Return the link that records the review of a plan of an Application (``namespace/name``)."""
-    action = APPROVE if review.approves else REJECT
-    link = AuditRecord.by_user(application, action, review.by, now, review.reason).of_plan(plan)
-    until = review.until.astimezone(UTC).isoformat() if review.until else ""
-    steps = {"steps": list(review.steps)} if review.steps else {}
-    return replace(link, message=message, details={**link.details, "until": until, **steps})
-
-
-def review_of(link: AuditRecord) -> Review:
-    """Return the review that a link records."""
-    until = str(link.details.get("until", ""))
-    by = User(link.approver, tuple(link.details.get("groups", ())), bool(link.details.get("signedIn")))
-    steps = tuple(map(str, link.details.get("steps", ())))
-    expiry = datetime.fromisoformat(until) if until else None
-    return Review(by, link.action == APPROVE, link.reasoning, expiry, steps=steps)

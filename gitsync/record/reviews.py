@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 
 from gitsync.errors import AuditMismatch
 from gitsync.objects.change import Review
-from gitsync.objects.record import APPROVE, REJECT, AuditHead, AuditRecord, Outcome, review_of
+from gitsync.objects.record import AuditHead, AuditRecord, Outcome
+from gitsync.objects.review import APPROVE, REJECT, review_of
 from gitsync.record.audit_chain import AUDIT_COLUMNS, broken, lost, record_of
 from gitsync.record.tables import AUDIT, REVIEWS
 

@@ -18,8 +18,9 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Decision, Plan, Review, Risk
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
-from gitsync.objects.record import AuditRecord, review_link
+from gitsync.objects.record import AuditRecord
 from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.review import review_link
 from gitsync.objects.user import User
 from gitsync.operator.child_reconciler import Owner
 from gitsync.plan.parts import closure, needs_by_step

@@ -19,9 +19,9 @@ from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.source.file_rules import FILE_MIB
 from gitsync.workers import protocol
+from gitsync.workers.edits import of_values, to_adoption
 from gitsync.workers.previews import of_preview
 from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
-from gitsync.workers.protocol import of_values, to_adoption
 
 _log = logging.getLogger(__name__)
 

@@ -2,23 +2,18 @@
 What the pool and its processes send to each other: frames of JSON, each after its length in four bytes.
 
 Paths in Git need not be UTF-8; such bytes are carried as the characters that Python reads them as. A date without
-quotes arrives as it was written: Kustomize would rewrite it, but a cluster must get what Git says. Requests are to
-render, and to edit the files of an untrusted repository.
+quotes arrives as it was written: Kustomize would rewrite it, but a cluster must get what Git says.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue, adopt
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.tree import Tree
-from gitsync.preview.roots import find_roots
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
@@ -218,33 +213,3 @@ class BuildHistory:
 
 def _key(request: dict[str, Any]) -> tuple[str, str, str]:
     return request["git_dir"], request["path"], request["renderer"]
-
-
-def of_values(values: Sequence[ClusterValue]) -> list[list[Any]]:
-    """Return values of the cluster as JSON can hold them."""
-    return [[kept.ref.path, kept.path, kept.value, kept.manager, kept.time] for kept in values]
-
-
-def to_adoption(message: dict[str, Any], values: Sequence[ClusterValue]) -> Adoption:
-    """Return the edits that ``adopted`` wrote about these values."""
-    return Adoption(
-        {text_as_bytes(name): content.encode("latin-1") for name, content in message["files"].items()},
-        tuple(AdoptedValue(values[number], text_as_bytes(where), old) for number, where, old in message["values"]),
-        tuple((values[number], reason) for number, reason in message["refused"]),
-    )
-
-
-def adopted(tree: Tree, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the edits by which a folder renders to the values of a request, as JSON can hold them."""
-    values = [ClusterValue(ObjectRef.from_path(ref), *rest) for ref, *rest in request["values"]]
-    root = request["path"]
-
-    def roots() -> tuple[str, ...]:
-        return tuple(dict.fromkeys((root, *(other.path for other in find_roots(tree, lambda _: True)))))
-
-    adoption = adopt(tree, root, values, request["namespace"], roots)
-    return {
-        "files": {bytes_as_text(name): content.decode("latin-1") for name, content in adoption.files.items()},
-        "values": [[values.index(item.kept), bytes_as_text(item.where), item.old] for item in adoption.values],
-        "refused": [[values.index(kept), reason] for kept, reason in adoption.refused],
-    }

@@ -135,7 +135,7 @@ class RenderServer:
         tree = self._trees.open_all(request)
         if "values" in request:
             # late, as previews: most processes never edit
-            from gitsync.workers.protocol import adopted
+            from gitsync.workers.edits import adopted
 
             return protocol.frame({"adoption": adopted(tree, request), "is_last": self.is_done})
         if "wanted" in request:

@@ -1,9 +1,3 @@
-"""
-
-
-Edits that a render process finds are the same where they arrive.
-"""
-
 from __future__ import annotations
 
 from typing import Any
@@ -11,16 +5,13 @@ from typing import Any
 import orjson
 import pytest
 
-from gitsync.edit.adopt import ClusterValue, adopt
 from gitsync.errors import Conflict, GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
 from gitsync.workers import protocol
-from gitsync.workers.protocol import BuildHistory, adopted, as_received, of_values, to_adoption
-from tests.preview.factories import deployment, tree
+from gitsync.workers.protocol import BuildHistory
 
 
 def over_the_wire(message: dict[str, Any]) -> dict[str, Any]:
@@ -125,20 +116,3 @@ def test_the_folder_that_was_not_built_for_longest_is_forgotten() -> None:
     assert recent.last(request("0")) is None
     assert recent.last(request("1")) is not None
     assert recent.last(request("first")) is not None
-
-
-WEB = ObjectRef("apps", "Deployment", "shop", "web")
-
-
-def test_an_adoption_arrives_as_it_was_found() -> None:
-    files = tree({"web/deployment.yaml": deployment() + "# caf\u00e9\n"})
-    values = (
-        ClusterValue(WEB, ".spec.replicas", 5, "kubectl-scale", "2026-11-25T03:00:00Z"),
-        ClusterValue(WEB, ".spec.selector", {"a": "b"}),
-    )
-    request = as_received({"values": of_values(values), "path": "web", "namespace": "shop"})
-    answer = as_received(adopted(files, request))
-    expected = adopt(files, "web", values, "shop", lambda: ("web",))
-    assert to_adoption(answer, values) == expected
-    assert b"replicas: 5" in expected.files["web/deployment.yaml"]
-    assert len(expected.refused) == 1
