@@ -38,9 +38,7 @@ def answer(engine: Engine, question: dict[str, Any], others: OtherProcesses = no
             ours, git = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
             return [ours.ru_utime + ours.ru_stime, git.ru_utime + git.ru_stime]
         case "requests":
-            return requests(
-                [process_text(engine.view, engine.requests.queue_length), *(one.metrics for one in others())]
-            )
+            return requests([process_text(engine, has_applications=False), *(one.metrics for one in others())])
         case "queue":
             return engine.requests.queue_length()
     raise ValueError(question)
