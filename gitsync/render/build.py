@@ -6,8 +6,10 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -23,20 +25,13 @@ from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.references import fix_references
 from gitsync.render.kustomize.stages import METADATA_LABELS
 from gitsync.render.provenance.step_source import BUILD_STEP, SourceFile, StepSource
+from gitsync.render.resources.field_spec import KIND_ORDER, gvk_order
 from gitsync.render.resources.internal_annotations import INTERNAL, MANAGED_BY, annotate
-from gitsync.render.resources.resource import Id, Origin, Resource
+from gitsync.render.resources.resource import Gvk, Id, Origin, Resource
 from gitsync.render.yaml.scalar_types import Quoted, is_plain, plain
 
 if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the time of a small one
     from gitsync.render.provenance.recorder import History, Recorder
-
-from collections.abc import Mapping
-from functools import partial
-from operator import itemgetter
-from typing import Any
-
-from gitsync.render.resources.field_spec import KIND_ORDER, gvk_order
-from gitsync.render.resources.resource import Gvk
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _NO_FOLDER: Final = {
