@@ -41,7 +41,6 @@ from gitsync.server.api.models import (
 )
 from gitsync.server.dependencies import BackendOf, SearchText, ViewOf, agent_or_404
 from gitsync.server.formatting import visible
-from gitsync.server.paging import list_url, page_of
 from gitsync.server.queries import agents as agent_list
 from gitsync.server.queries import application_sets as set_list
 from gitsync.server.queries import applications as app_rows
@@ -53,7 +52,7 @@ from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.drift import corrected
 from gitsync.server.queries.environments import flat, matrix
 from gitsync.server.queries.fields import FieldRow
-from gitsync.server.queries.filters import Filter, parse_query
+from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
 from gitsync.server.queries.objects import ResourceRow, resource_row
 from gitsync.server.queries.prompts import versions_of
 from gitsync.server.queries.timeline import Position

@@ -27,8 +27,8 @@ from gitsync.server.api.models import (
 )
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, FoundOf, SyncId, ViewOf
-from gitsync.server.paging import page_of
 from gitsync.server.queries.differences import object_differences, unpaired
+from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.object_details import pods_of, related, telling_log
 from gitsync.server.queries.objects import by_severity, foreign_fields
 from gitsync.server.queries.tree import TreeNode, tree

@@ -23,7 +23,6 @@ from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf, SearchText, Start, UserOf, agent_or_404
 from gitsync.server.formatting import app_url, visible
 from gitsync.server.pages.plan import ReviewDraft, Typed, decision_of
-from gitsync.server.paging import list_url, page_of
 from gitsync.server.problems import status_of
 from gitsync.server.queries.agent_changes import AgentChange, agent_changes
 from gitsync.server.queries.agents import (
@@ -41,7 +40,7 @@ from gitsync.server.queries.agents import (
 )
 from gitsync.server.queries.environments import ASPECTS, matrix
 from gitsync.server.queries.environments import environments as environments_of
-from gitsync.server.queries.filters import Filter, parse_query
+from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
 from gitsync.server.queries.object_details import LOGGED
 from gitsync.server.queries.prompts import (
     versions_of,

@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse
 from gitsync.ports import ResourceView
 from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
-from gitsync.server.paging import page_of
 from gitsync.server.queries.differences import object_differences, unpaired
+from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.graph import HEIGHT, LENSES, WIDTH, graph
 from gitsync.server.queries.objects import (
     by_severity,

@@ -12,9 +12,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.server.dependencies import PagesOf, SearchText
-from gitsync.server.paging import list_url
 from gitsync.server.queries.fields import FIELDS
-from gitsync.server.queries.filters import parse_query
+from gitsync.server.queries.filters import list_url, parse_query
 from gitsync.server.queries.timeline import (
     KINDS,
     NAMES,

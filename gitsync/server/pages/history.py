@@ -14,11 +14,11 @@ from gitsync.objects.ref import GroupKind
 from gitsync.server.dependencies import PagesOf, Start, SyncId, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
-from gitsync.server.paging import page_of
 from gitsync.server.queries.agents import agents_of, find_agent
 from gitsync.server.queries.applications import app_row, newest_syncs
 from gitsync.server.queries.differences import recorded_content
 from gitsync.server.queries.fields import FIELDS, recorded_field
+from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.systems import find_system
 from gitsync.server.templates import Pages
 

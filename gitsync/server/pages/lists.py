@@ -10,12 +10,11 @@ from fastapi.responses import HTMLResponse
 from gitsync.errors import one_line
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, SearchText, Start, UserOf
 from gitsync.server.formatting import visible
-from gitsync.server.paging import list_url, page_of
 from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list
 from gitsync.server.queries.differences import changed_in_cluster
-from gitsync.server.queries.filters import Filter, parse_query
+from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
 from gitsync.server.queries.objects import resource_row
 from gitsync.server.queries.timeline import Position, changes
 from gitsync.server.queries.waiting import owner_plans, waiting

@@ -18,11 +18,11 @@ from gitsync.server.auth.security import check_form
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
 from gitsync.server.formatting import app_url
 from gitsync.server.pages.layout import show_application
-from gitsync.server.paging import page_of
 from gitsync.server.problems import status_of
 from gitsync.server.queries.agents import EvaluationRow, evaluation_of
 from gitsync.server.queries.differences import Content, changed_in_cluster, content_of, unpaired
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
+from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.plans import PlanChange, effects, plan_changes
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.server.templates import leave_notice

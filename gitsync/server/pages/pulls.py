@@ -8,8 +8,7 @@ from fastapi.responses import HTMLResponse
 from gitsync.preview.documents import diff_lines, printable
 from gitsync.preview.report import ReportedStep
 from gitsync.server.dependencies import PagesOf, SearchText, Start
-from gitsync.server.paging import list_url, page_of
-from gitsync.server.queries.filters import parse_query
+from gitsync.server.queries.filters import list_url, page_of, parse_query
 from gitsync.server.queries.proposals import NAMES, find_proposal, proposal_row, proposal_rows
 
 router = APIRouter()

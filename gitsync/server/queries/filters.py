@@ -1,5 +1,5 @@
 """
-The filter of lists, one syntax for pages, API and command line. Pure.
+The filter of lists, one syntax for pages, API and command line, and their pages. Pure.
 
 ``kind:Deployment sync:OutOfSync -ns:dev since:18h word``: members with the same name are alternatives, others all have
 to match; ``-`` excludes; ``*`` matches any text; what has no name is searched in the row. Case does not matter.
@@ -8,10 +8,11 @@ to match; ``-`` excludes; ``*`` matches any text; what has no name is searched i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
+from urllib.parse import urlencode
 
 from gitsync.objects.patterns import matches
 
@@ -152,3 +153,15 @@ def _value_test(wanted: str) -> Callable[[str], bool]:
     if "*" in pattern:
         return lambda value: matches(value.lower(), pattern)
     return lambda value: value.lower() == pattern
+
+
+def page_of(items: Sequence[T], start: int, size: int) -> tuple[Sequence[T], int]:
+    """Return one page of items and the index of the next page, 0 at the end."""
+    following = start + size
+    return items[start:following], following if following < len(items) else 0
+
+
+def list_url(path: str, q: str = "", **parameters: str) -> str:
+    """Return the URL of a list with a filter and other parameters; empty ones are left out."""
+    members = {name: text for name, text in {"q": q, **parameters}.items() if text}
+    return f"{path}?{urlencode(members)}" if members else path
