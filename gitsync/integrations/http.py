@@ -45,8 +45,8 @@ def request(
         deadline.watch(connection.sock)
         # the path only: a full URL is the form for a proxy
         connection.request(method, parts._replace(scheme="", netloc="").geturl() or "/", body, dict(headers))
-        response = connection.getresponse()
-        answer = response.read(max_bytes + 1)  # one more, to tell an answer of exactly the limit from a longer one
+        with connection.getresponse() as response:  # closes the socket also where the server ends the connection
+            answer = response.read(max_bytes + 1)  # one more, to tell an answer of exactly the limit from a longer one
         if deadline.is_done:  # what was read is a part only
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:

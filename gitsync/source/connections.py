@@ -104,6 +104,7 @@ class GitConnections:
         """
         deadline = Deadline(seconds)
         connection: http.client.HTTPConnection | None = None
+        response: http.client.HTTPResponse | None = None
         try:
             connection, response = self._asked(request, seconds, deadline)
             answer = ServerAnswer(response)
@@ -118,6 +119,9 @@ class GitConnections:
         finally:
             deadline.cancel()
             if connection is not None:
+                # where the server ends the connection with its answer, only the answer still has the socket
+                if response is not None:
+                    response.close()
                 connection.close()
 
     def close(self) -> None:

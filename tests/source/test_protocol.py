@@ -262,6 +262,27 @@ def test_headers_that_arrive_byte_by_byte_end_at_the_deadline() -> None:
         thread.join()
 
 
+def test_an_answer_that_is_not_read_leaves_no_open_socket() -> None:
+    """The server ends the connection with its answer (HTTP/1.0), so that only the answer has the socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sent = threading.Thread(target=_refuse, args=(listener,), daemon=True)
+        sent.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/info/refs"
+        with GitConnections().answer(GitRequest(url, {}), 60) as answer:
+            assert answer.status == 401
+            assert not answer.body.closed
+        with pytest.raises(ValueError, match="closed"):
+            answer.body.read()
+        sent.join(60)
+
+
+def _refuse(listener: socket.socket) -> None:
+    peer, _ = listener.accept()
+    with peer:
+        peer.recv(4096)
+        peer.sendall(b"HTTP/1.0 401 Unauthorized\r\n\r\n" + b"x" * 1000)
+
+
 def test_a_server_that_refuses_connections_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
