@@ -15,6 +15,7 @@ from gitsync.objects.record import AuditRecord
 from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
 from tests.cli.conftest import Shop
+from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import deployment
 from tests.server.fakes import FORM
 from tests.waiting import until
@@ -124,13 +125,21 @@ REVIEWS: tuple[Entrance, ...] = (Entrances.page, Entrances.api, Entrances.comman
 def suspend(entrances: Entrances, suspended: bool) -> None:
     """Set the state that a request needs, past every entrance."""
     world = entrances.shop.world
-    world.controller.requests.suspend(KEY, suspended)
 
-    def is_as_wanted() -> bool:
+    def is_shown(as_declared: bool) -> bool:
         application = world.view().application
-        return application is not None and application.suspend is suspended
+        return application is not None and application.suspend is as_declared
 
-    until(is_as_wanted, 10)
+    # what the request before changed may not be shown yet, and would be taken for the answer to this one
+    until(lambda: is_shown(is_suspended(world)))
+    world.controller.requests.suspend(KEY, suspended)
+    until(lambda: is_shown(suspended))
+
+
+def is_suspended(world: World) -> bool:
+    """Whether the Application in the cluster is suspended."""
+    application = world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") or {}
+    return bool(application["spec"].get("suspend"))
 
 
 def record_of(entrances: Entrances, action: str, known: int) -> AuditRecord:
