@@ -24,7 +24,7 @@ from tests.git_repository import GitRepo, git
 from tests.small_disk import fill, small_disk
 from tests.waiting import until
 
-NOBODY = Credentials()
+ANONYMOUS = Credentials()
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def folder(tmp_path: Path) -> Path:
 def read(folder: Path, source: GitSource, limits: SourceLimits | None = None) -> tuple[str, bytes]:
     """Return the commit that a source names and one of its files, as a controller that has just started does."""
     repositories = Repositories(folder, schemes=("http",), limits=limits)
-    commit = repositories.resolve(source, NOBODY)
-    return commit, repositories.snapshot(source, NOBODY, commit).tree.read("a.yaml")
+    commit = repositories.resolve(source, ANONYMOUS)
+    return commit, repositories.snapshot(source, ANONYMOUS, commit).tree.read("a.yaml")
 
 
 def mirror_of(folder: Path) -> Path:
@@ -83,7 +83,7 @@ def test_locks_of_killed_processes_stop_no_fetch(repo: GitRepo, folder: Path) ->
     for stale in (ref.with_suffix(".lock"), mirror / "packed-refs.lock", mirror / "config.lock"):
         stale.touch()
     second = repo.commit({"a.yaml": "2"})
-    assert repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY)).commit.id == second
+    assert repositories.snapshot(source, ANONYMOUS, repositories.resolve(source, ANONYMOUS)).commit.id == second
     assert not leftovers(folder)
 
 
@@ -110,13 +110,13 @@ def test_a_fetch_that_takes_too_long_leaves_nothing(repo: GitRepo, folder: Path,
     commit = repo.commit({"a.yaml": "1", "big": os.urandom(200_000)})
     source = GitSource(repo_url=server.url("origin.git"))
     repositories = Repositories(folder, schemes=("http",), limits=SourceLimits(seconds=2.0))
-    assert repositories.resolve(source, NOBODY) == commit
+    assert repositories.resolve(source, ANONYMOUS) == commit
     server.trickle = 0.0001
     with pytest.raises(SourceUnavailable, match="git fetch took longer than 2 s"):
-        repositories.snapshot(source, NOBODY, commit)
+        repositories.snapshot(source, ANONYMOUS, commit)
     assert not leftovers(folder)
     server.trickle = 0.0
-    assert repositories.snapshot(source, NOBODY, commit).commit.id == commit
+    assert repositories.snapshot(source, ANONYMOUS, commit).commit.id == commit
 
 
 FETCH = """
@@ -172,7 +172,7 @@ def test_a_data_folder_that_cannot_be_written_is_an_error_of_the_source(repo: Gi
     shutil.rmtree(folder)
     folder.touch()
     with pytest.raises(SourceUnavailable, match="the mirror of the repository cannot be written"):
-        repositories.resolve(GitSource(repo_url=repo.url), NOBODY)
+        repositories.resolve(GitSource(repo_url=repo.url), ANONYMOUS)
 
 
 def test_a_branch_that_is_deleted_is_reported_as_absent(repo: GitRepo, folder: Path) -> None:
@@ -180,10 +180,10 @@ def test_a_branch_that_is_deleted_is_reported_as_absent(repo: GitRepo, folder: P
     git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/side")
     source = GitSource(repo_url=repo.url, revision="side")
     repositories = Repositories(folder, schemes=("http",))
-    commit = repositories.resolve(source, NOBODY)
+    commit = repositories.resolve(source, ANONYMOUS)
     git(repo.work, "push", "-q", "origin", ":refs/heads/side")
     began = time.monotonic()
     with pytest.raises(InvalidInput, match="does not exist"):
-        repositories.resolve(source, NOBODY)
+        repositories.resolve(source, ANONYMOUS)
     assert time.monotonic() - began < 60
     assert commit
