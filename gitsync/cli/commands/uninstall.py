@@ -2,7 +2,7 @@
 ``gitsync uninstall``: remove gitsync from a cluster, and by default nothing that it manages.
 
 It needs no controller: finalizers are removed here, and the garbage collector orphans what Agents run, because their
-finalizer ``orphan`` says so. A controller that still runs sees the definitions go, and deletes nothing either.
+finalizer ``orphan`` tells it to. A controller that still runs sees the definitions go, and deletes nothing either.
 """
 
 from __future__ import annotations

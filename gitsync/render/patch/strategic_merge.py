@@ -78,7 +78,7 @@ class _Merger:
             return _ABSENT
         if new is _ABSENT:
             return old
-        # A null has a style, too: a text folded with ``>`` that replaces it is no longer folded.
+        # A null has a style too: a text folded with ``>`` that replaces it loses the fold.
         return new if old is _ABSENT or isinstance(new, list) else styled(new, old)
 
     def _mapping(self, old: Any, new: Any, type_: Any, path: tuple[str, ...]) -> Any:
