@@ -88,7 +88,7 @@ from gitsync.state.costs import Costs
 from gitsync.state.declarations import Declarations
 from gitsync.state.state import EngineState, LiveObjects, StateView
 from gitsync.sync.changed_objects import SettledReconciler
-from gitsync.sync.credentials import credentials_of
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.deletion import DeletionReconciler
 from gitsync.sync.desired import DesiredState
@@ -99,7 +99,7 @@ from gitsync.sync.installation import Installation
 from gitsync.sync.pipeline import Pipeline, ReconcileStages
 from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
-from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.reconciler import ClusterWriters, Planning, Reconciler
@@ -279,7 +279,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         lambda old, new: _each(partial(controller.on_object_change, old, new) for controller in controllers),
         enqueue_all,
     )
-    read_credentials = partial(credentials_of, cluster=cluster, live=live)
+    secrets = ApplicationSecrets(cluster, live)
     hosts = ApiHosts(source.transport)
     pull_requests = PullRequestController(
         PullRequestPorts(
@@ -289,7 +289,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             view,
             clock,
             share,
-            read_credentials,
+            secrets.credentials,
             SqlProposals(database),
             policies.application,
             partial(read_files, settings.policies) if settings.policies else dict,
@@ -327,7 +327,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(view, clock, channels, share.owns)] if channels else []),
     ]
-    reverts = RevertService(source, cluster, live, policies.signers, hosts)
+    reverts = RevertService(source, secrets, policies.signers, hosts)
     return Engine(
         manager=Manager(parts),
         view=view,
@@ -337,8 +337,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         source=source,
         cluster=cluster,
         reverts=reverts,
-        provenance=FieldProvenance(source, bases, read_credentials),
-        preview=RevertPreview(source, bases, read_credentials),
+        provenance=FieldProvenance(source, bases, secrets.credentials),
+        preview=RevertPreview(source, bases, secrets.credentials),
         details=details,
         policies=policies,
         usage=TokenUsage(metrics),
@@ -347,7 +347,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         pull_requests=pull_requests,
         share=share,
         is_replica=settings.replicas,
-        keeps=KeepService(source, renderer, AdoptService(source, hosts, read_credentials), read_credentials),
+        keeps=KeepService(source, renderer, AdoptService(source, hosts, secrets.credentials), secrets.credentials),
     )
 
 
@@ -386,8 +386,8 @@ def _policy_reloader(
 
 
 def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
-    read_credentials = partial(credentials_of, cluster=adapters.cluster, live=adapters.live)
-    return RemoteBases(adapters.renderer, adapters.source, read_credentials, policies.all_of)
+    secrets = ApplicationSecrets(adapters.cluster, adapters.live)
+    return RemoteBases(adapters.renderer, adapters.source, secrets.credentials, policies.all_of)
 
 
 def _client(settings: Settings) -> Client:
@@ -431,7 +431,8 @@ def build_engine(
     writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))
     applier = Applier(ports, writes)
     executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state.declarations)
-    advice = AdviceGate(adapters.reasoner, cluster, live)
+    secrets = ApplicationSecrets(cluster, live)
+    advice = AdviceGate(adapters.reasoner, secrets)
     policies = policies or Policies(cluster, live, adapters.source)
     gate = SyncGate(records, clock, advice, policies)
     # with the policies as they are at each plan: they may be replaced at any time
@@ -444,11 +445,10 @@ def build_engine(
     planning = Planning(evaluator, gate)
     writers = ClusterWriters(writes, executor, repairer, replacer)
     reconciler = Reconciler(planning, writers, statuses, drift, clock)
-    # waits=False: reconciles hold no worker for a Git server; the watcher asks it
-    fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
+    fetcher = Fetcher(adapters.source, secrets, SignatureCheck(verify_revision, policies.signers), clock)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
-    desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
+    desired = DesiredState(fetcher, bases, cluster, secrets.decryption_keys, adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
     deletion = DeletionReconciler(desired, planning, reconciler, statuses, Installation(cluster, adapters.namespace))
     settled = SettledReconciler(cluster, live, planner, state.views)
@@ -507,9 +507,8 @@ def build_sets(
     share = share or SingleReplica()
     pool = WritePool(adapters.pool, lambda key: controller.enqueue_answered(key), lambda: share.may_write)
     writes = WritesByOwner(ports, pool)
-    fetcher = Fetcher(
-        adapters.source, verify_revision, cluster, live, adapters.clock, signers_of=policies.signers, waits=False
-    )
+    secrets = ApplicationSecrets(cluster, live)
+    fetcher = Fetcher(adapters.source, secrets, SignatureCheck(verify_revision, policies.signers), adapters.clock)
     reconciler = SetReconciler(
         ports,
         SetSources(fetcher, watcher, policies.all_of),

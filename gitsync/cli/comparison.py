@@ -27,7 +27,7 @@ from gitsync.objects.tree import Tree
 from gitsync.plan.generated import is_configuration
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
-from gitsync.ports import Cluster, Credentials, LiveCache, Source
+from gitsync.ports import Source
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
@@ -38,7 +38,7 @@ from gitsync.state.declarations import Declarations, Reach
 from gitsync.state.tracked import TrackedObjects
 from gitsync.sync.additions import Additions
 from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.credentials import credentials_of, decryption_keys
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate, blocking_dependency
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
@@ -46,7 +46,7 @@ from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation, created_namespace
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.policies import Policies
-from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.running import readers_of
 from gitsync.sync.status.report import Report
@@ -94,12 +94,13 @@ class Evaluator:
         self.client = connect(target.cluster)
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
+        self.secrets = ApplicationSecrets(self.cluster, self.live)
         mirrors = target.data / "mirrors"
         settings = load_settings()
         self.source = settings.repositories(mirrors, file_urls=target.allows_file_urls)
         self.hosts = ApiHosts(self.source.transport)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
-        self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
+        self._renderer = RemoteBases(InProcessRenderer(), self.source, self.secrets.credentials, self.policies.all_of)
         self._target = target
         self._age_key = age_key
         self._clock = SystemClock()
@@ -144,24 +145,21 @@ class Evaluator:
         """Compare what a commit declares with the cluster."""
         return self._evaluate(manifest, self._input(manifest), self.source, Commit(commit), ReconcileCache())
 
-    def credentials(self, app: Application) -> Credentials:
-        """Return the credentials for the Git server of an Application."""
-        return credentials_of(app, self.cluster, self.live)
-
     def _input(self, manifest: Manifest) -> ReconcileInput:
         return ReconcileInput.parse(manifest, self._clock.now())
 
     def _fetcher(self, source: Source) -> Fetcher:
-        return Fetcher(source, verify_revision, self.cluster, self.live, self._clock, signers_of=self.policies.signers)
+        signatures = SignatureCheck(verify_revision, self.policies.signers)
+        return Fetcher(source, self.secrets, signatures, self._clock)
 
     def _desired(self, source: Source) -> DesiredState:
-        return DesiredState(source, self._renderer, self.cluster, self.live, self._fetcher(source), self._keys)
+        return DesiredState(self._fetcher(source), self._renderer, self.cluster, self._keys)
 
-    def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
+    def _keys(self, app: Application) -> tuple[str, ...]:
         """Return the age keys of the given file, else of the Application's Secret."""
         # without a Secret in its spec the controller decrypts nothing, so neither does a comparison
         if self._age_key is None or not app.source.decryption_secret:
-            return decryption_keys(app, cluster, live)
+            return self.secrets.decryption_keys(app)
         try:
             return (self._age_key.read_text(encoding="utf-8"),)
         except (OSError, UnicodeDecodeError) as error:
@@ -208,7 +206,7 @@ class Evaluator:
         return self._comparison(manifest, planned, verdict, self.source, (*notes, *more))
 
     def _gate(self) -> SyncGate:
-        return SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.cluster, self.live), self.policies)
+        return SyncGate(_NoReviews(), self._clock, AdviceGate(None, self.secrets), self.policies)
 
     def _plan(self, report: Report, cache: ReconcileCache, target: Target) -> tuple[Planned, tuple[str, ...]]:
         """Return the plan for a target, with notes about what could not be read for it."""
@@ -309,7 +307,7 @@ class Evaluator:
         wanted = {change.ref: fields for change in planned.plan.outstanding if (fields := _declared_fields(change))}
         if not wanted:
             return {}
-        snapshot = source.snapshot(app.source, self.credentials(app), planned.target.commit.id)
+        snapshot = source.snapshot(app.source, self.secrets.credentials(app), planned.target.commit.id)
         return self._renderer.trace(app, snapshot, wanted)
 
     def _blocking_notes(self, planned: Planned) -> Iterable[str]:

@@ -31,7 +31,7 @@ class EditedFolder:
     @classmethod
     def newest(cls, evaluator: Evaluator, app: Application) -> EditedFolder:
         """Return the folder at the newest commit of the branch that is followed."""
-        return cls(evaluator, app, evaluator.source.resolve(app.source, evaluator.credentials(app)))
+        return cls(evaluator, app, evaluator.source.resolve(app.source, evaluator.secrets.credentials(app)))
 
     @property
     def path(self) -> str:
@@ -42,7 +42,7 @@ class EditedFolder:
     def tree(self) -> Tree:
         """The files of the commit."""
         source = self.evaluator.source
-        return source.snapshot(self.app.source, self.evaluator.credentials(self.app), self.commit).tree
+        return source.snapshot(self.app.source, self.evaluator.secrets.credentials(self.app), self.commit).tree
 
     @cached_property
     def build(self) -> Build:
@@ -69,7 +69,7 @@ class EditedFolder:
         user = user_name()
         # before the push: without its record it is not made
         audit_request(target, purpose.word, options.author or user, options.reason)
-        service = AdoptService(self.evaluator.source, self.evaluator.hosts, self.evaluator.credentials)
+        service = AdoptService(self.evaluator.source, self.evaluator.hosts, self.evaluator.secrets.credentials)
         identity = options.author or f"{user} <{user}@localhost>"
         _print(
             service.propose(

@@ -31,7 +31,7 @@ from gitsync.objects.keys import APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Source
-from gitsync.sync.credentials import credentials_of
+from gitsync.sync.credentials import ApplicationSecrets
 
 _OLDEST_GIT = (2, 31)
 """The first version that takes configuration from the environment (``GIT_CONFIG_COUNT``)."""
@@ -289,7 +289,7 @@ def application_findings(checks: Checks, manifest: Manifest) -> Iterator[Finding
 
 def _git_server(checks: Checks, app: Application, check: str) -> Finding:
     try:
-        credentials = credentials_of(app, checks.cluster, DirectLiveCache(checks.cluster))
+        credentials = ApplicationSecrets(checks.cluster, DirectLiveCache(checks.cluster)).credentials(app)
         commit = checks.source.resolve(app.source, credentials)
     except GitsyncError as error:
         where = f"{error.location}: " if error.location else ""

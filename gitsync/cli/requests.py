@@ -188,7 +188,7 @@ def find_commit(evaluator: Evaluator, manifest: Manifest, text: str, followed: s
     app = parse_application(manifest)
     wanted = commit_of_sync(manifest, text)
     source = evaluator.source
-    credentials = evaluator.credentials(app)
+    credentials = evaluator.secrets.credentials(app)
     if len(wanted) >= SHORTEST_ID:  # shorter ones need no fetch
         commits = latest_commits(source, app.source.model_copy(update={"revision": followed}), credentials)
         position = position_of(commits, wanted)

@@ -13,10 +13,10 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.plan.commit_effect import commit_effect, effect_risk
-from gitsync.ports import Cluster, Credentials, LiveCache, RevertResult, Source
+from gitsync.ports import Credentials, RevertResult, Source
 from gitsync.ports.hosts import CodeHosts, NewPullRequest
 from gitsync.preview.documents import fenced
-from gitsync.sync.credentials import credentials_of
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.remote_bases import RemoteBases
 
 
@@ -82,14 +82,12 @@ class RevertService:
     def __init__(
         self,
         source: Source,
-        cluster: Cluster,
-        live: LiveCache,
+        secrets: ApplicationSecrets,
         signers_of: Callable[[Application], Trust],
         hosts: CodeHosts | None = None,
     ) -> None:
         self._source = source
-        self._cluster = cluster
-        self._live = live
+        self._secrets = secrets
         self._signers_of = signers_of
         self._hosts = hosts
 
@@ -100,7 +98,7 @@ class RevertService:
         ``after`` is a full id or a prefix of at least 7 characters. Raise InvalidInput when it is not among the latest
         commits of the branch, or is the newest itself.
         """
-        credentials = credentials_of(app, self._cluster, self._live)
+        credentials = self._secrets.credentials(app)
         latest = latest_commits(self._source, app.source, credentials)
         if not after:
             return latest[:1]
@@ -116,7 +114,7 @@ class RevertService:
 
     def one_commit(self, app: Application, prefix: str) -> Sequence[Commit]:
         """Return the commit among the latest ones of the branch, to revert it alone; raise InvalidInput otherwise."""
-        latest = latest_commits(self._source, app.source, credentials_of(app, self._cluster, self._live))
+        latest = latest_commits(self._source, app.source, self._secrets.credentials(app))
         position = position_of(latest, prefix)
         if position is None:
             raise InvalidInput(
@@ -135,7 +133,7 @@ class RevertService:
         """
         # before the push: afterwards the tracked branch would have a commit that the controller rejects
         self._reject_unsigned(app, branch)
-        credentials = credentials_of(app, self._cluster, self._live)
+        credentials = self._secrets.credentials(app)
         reverted = self._source.revert(
             app.source, credentials, [commit.id for commit in commits], author=author, branch=branch, reason=reason
         )

@@ -19,41 +19,88 @@ _GITHUB = ("https://github.com/*",)
 _CREDENTIALS = "spec.source.credentials.secretRef.name"
 
 
-def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Credentials:
-    """
-    Return the credentials of the Secret beside the Application, none when it names none.
+class ApplicationSecrets:
+    """Read the Secrets that an Application names, each in the namespace of the Application."""
 
-    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App,
-    ``ca.crt``, and ``token`` for the API of the Git host. The Secret is watched, so an unchanged one costs no request
-    and a rotated one is used at once. Raise InvalidInput for a member that the URL needs and the Secret lacks, Refused
-    for a URL that the Secret is not for.
-    """
-    name = app.source.credentials_secret
-    if not name:
-        return Credentials()
-    secret = secret_of(app, name, _CREDENTIALS, cluster, live)
-    credentials = Credentials(
-        # without the line end that ``kubectl create secret --from-file`` takes over from a file
-        username=text_of(secret, "username").strip("\r\n"),
-        password=text_of(secret, "password").strip("\r\n"),
-        # OpenSSH does not read keys with the line ends of Windows
-        ssh_key=(text_of(secret, "ssh-privatekey") or text_of(secret, "identity")).replace("\r\n", "\n"),
-        known_hosts=text_of(secret, "known_hosts").replace("\r\n", "\n"),
-        ca=text_of(secret, "ca.crt"),
-        app_id=text_of(secret, "githubAppID").strip(),
-        app_installation=text_of(secret, "githubAppInstallationID").strip(),
-        app_key=text_of(secret, "githubAppPrivateKey"),
-        token=text_of(secret, "token").strip(),
-    )
-    _check_urls(app, secret, has_app_key=bool(credentials.app_key))
-    missing = _missing_members(app.source.repo_url, credentials)
-    if missing:
-        raise InvalidInput(
-            f"Secret {app.namespace}/{name} has no {' and no '.join(missing)}",
-            location=_CREDENTIALS,
-            hint=f"{app.source.repo_url.partition(':')[0] if '://' in app.source.repo_url else 'ssh'} URLs need it",
+    def __init__(self, cluster: Cluster, live: LiveCache) -> None:
+        self._cluster = cluster
+        self._live = live
+
+    def credentials(self, app: Application) -> Credentials:
+        """
+        Return the credentials of the Secret beside the Application, none when it names none.
+
+        Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App,
+        ``ca.crt``, and ``token`` for the API of the Git host. The Secret is watched, so an unchanged one costs no
+        request and a rotated one is used at once. Raise InvalidInput for a member that the URL needs and the Secret
+        lacks, Refused for a URL that the Secret is not for.
+        """
+        name = app.source.credentials_secret
+        if not name:
+            return Credentials()
+        secret = self._secret(app, name, _CREDENTIALS)
+        credentials = Credentials(
+            # without the line end that ``kubectl create secret --from-file`` takes over from a file
+            username=_text_of(secret, "username").strip("\r\n"),
+            password=_text_of(secret, "password").strip("\r\n"),
+            # OpenSSH does not read keys with the line ends of Windows
+            ssh_key=(_text_of(secret, "ssh-privatekey") or _text_of(secret, "identity")).replace("\r\n", "\n"),
+            known_hosts=_text_of(secret, "known_hosts").replace("\r\n", "\n"),
+            ca=_text_of(secret, "ca.crt"),
+            app_id=_text_of(secret, "githubAppID").strip(),
+            app_installation=_text_of(secret, "githubAppInstallationID").strip(),
+            app_key=_text_of(secret, "githubAppPrivateKey"),
+            token=_text_of(secret, "token").strip(),
         )
-    return credentials
+        _check_urls(app, secret, has_app_key=bool(credentials.app_key))
+        missing = _missing_members(app.source.repo_url, credentials)
+        if missing:
+            raise InvalidInput(
+                f"Secret {app.namespace}/{name} has no {' and no '.join(missing)}",
+                location=_CREDENTIALS,
+                hint=f"{app.source.repo_url.partition(':')[0] if '://' in app.source.repo_url else 'ssh'} URLs need it",
+            )
+        return credentials
+
+    def signer_keys(self, app: Application) -> tuple[str, ...]:
+        """Return the public keys of the Secret that an Application names; one of them has to sign its commits."""
+        secret = self._secret(app, app.source.verification_secret, "spec.source.verify.secretRef.name")
+        return tuple(_text_of(secret, name) for name in sorted(secret.get("data") or {}))
+
+    def decryption_keys(self, app: Application) -> tuple[str, ...]:
+        """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
+        where = "spec.source.decryption.secretRef.name"
+        name = app.source.decryption_secret
+        if not name:
+            raise InvalidInput(
+                "a Secret in Git is encrypted by SOPS, but the Application names no keys",
+                location=where,
+                hint="name a Secret with age keys",
+            )
+        secret = self._secret(app, name, where)
+        keys = tuple(_text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
+        if not any(keys):
+            raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", location=where)
+        return keys
+
+    def reasoner_key(self, app: Application) -> str:
+        """Return the key for the application's reasoner, empty when it needs none."""
+        if app.openai is None or not app.openai.key:
+            return ""
+        secret = self._secret(app, app.openai.key, "spec.reasoner.openAI.secretRef.name")
+        return _text_of(secret, "apiKey").strip()
+
+    def _secret(self, app: Application, name: str, location: str) -> Manifest:
+        """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
+        resource = self._cluster.resource("", "v1", "Secret")
+        if resource is None:
+            raise InvalidInput("the cluster serves no Secrets", location=location)
+        # only the Secrets of this namespace: the controller may have no right to read others
+        self._live.follow([(resource, app.namespace)], _FIRST_LIST, only=True)
+        secret = self._live.get(resource, app.namespace, name) if name else None
+        if secret is None:
+            raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=location, hint="create it")
+        return secret
 
 
 def _check_urls(app: Application, secret: Manifest, *, has_app_key: bool) -> None:
@@ -92,45 +139,7 @@ def _missing_members(url: str, credentials: Credentials) -> list[str]:
     return [name for name, value in members.items() if not value.strip()]
 
 
-def decryption_keys(app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
-    """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
-    where = "spec.source.decryption.secretRef.name"
-    name = app.source.decryption_secret
-    if not name:
-        raise InvalidInput(
-            "a Secret in Git is encrypted by SOPS, but the Application names no keys",
-            location=where,
-            hint="name a Secret with age keys",
-        )
-    secret = secret_of(app, name, where, cluster, live)
-    keys = tuple(text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
-    if not any(keys):
-        raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", location=where)
-    return keys
-
-
-def reasoner_key(app: Application, cluster: Cluster, live: LiveCache) -> str:
-    """Return the key for the application's reasoner, empty when it needs none."""
-    if app.openai is None or not app.openai.key:
-        return ""
-    secret = secret_of(app, app.openai.key, "spec.reasoner.openAI.secretRef.name", cluster, live)
-    return text_of(secret, "apiKey").strip()
-
-
-def secret_of(app: Application, name: str, location: str, cluster: Cluster, live: LiveCache) -> Manifest:
-    """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
-    resource = cluster.resource("", "v1", "Secret")
-    if resource is None:
-        raise InvalidInput("the cluster serves no Secrets", location=location)
-    # only the Secrets of this namespace: the controller may have no right to read others
-    live.follow([(resource, app.namespace)], _FIRST_LIST, only=True)
-    secret = live.get(resource, app.namespace, name) if name else None
-    if secret is None:
-        raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=location, hint="create it")
-    return secret
-
-
-def text_of(secret: Manifest, key: str) -> str:
+def _text_of(secret: Manifest, key: str) -> str:
     """Return a member of a Secret as text, empty when it has none; raise InvalidInput when it is not UTF-8."""
     encoded = (secret.get("data") or {}).get(key)
     if not encoded:

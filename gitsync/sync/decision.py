@@ -15,9 +15,9 @@ from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.options import HookPhase
 from gitsync.plan.parts import part_of
-from gitsync.ports import Advice, Clock, Cluster, LiveCache, Reasoner, Reviews
+from gitsync.ports import Advice, Clock, Reasoner, Reviews
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
-from gitsync.sync.credentials import reasoner_key
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.planner import Planned
 from gitsync.sync.policies import Policies
 
@@ -235,10 +235,9 @@ RULE = "reasoner"
 class AdviceGate:
     """Ask the reasoner for advice on a plan before the gate decides."""
 
-    def __init__(self, reasoner: Reasoner | None, cluster: Cluster, live: LiveCache) -> None:
+    def __init__(self, reasoner: Reasoner | None, secrets: ApplicationSecrets) -> None:
         self._reasoner = reasoner
-        self._cluster = cluster
-        self._live = live
+        self._secrets = secrets
 
     def advised(self, app: Application, plan: Plan) -> Plan | None:
         """
@@ -249,7 +248,7 @@ class AdviceGate:
         if self._reasoner is None or app.openai is None or not plan.writes:
             return plan
         try:
-            key = reasoner_key(app, self._cluster, self._live)
+            key = self._secrets.reasoner_key(app)
         except InvalidInput as error:
             # without its key the reasoner is left out: it only adds to rules that decide without it
             return with_advice(plan, Advice(f"(Explained by rules alone: {error}.)"))

@@ -19,14 +19,13 @@ from gitsync.plan.applied import NOTHING as NOTHING_DECLARED
 from gitsync.plan.applied import Declared, LoadDeclared
 from gitsync.plan.mask import is_secret
 from gitsync.plan.options import options_of
-from gitsync.ports import Cluster, LiveCache, RenderStore, Source
+from gitsync.ports import Cluster, RenderStore
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import locate_field
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
 from gitsync.secrets import check_namespace, decrypt, identities_of, is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
-from gitsync.sync.credentials import decryption_keys
 from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
 from gitsync.sync.polling.branches import reads
@@ -34,7 +33,7 @@ from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import FailureReason, Report
 
-DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
+DecryptionKeys = Callable[[Application], tuple[str, ...]]
 """Return the age keys that decrypt the Secrets of an Application."""
 
 _KEPT = 3
@@ -83,19 +82,15 @@ class DesiredState:
 
     def __init__(
         self,
-        source: Source,
+        fetcher: Fetcher,
         renderer: RemoteBases,
         cluster: Cluster,
-        live: LiveCache,
-        fetcher: Fetcher,
-        keys_of: DecryptionKeys = decryption_keys,
+        keys_of: DecryptionKeys,
         kept: RenderStore | None = None,
     ) -> None:
-        self._source = source
+        self._fetcher = fetcher
         self._renderer = renderer
         self._cluster = cluster
-        self._live = live
-        self._fetcher = fetcher
         self._keys_of = keys_of
         self._kept = kept
 
@@ -116,7 +111,7 @@ class DesiredState:
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
         # only where something is encrypted: reading keys is an error where an Application names none
-        keys = self._keys_of(app, self._cluster, self._live) if result.is_encrypted else ()
+        keys = self._keys_of(app) if result.is_encrypted else ()
         is_same = result.app == app and result.decryption_keys == keys
         if result.declared is None or not result.is_complete or not is_same:
             self._prepare(app, cache, commit, result, keys)
@@ -168,7 +163,7 @@ class DesiredState:
             cache.git.is_report_due = False
             return commit
         try:
-            changed = self._source.changed_paths(inputs.app.source, reported, commit.id)
+            changed = self._fetcher.changed_paths(inputs.app, reported, commit.id)
             if changed is None or reads(self._result(inputs, cache, commit).build.files_read, changed):
                 return commit
             # the commit is read once for its subject and author, which the status reports; its files are not kept
@@ -263,7 +258,7 @@ class DesiredState:
     def _same_as_before(self, app: Application, cache: ReconcileCache, commit: Commit) -> RenderResult | None:
         """Return a cached render none of whose input files changed since."""
         for cached_commit, rendered in cache.render.commits.items():
-            changed = self._source.changed_paths(app.source, cached_commit, commit.id)
+            changed = self._fetcher.changed_paths(app, cached_commit, commit.id)
             if changed is not None and not reads(rendered.build.files_read, changed):
                 return rendered
         return None

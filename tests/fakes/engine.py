@@ -21,6 +21,7 @@ from gitsync.plan.options import options_of
 from gitsync.ports import Ports
 from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
@@ -71,7 +72,7 @@ class Engine:
         source: Any = self.source
         self.policies = policies = Policies(port, self.live, source, PolicySet((policy or Policy(),)))
         declarations = self.state.declarations
-        self.gate = SyncGate(records, self.clock, AdviceGate(None, port, self.live), policies)
+        self.gate = SyncGate(records, self.clock, AdviceGate(None, ApplicationSecrets(port, self.live)), policies)
         # dry runs in a pool of their own: of an object whose write is slow, they are not
         self.planner = Planner(port, declarations, FakePool(), policy_of=policies.of)
         view = ClusterView(port, self.live, self.state.tracked, declarations, policies.unreadable)

@@ -9,12 +9,15 @@ from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, SourceRevision
+from gitsync.sync.cache import GitCache
 from gitsync.sync.changed_objects import SettledReconciler
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.deletion import DeletionReconciler
 from gitsync.sync.desired import DesiredState
+from gitsync.sync.input import ReconcileInput
 from gitsync.sync.installation import Installation
 from gitsync.sync.pipeline import Pipeline, ReconcileStages, SyncResult
-from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.fetch import Fetcher, Polled, SignatureCheck
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query
 from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.relay import Relay
@@ -57,6 +60,13 @@ class FakeWatcher:
         self.followed.pop(key, None)
 
 
+class _WaitingFetcher(Fetcher):
+    """Has the answer of the server in the reconcile that asks for it."""
+
+    def poll(self, inputs: ReconcileInput, cache: GitCache, *, waits: bool = True) -> Polled:
+        return super().poll(inputs, cache)
+
+
 class PipelineEngine(Engine):
     """An engine with Git: ``source`` has the commits. Without ``waits`` the answer of the server comes later."""
 
@@ -66,14 +76,14 @@ class PipelineEngine(Engine):
         source: Any = self.source
         self.cluster.put(DEFINITION)
         self.verified: list[SourceRevision] = []
-        self.fetcher = Fetcher(
-            source, lambda revision, _: self.verified.append(revision), cluster, self.live, self.clock, waits=waits
-        )
+        secrets = ApplicationSecrets(cluster, self.live)
+        signatures = SignatureCheck(lambda revision, _: self.verified.append(revision))
+        self.fetcher = (_WaitingFetcher if waits else Fetcher)(source, secrets, signatures, self.clock)
         self.watcher = FakeWatcher()
         watcher: Any = self.watcher
         renderer = InProcessRenderer()
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
-        self.desired = DesiredState(source, bases, cluster, self.live, self.fetcher)
+        self.desired = DesiredState(self.fetcher, bases, cluster, secrets.decryption_keys)
         self.deletion = DeletionReconciler(
             self.desired,
             self.planning,

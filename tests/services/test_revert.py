@@ -16,9 +16,12 @@ from gitsync.ports import Cluster, LiveCache
 from gitsync.ports.hosts import CodeHosts
 from gitsync.services.revert import RevertService
 from gitsync.source.repositories import Repositories
+from gitsync.sync.credentials import ApplicationSecrets
 from tests.fakes.review_branches import HOSTED, OpenedRequests, Pushes
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
+
+NO_SECRETS = ApplicationSecrets(cast("Cluster", None), cast("LiveCache", None))
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def service(tmp_path: Path) -> RevertService:
 
 def revert_service(folder: Path, trust: Trust = ()) -> RevertService:
     source = Repositories(folder / "mirrors", schemes=("http",))
-    return RevertService(source, cast("Cluster", None), cast("LiveCache", None), lambda app: trust)
+    return RevertService(source, NO_SECRETS, lambda app: trust)
 
 
 def application(repo: GitRepo, **source: object) -> Application:
@@ -86,9 +89,7 @@ def test_without_signed_commits_a_revert_goes_to_the_tracked_branch(repo: GitRep
 def test_a_revert_on_another_branch_becomes_a_pull_request(branch: str, count: int) -> None:
     hosts = OpenedRequests()
     source: Any = Pushes()
-    reverts = RevertService(
-        source, cast("Cluster", None), cast("LiveCache", None), lambda app: (), cast("CodeHosts", hosts)
-    )
+    reverts = RevertService(source, NO_SECRETS, lambda app: (), cast("CodeHosts", hosts))
     reverted = reverts.push(HOSTED, [Commit("b" * 40, message="Scale @all")], author="Ada", branch=branch)
     assert len(hosts.opened) == count
     assert bool(reverted.url) is bool(count)

@@ -15,12 +15,13 @@ from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Cluster, Credentials, LiveCache, Snapshot
+from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
 from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.desired import DesiredState, RenderedCommit
 from gitsync.sync.input import ReconcileInput, SyncState
-from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import FailureReason, Report
 from tests.fakes.engine import URL, config_map
@@ -78,12 +79,12 @@ class World:
         cluster: Any = self.cluster
         source: Any = self.source
         renderer: Any = self.renderer
-        live = FakeLive(self.cluster)
-        self.fetcher = Fetcher(source, lambda *revision: None, cluster, live, FakeClock())
+        secrets = ApplicationSecrets(cluster, FakeLive(self.cluster))
+        self.fetcher = Fetcher(source, secrets, SignatureCheck(lambda *revision: None), FakeClock())
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
-        return DesiredState(source, bases, cluster, live, self.fetcher, self.read_keys, self.store)
+        return DesiredState(self.fetcher, bases, cluster, self.read_keys, self.store)
 
-    def read_keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
+    def read_keys(self, app: Application) -> tuple[str, ...]:
         assert self.keys is not None, "an Application without encrypted objects need not name keys"
         return self.keys
 

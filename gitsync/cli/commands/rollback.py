@@ -35,9 +35,7 @@ def rollback(
     evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, target.namespace, target.name)
     view = view_of(manifest)
-    service = RevertService(
-        evaluator.source, evaluator.cluster, evaluator.live, evaluator.policies.signers, evaluator.hosts
-    )
+    service = RevertService(evaluator.source, evaluator.secrets, evaluator.policies.signers, evaluator.hosts)
     commits = service.commits(readable(view), commit_of_sync(manifest, to))
     user = user_name()
     requests, _ = user_requests(evaluator.client, target.data)

@@ -129,7 +129,7 @@ class SetSources:
         if polled_at is not None:
             cache.last_poll = polled_at
             cache.next_poll = polled_at + inputs.app.sync.interval
-        polled = self._fetcher.poll(inputs, cache)
+        polled = self._fetcher.poll(inputs, cache, waits=False)
         if polled.error is not None:
             # The error may be of the Secret, whose message does not name the repository.
             polled.error.object = polled.error.object or inputs.app.source.repo_url

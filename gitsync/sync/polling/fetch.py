@@ -18,9 +18,9 @@ from gitsync.errors import (
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
-from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Snapshot, Source, SourceRevision
+from gitsync.ports import CREDENTIALS_SECRET, Clock, Snapshot, Source, SourceRevision
 from gitsync.sync.cache import GitCache
-from gitsync.sync.credentials import credentials_of, secret_of, text_of
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, GitWatcher, Query
 
@@ -33,6 +33,14 @@ _RETRY = 30.0
 _FETCH_REQUESTS = 5
 """Requests of a poll with a fetch; one that fails for long is repeated that much less often."""
 _SHORTEST_WAIT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureCheck:
+    """How commits are verified; ``signers_of`` returns the signers that the policies of an Application require."""
+
+    verify: Verify
+    signers_of: Callable[[Application], Trust] = lambda app: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +63,31 @@ class Fetcher:
     """
     Poll the Git server when the interval has elapsed or a user requests it, and cache the answer until then.
 
-    Rotated credentials and trusted keys take effect at the next reconcile. One that does not wait for Git servers
-    reports which query is due instead, and takes the answer from the cache later.
+    Rotated credentials and trusted keys take effect at the next reconcile.
     """
 
     def __init__(
         self,
         source: Source,
-        verify: Verify,
-        cluster: Cluster,
-        live: LiveCache,
+        secrets: ApplicationSecrets,
+        signatures: SignatureCheck,
         clock: Clock,
         *,
-        signers_of: Callable[[Application], Trust] = lambda app: (),
-        waits: bool = True,
         random: Callable[[], float] = random,
     ) -> None:
         self._source = source
-        self._verify = verify
-        self._cluster = cluster
-        self._live = live
+        self._secrets = secrets
+        self._signatures = signatures
         self._clock = clock
-        self._signers_of = signers_of
-        self._waits = waits
         self._random = random
 
-    def poll(self, inputs: ReconcileInput, cache: GitCache) -> Polled:
+    def poll(self, inputs: ReconcileInput, cache: GitCache, *, waits: bool = True) -> Polled:
         """
         Resolve the revision to a commit id, from the cache while no poll is due.
 
-        A failure is reported beside the last known commit; ``checkout`` raises it where that one cannot be used.
+        Without ``waits`` no server is asked: the result reports which query is due, and a later call takes its answer
+        from the cache. A failure is reported beside the last known commit; ``checkout`` raises it where that one cannot
+        be used.
         """
         source = inputs.app.source
         requested = inputs.app.requested_sync
@@ -101,7 +104,7 @@ class Fetcher:
         if requested != cache.polled_request:
             cache.notified_at = now
             cache.polled_request = requested
-        credentials = self._credentials(inputs.app)
+        credentials = self._secrets.credentials(inputs.app)
         # rotated credentials may repair a poll that failed; the interval would hide that for minutes
         if credentials != cache.credentials:
             cache.credentials = credentials
@@ -109,7 +112,7 @@ class Fetcher:
         if cache.answer is not None and not cache.answer.is_of(source):
             cache.answer = None  # to a query from before the Application named another branch
         wait = _seconds_to_poll(inputs, cache, now) if cache.answer is None else 0.0
-        is_due = wait <= 0 and cache.answer is None and not self._waits
+        is_due = wait <= 0 and cache.answer is None and not waits
         if wait <= 0 and not is_due:
             self._poll(inputs, cache, now)
             wait = cache.next_poll - now
@@ -136,7 +139,7 @@ class Fetcher:
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self._fetch(inputs.app, cache)
             if trusted:
-                self._verify(self._revision(inputs, cache, snapshot.git_dir, trusted), trusted)
+                self._signatures.verify(self._revision(inputs, cache, snapshot.git_dir, trusted), trusted)
             cache.fetched = snapshot.commit
             cache.trusted = trusted
         # only here: a poll whose fetch fails is a failure too
@@ -158,10 +161,16 @@ class Fetcher:
             cache.fast_forward = (last_applied, after, self._source.is_forward(source, last_applied, after))
         return "" if cache.fast_forward[2] else last_applied
 
+    def changed_paths(self, app: Application, earlier: str, later: str) -> frozenset[str] | None:
+        """Return the paths that differ between two commits; None when that is not known."""
+        return self._source.changed_paths(app.source, earlier, later)
+
     def snapshot(self, app: Application, cache: GitCache, commit: str) -> Snapshot:
         """Return the files of a commit; the last snapshot is cached until it is rendered."""
         if cache.snapshot is None or cache.snapshot.commit.id != commit:
-            cache.snapshot = self._source.snapshot(app.source, self._credentials(app), commit, max_age=cache.max_age)
+            cache.snapshot = self._source.snapshot(
+                app.source, self._secrets.credentials(app), commit, max_age=cache.max_age
+            )
         return cache.snapshot
 
     def _fetch(self, app: Application, cache: GitCache) -> Snapshot:
@@ -250,18 +259,14 @@ class Fetcher:
             error.retry_after = max(cache.next_poll - self._clock.monotonic(), _SHORTEST_WAIT)
         return error
 
-    def _credentials(self, app: Application) -> Credentials:
-        return credentials_of(app, self._cluster, self._live)
-
     def _trusted(self, app: Application) -> Trust:
         """Return who has to sign: the keys that the Application names, and the signers of its policies."""
-        required = self._signers_of(app)
+        required = self._signatures.signers_of(app)
         if app.source.verify.mode != "SignedCommits":
             return required
-        where = "spec.source.verify.secretRef.name"
-        secret = secret_of(app, app.source.verification_secret, where, self._cluster, self._live)
-        keys = tuple(text_of(secret, name) for name in sorted(secret.get("data") or {}))
-        return ((Signer(keys=keys or ("",)),), *required)
+        # a Secret without keys: nothing is signed by an empty key
+        keys = self._secrets.signer_keys(app) or ("",)
+        return ((Signer(keys=keys),), *required)
 
     def _revision(self, inputs: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> SourceRevision:
         """Return what is verified; the tag only where one of the signers may sign tags."""
@@ -314,7 +319,8 @@ class RevisionFollower:
         if polled_at is not None:  # a poll of the branch is one of the Application too
             cache.last_poll = polled_at
             cache.next_poll = polled_at + inputs.app.sync.interval
-        polled = self._fetcher.poll(inputs, cache)
+        # a reconcile holds no worker for a Git server; the watcher asks it
+        polled = self._fetcher.poll(inputs, cache, waits=False)
         if polled.is_due:
             self._watcher.ask(key, polled.query)
             # with a known commit the reconcile continues with it, and the answer enqueues the Application

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,15 +31,15 @@ from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Signer, Trust
-from gitsync.ports import Cluster, LiveCache, SourceRevision
+from gitsync.ports import SourceRevision
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
 from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import GitAnswer, GitCache
-from gitsync.sync.credentials import credentials_of
+from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.polling.fetch import Fetcher, QueryDue, RevisionFollower
+from gitsync.sync.polling.fetch import Fetcher, QueryDue, RevisionFollower, SignatureCheck
 from gitsync.sync.polling.git_watcher import GitWatcher
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
@@ -148,7 +148,13 @@ def site(tmp_path: Path) -> Iterator[Site]:
             GitCache(),
             verified,
             applied,
-            lambda **given: Fetcher(source, verify, cluster, live, clock, random=lambda: 0.0, **given),
+            lambda **policies: Fetcher(
+                source,
+                ApplicationSecrets(cluster, live),
+                SignatureCheck(verify, **policies),
+                clock,
+                random=lambda: 0.0,
+            ),
             clock,
         )
         live.stop()
@@ -326,7 +332,7 @@ def test_the_missing_member_of_a_secret_is_named(site: Site, url: str, members: 
     site.secret("login", **members)
     app = parse_application({"metadata": META, "spec": {"source": {"repoURL": URLS[url], "path": "x", **CREDENTIALS}}})
     with pytest.raises(InvalidInput, match=f"Secret default/login {missing}"):
-        credentials_of(app, site.cluster, site.live)
+        ApplicationSecrets(site.cluster, site.live).credentials(app)
 
 
 @pytest.mark.parametrize(
@@ -367,10 +373,10 @@ def test_the_key_of_a_github_app_is_for_github_unless_it_names_others(
     spec = {"source": {"repoURL": url, **CREDENTIALS}, "destination": {}}
     app = parse_application({"metadata": META, "spec": spec})
     if is_allowed:
-        assert credentials_of(app, site.cluster, site.live).app_key == "key"
+        assert ApplicationSecrets(site.cluster, site.live).credentials(app).app_key == "key"
     else:
         with pytest.raises(Refused, match=r"is for https://github\.com/\*, not for .*gitsync\.dev/git-urls"):
-            credentials_of(app, site.cluster, site.live)
+            ApplicationSecrets(site.cluster, site.live).credentials(app)
 
 
 def test_line_ends_around_the_members_of_a_secret_do_not_count(site: Site) -> None:
@@ -380,7 +386,9 @@ def test_line_ends_around_the_members_of_a_secret_do_not_count(site: Site) -> No
     assert site.fetch(site.make(), **CREDENTIALS).id == site.cache.commit
     site.secret("key", **{"ssh-privatekey": "a\r\nb\r\n", "known_hosts": "host\r\n"})
     source = {"repoURL": URLS["ssh"], "path": "x", "credentials": {"secretRef": {"name": "key"}}}
-    found = credentials_of(parse_application({"metadata": META, "spec": {"source": source}}), site.cluster, site.live)
+    found = ApplicationSecrets(site.cluster, site.live).credentials(
+        parse_application({"metadata": META, "spec": {"source": source}})
+    )
     assert (found.ssh_key, found.known_hosts) == ("a\nb\n", "host\n")
 
 
@@ -456,9 +464,7 @@ class Replica:
         self.source = Repositories(folder, schemes=("file", "http"), clock=self.clock.monotonic)
         self.watcher = SteppedWatcher(self.source, Declarations(), self.clock, random=lambda: 0.5)
         nothing: Any = None
-        fetcher = Fetcher(
-            self.source, nothing, cast("Cluster", nothing), cast("LiveCache", nothing), self.clock, waits=False
-        )
+        fetcher = Fetcher(self.source, ApplicationSecrets(nothing, nothing), SignatureCheck(nothing), self.clock)
         self.revision = RevisionFollower(fetcher, self.watcher)
         self.queue: WorkQueue[str] = WorkQueue(monotonic=self.clock.monotonic)
         self.watcher.report_to(self.queue.add)
