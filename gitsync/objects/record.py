@@ -110,6 +110,12 @@ class AuditRecord:
     previous: str = ""
     hash: str = ""
 
+    @property
+    def has_typed_name(self) -> bool:
+        """Whether its user typed the name, and no sign-in proved it."""
+        # records of the controller have no such member
+        return bool(self.approver) and self.details.get("signedIn") is False
+
     @classmethod
     def by_user(cls, application: str, action: str, user: User, timestamp: datetime, reason: str) -> AuditRecord:
         """Return the record of what a user did, with the groups of the sign-in and whether it proved them."""

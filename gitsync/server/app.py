@@ -21,6 +21,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
 from gitsync.server.formatting import visible
 from gitsync.server.pages import (
+    account,
     actions,
     agents,
     application,
@@ -33,7 +34,6 @@ from gitsync.server.pages import (
     plan,
     pulls,
     reverts,
-    signin,
 )
 from gitsync.server.problems import PREFIX, problem, status_of
 from gitsync.server.queries.waiting import PendingPlans
@@ -71,7 +71,7 @@ def create_app(
     # level 9, Starlette's default, costs more CPU time for few bytes; an event stream is not compressed
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)
-    app.include_router(signin.router(pages, access))
+    app.include_router(account.router(pages, access))
     app.include_router(metrics.router(engine, others))
     # asked again for each message: what a user may see can change while a stream is open
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))

@@ -164,13 +164,26 @@ class Pages:
             now=self.engine.clock.now(),
             waiting=decisions_awaited(backend),
             notice=take_notice(request),
-            is_compact=request.cookies.get("gitsync-density") == "compact",
+            is_compact=request.cookies.get(DENSITY) == "compact",
+            theme=chosen_theme(request),
             **context,
         )
         response = HTMLResponse(page, status)
         drop_notice(request, response)
         keep_token(request, response)
         return response
+
+
+DENSITY: Final = "gitsync-density"
+THEME: Final = "gitsync-theme"
+"""Cookies of a browser for how pages look."""
+
+
+def chosen_theme(request: Request) -> str:
+    """Return the theme that a user chose, empty for that of the system."""
+    theme = request.cookies.get(THEME, "")
+    # by name: a cookie never brings text into a page
+    return theme if theme in ("light", "dark") else ""
 
 
 _COOKIE = "gitsync-notice"

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -170,6 +171,10 @@ class Access:
             secure=request.url.scheme == "https",
             path="/",
         )
+
+    def session_end(self, request: Request) -> datetime | None:
+        """Return when the session of a browser ends, None where it has none, as behind a proxy that names users."""
+        return self.sessions.end_of(request.cookies.get(cookie_name(self.COOKIE, request), ""))
 
     def sign_out(self, request: Request, response: Response) -> None:
         """End the session of a request."""

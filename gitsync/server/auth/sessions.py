@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +64,12 @@ class Sessions:
         if session is None or session.get("id") in self._ended:
             return None
         return Session(session["token"], session["name"], tuple(session["groups"]), session["id"])
+
+    def end_of(self, cookie: str) -> datetime | None:
+        """Return when the session of a cookie expires, None for one that is not valid."""
+        if self.read(cookie) is None:
+            return None
+        return datetime.fromtimestamp(self._fernet.extract_timestamp(cookie.encode()) + self.seconds, UTC)
 
     def end(self, cookie: str) -> None:
         """Make the session of a cookie invalid here; without this it would be valid until it expires."""

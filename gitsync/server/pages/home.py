@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
 
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf
@@ -121,8 +121,6 @@ def _happened(entries: list[TimelineEntry]) -> list[tuple[str, int]]:
 
 
 _SHOWN = 8
-DENSITY: Final = "gitsync-density"
-_COOKIE_SECONDS = 365 * 86400
 
 
 @router.get("/wall", response_class=HTMLResponse)
@@ -145,17 +143,3 @@ def wall(request: Request, pages: PagesOf) -> HTMLResponse:
         # not the time of the last reconcile: nothing is reconciled while the watches and Git report no change
         outages=pages.engine.problems(),
     )
-
-
-@router.get("/view")
-def choose_view(
-    density: Annotated[str, Query(pattern="^(compact|comfortable)$")],
-    back: Annotated[str, Query(max_length=500)] = "/",
-) -> RedirectResponse:
-    """Keep how dense tables are in a cookie, and lead back to the page."""
-    # browsers read //host and /\host as URLs of another site
-    if not back.startswith("/") or back.startswith(("//", "/\\")):
-        raise HTTPException(422, "back is not a path of this dashboard.")
-    response = RedirectResponse(back, 303)
-    response.set_cookie(DENSITY, density, max_age=_COOKIE_SECONDS, httponly=True, samesite="lax")
-    return response

@@ -128,7 +128,8 @@ def decision_entry(link: AuditRecord) -> TimelineEntry:
     elif link.action == "sync":
         kind = "request"
     person = (visible(link.approver),) if link.approver else ()
-    reason = "; ".join(visible(text) for text in (link.reasoning, link.message) if text)
+    unproven = "name not proven" if link.has_typed_name else ""
+    reason = "; ".join(visible(text) for text in (link.reasoning, link.message, unproven) if text)
     result = EntryResult(link.application, link.outcome.value, "", url)
     return TimelineEntry(link.timestamp, kind, title, person, link.commit, reason, (result,), audit=link.id)
 

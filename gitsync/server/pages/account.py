@@ -1,12 +1,14 @@
-"""The sign-in page, and the way to a provider of OpenID Connect and back."""
+"""Sign-in, by a token or at a provider of OpenID Connect, and the settings of a user: rights, session and look."""
 
 import logging
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from gitsync.errors import RecordUnavailable
+from gitsync.gate.approvals import may_operate, may_review
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 from gitsync.server.auth.access import Access, too_many
@@ -14,14 +16,20 @@ from gitsync.server.auth.oidc import SECONDS, PendingSignIn
 from gitsync.server.auth.security import check_form, cookie_name
 from gitsync.server.auth.sessions import Session
 from gitsync.server.auth.users import hash_of, session_of
-from gitsync.server.templates import Pages
+from gitsync.server.backend import Backend
+from gitsync.server.dependencies import PagesOf, Start, UserOf
+from gitsync.server.queries.filters import page_of
+from gitsync.server.templates import DENSITY, THEME, Pages
 
 _FLOW = "gitsync-oidc"
+_RIGHTS: Final = 50
+"""Applications on a page of rights."""
+_LOOK_SECONDS: Final = 365 * 86400
 _log = logging.getLogger(__name__)
 
 
 def router(pages: Pages, access: Access) -> APIRouter:
-    """Return ``/sign-in`` and ``/sign-out``, and with a provider ``/sign-in/oidc``."""
+    """Return ``/sign-in``, ``/sign-out``, ``/settings`` and ``/view``, and with a provider ``/sign-in/oidc``."""
     routes = APIRouter()
 
     def show(request: Request, next: str, status: int = 200, *, wrong: bool = False) -> HTMLResponse:
@@ -51,9 +59,65 @@ def router(pages: Pages, access: Access) -> APIRouter:
         access.sign_out(request, response)
         return response
 
+    @routes.get("/settings", response_class=HTMLResponse)
+    def settings(request: Request, seen: PagesOf, user: UserOf, start: Start = 0) -> HTMLResponse:
+        """Show who the user is, until when, what the policies let them do, and how pages look."""
+        rights = rights_of(seen.engine, user)
+        shown, following = page_of(rights, start, _RIGHTS)
+        return seen.show(
+            request,
+            "settings.html",
+            rights=shown,
+            matched=len(rights),
+            start=start,
+            following=following,
+            page_size=_RIGHTS,
+            operated=sum(right.may_operate for right in rights),
+            reviewed=sum(right.may_review for right in rights),
+            expires=access.session_end(request),
+        )
+
+    @routes.get("/view")
+    def choose_view(
+        density: Annotated[str, Query(pattern="^(compact|comfortable)$")] = "",
+        theme: Annotated[str, Query(pattern="^(light|dark|system)$")] = "",
+        back: Annotated[str, Query(max_length=500)] = "/",
+    ) -> RedirectResponse:
+        """Keep how pages look in cookies of this browser, and lead back to the page."""
+        # browsers read //host and /\host as URLs of another site
+        if not (density or theme) or own_path(back) != back:
+            raise HTTPException(422, "density, theme or back is not valid.")
+        response = RedirectResponse(back, 303)
+        for cookie, choice in ((DENSITY, density), (THEME, theme)):
+            if choice:
+                response.set_cookie(cookie, choice, max_age=_LOOK_SECONDS, httponly=True, samesite="lax")
+        return response
+
     if access.provider is not None:
         _add_provider(routes, pages, access)
     return routes
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a user may do with an Application (``namespace/name``) that they see."""
+
+    application: str
+    may_operate: bool
+    """Whether they may request syncs, suspend, resume and revert."""
+    may_review: bool
+    """Whether they may approve and reject plans."""
+
+
+def rights_of(backend: Backend, user: User) -> list[Right]:
+    """Return what a user may do with each Application that they see, by name, as requests decide it."""
+    rights = []
+    for view in backend.view.applications():
+        # an invalid spec has neither a policy nor anything to request
+        if (app := view.application) is not None:
+            policy = backend.policies.of(app)
+            rights.append(Right(view.key, may_operate(user, policy), may_review(app, user, policy)))
+    return sorted(rights, key=lambda right: right.application)
 
 
 def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
