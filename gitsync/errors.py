@@ -210,21 +210,22 @@ class Cause(NamedTuple):
     field: str = ""
 
 
+class Refusal(NamedTuple):
+    """Why the API server refused a request: the reason of its Status (``Invalid``), and the errors of fields."""
+
+    reason: str = ""
+    causes: tuple[Cause, ...] = ()
+
+
+_NOT_EXPLAINED = Refusal()
+
+
 class Rejected(TerminalError):
-    """The API server rejected the object; ``code``, ``reason`` and ``causes`` are those of its Status."""
+    """The API server rejected the object, with an HTTP status ``code``; its fields are named by ``refusal``."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        location: str = "",
-        object: str = "",
-        hint: str = "",
-        code: int = 0,
-        reason: str = "",
-        causes: tuple[Cause, ...] = (),
+        self, message: str, *, object: str = "", hint: str = "", code: int = 0, refusal: Refusal = _NOT_EXPLAINED
     ) -> None:
-        super().__init__(message, location=location, object=object, hint=hint)
+        super().__init__(message, object=object, hint=hint)
         self.code = code
-        self.reason = reason
-        self.causes = causes
+        self.refusal = refusal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,52 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_named_paths_exist(page: Path) -> None:
     named = PATH.findall(page.read_text(encoding="utf-8"))
     assert not [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
+
+
+def blocks(text: str) -> list[str]:
+    """Return paragraphs, items of lists and rows of tables, without blocks of code."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.split(r"\n\s*\n|\n(?=[|*-]|\d+\.)", text)
+
+
+def names_of(module: Path) -> set[str]:
+    """Return what a module defines or names: ``Fetcher``, ``Fetcher.poll``, its words in strings."""
+    text = module.read_text(encoding="utf-8")
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    methods = {
+        f"{node.name}.{part.name}" for node in classes for part in node.body if isinstance(part, ast.FunctionDef)
+    }
+    fields = {
+        f"{node.name}.{part.target.id}"
+        for node in classes
+        for part in node.body
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    }
+    return {*re.findall(r"\w+", text), *methods, *fields}
+
+
+NAME = re.compile(r"`(_?[A-Z]\w*\.\w+|_?[A-Za-z]\w*)`")
+"""A name of code: a function, a class with or without a method, a table."""
+
+
+def misplaced(text: str) -> list[str]:
+    """Return the names of code that are in none of the modules which their paragraph, item or row names."""
+    wrong = []
+    for block in blocks(text):
+        modules = [ROOT / path for path in PATH.findall(block) if path.endswith(".py") and "NAME" not in path]
+        known = set().union(*map(names_of, modules)) if modules else set()
+        wrong += [name for name in NAME.findall(block) if modules and name not in known]
+    return wrong
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_named_code_is_in_the_module_beside_it(page: str) -> None:
+    assert misplaced((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_code_that_moved_is_reported() -> None:
+    row = "| Who? | `gitsync/sync/polling/fetch.py`: `Fetcher.poll`, `Fetcher.render`, `Pipeline` |"
+    assert misplaced(f"{row}\n| `Pipeline` without a module |") == ["Fetcher.render", "Pipeline"]
 
 
 def advisories() -> list[list[str]]:

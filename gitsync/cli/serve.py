@@ -24,7 +24,7 @@ from gitsync.errors import InvalidInput
 from gitsync.files import PUBLIC, write_file
 from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
-from gitsync.server.auth.access import Access, Proxy
+from gitsync.server.auth.access import Access, Exposure, Proxy, SignIn
 from gitsync.server.auth.oidc import Provider
 from gitsync.server.auth.sessions import Sessions, session_key
 from gitsync.server.auth.users import Users
@@ -111,17 +111,17 @@ def access_of(settings: Settings, local: str = "") -> Access:
     Raise InvalidInput when the settings are invalid.
     """
     token = _secret(settings.web_token, "the shared token", "GITSYNC_WEB_TOKEN")
-    return Access(
+    sign_in = SignIn(
         local or token,
-        read_only=settings.web_read_only,
-        users=Users(settings.users) if settings.users is not None else None,
-        proxy=Proxy.parse(settings.web_proxy, settings.web_proxy_users),
-        public_url=settings.web_url,
-        is_local=bool(local),
-        sessions=Sessions(_session_key(settings, local), settings.web_session_hours * 3600),
-        provider=_provider(settings),
-        metrics_token=_secret(settings.metrics_token, "the token of the metrics", "GITSYNC_METRICS_TOKEN"),
+        Users(settings.users) if settings.users is not None else None,
+        _provider(settings),
+        _secret(settings.metrics_token, "the token of the metrics", "GITSYNC_METRICS_TOKEN"),
     )
+    exposure = Exposure(
+        settings.web_url, Proxy.parse(settings.web_proxy, settings.web_proxy_users), is_local=bool(local)
+    )
+    sessions = Sessions(_session_key(settings, local), settings.web_session_hours * 3600)
+    return Access(sign_in, exposure, sessions=sessions, read_only=settings.web_read_only)
 
 
 def _secret(secret: SecretStr, name: str, location: str) -> str:

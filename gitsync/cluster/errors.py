@@ -17,6 +17,7 @@ from gitsync.errors import (
     Conflict,
     GitsyncError,
     GroupUnavailable,
+    Refusal,
     Rejected,
     WebhookUnavailable,
     one_line,
@@ -64,7 +65,7 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:  # not Rejected: a token that expired is renewed without a change of any input
         return ClusterUnavailable(f"the API server does not accept our credentials ({message})", hint="renew them")
-    return Rejected(message, code=code, reason=reason, causes=_causes(status))
+    return Rejected(message, code=code, refusal=Refusal(reason, _causes(status)))
 
 
 def not_discovered(group: str, version: str) -> GroupUnavailable:

@@ -237,9 +237,7 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
         return Terminating(error.message, object=str(ref), hint="it is tried again when the namespace is gone")
     elif error.code == 403:
         hint = forbidden_hint(error.message)
-    return Rejected(
-        error.message, object=str(ref), hint=hint, code=error.code, reason=error.reason, causes=error.causes
-    )
+    return Rejected(error.message, object=str(ref), hint=hint, code=error.code, refusal=error.refusal)
 
 
 def with_type(item: dict[str, Any], resource: ApiResource) -> Manifest:

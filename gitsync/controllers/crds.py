@@ -73,7 +73,7 @@ class CrdInstaller:
             if not self._is_served(of):  # waiting grants no right
                 message = error.message
                 ref = error.object
-                raise Rejected(message, object=ref, hint=INSTALL_HINT, code=403, reason=error.reason) from error
+                raise Rejected(message, object=ref, hint=INSTALL_HINT, code=403, refusal=error.refusal) from error
             if not self._is_current(definition):
                 about = {"kind": of.kind, "reason": error.message, "hint": INSTALL_HINT}
                 is_read = self._installed(definition) is not None

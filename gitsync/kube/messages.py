@@ -73,13 +73,13 @@ def immutable_fields(error: GitsyncError) -> str:
     Every cause must be an immutable field: an object with another invalid field could be deleted, but not created
     again. An answer without causes is classified by its message.
     """
-    if not isinstance(error, Rejected) or error.code != 422 or error.reason not in ("", "Invalid"):
+    if not isinstance(error, Rejected) or error.code != 422 or error.refusal.reason not in ("", "Invalid"):
         return ""
-    if not error.causes:
+    if not error.refusal.causes:
         return "the object" if _is_immutable(error.message) else ""
     # A missing or duplicate field would fail again after the delete.
-    if all(cause.reason in _FIELD_ERRORS and _is_immutable(cause.message) for cause in error.causes):
-        return ", ".join(dict.fromkeys(cause.field or "the object" for cause in error.causes))
+    if all(cause.reason in _FIELD_ERRORS and _is_immutable(cause.message) for cause in error.refusal.causes):
+        return ", ".join(dict.fromkeys(cause.field or "the object" for cause in error.refusal.causes))
     return ""
 
 

@@ -133,7 +133,7 @@ class Planner:
         for question, answer in zip(unanswered, answers, strict=True):
             version = resource_version_of(plan_input.cluster.live[question.ref])
             question.answers[question.ref] = (question.declared, version, answer, inputs.now)
-            if isinstance(answer, Rejected) and answer.reason == _INVALID:
+            if isinstance(answer, Rejected) and answer.refusal.reason == _INVALID:
                 # until this version changes, an apply of the same content would be rejected again
                 cache.refused[question.ref] = version
         return bool(unanswered)

@@ -213,7 +213,7 @@ class Repairer:
             previous = failures.get(result.change.ref)
             is_repeated = is_repeated and previous is not None and previous.result.message == result.message
             count = previous.failures + 1 if previous is not None else 1
-            is_rejected = isinstance(result.error, Rejected) and result.error.reason == "Invalid"
+            is_rejected = isinstance(result.error, Rejected) and result.error.refusal.reason == "Invalid"
             if is_rejected and result.change.live is not None:
                 cache.plans.refused[result.change.ref] = resource_version_of(result.change.live)
             # what was rejected as invalid is tried again at once, with the fields of users taken over

@@ -71,11 +71,11 @@ def test_what_a_schema_cannot_express_is_refused_with_its_field(world: World) ->
         configure(world, port)
         with pytest.raises(Rejected, match="members depend on each other: a -> b -> a") as refused:
             world.apply(CYCLE)
-        assert [cause.field for cause in refused.value.causes] == ["spec.agents"]
+        assert [cause.field for cause in refused.value.refusal.causes] == ["spec.agents"]
         wrong = changed(member("a"), "template.spec.runtime.image", "helper")
         with pytest.raises(Rejected) as refused:
             world.apply(system(wrong))
-        assert [cause.field for cause in refused.value.causes] == ["spec.agents[0].template.spec.runtime.image"]
+        assert [cause.field for cause in refused.value.refusal.causes] == ["spec.agents[0].template.spec.runtime.image"]
         world.apply(system(member("a", "b"), member("b")))
         world.apply(agent())
 

@@ -19,10 +19,9 @@ from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from gitsync.ports.previews import Proposal, ProposalView
 from gitsync.server.app import create_app
-from gitsync.server.auth.access import Access
 from tests.asgi_server import Served, serve
 from tests.browser.keyboard import walk
-from tests.server.fakes import NOW, application, changed, edited, engine, resource
+from tests.server.fakes import NOW, access_of, application, changed, edited, engine, resource
 
 RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
 LONG = [
@@ -126,7 +125,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
             still = engine(tmp_path_factory.mktemp(name), shown)
             still.pull_requests.views = [PROPOSED]
             stack.callback(still.records.close)
-            made[name] = stack.enter_context(serve(create_app(still, Access(**access))))
+            made[name] = stack.enter_context(serve(create_app(still, access_of(**access))))
         yield made
 
 

@@ -152,10 +152,10 @@ def _kinds(stage: Stage, name: str) -> set[str]:
 def test_an_invalid_agent_is_refused_with_its_field(stage: Stage) -> None:
     with pytest.raises(Rejected) as refused:
         stage.apply(changed(full(stage), "spec.replicas", 3))
-    assert any(cause.field.startswith("spec") for cause in refused.value.causes)
+    assert any(cause.field.startswith("spec") for cause in refused.value.refusal.causes)
     with pytest.raises(Rejected) as refused:
         stage.apply(changed(full(stage), "spec.runtime.port", 70000))
-    assert "spec.runtime.port" in [cause.field for cause in refused.value.causes]
+    assert "spec.runtime.port" in [cause.field for cause in refused.value.refusal.causes]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.cluster.errors import failure
-from gitsync.errors import Cause, Conflict, GitsyncError, Rejected
+from gitsync.errors import Cause, Conflict, GitsyncError, Refusal, Rejected
 from gitsync.kube.messages import immutable_fields, readable
 
 
@@ -71,24 +71,38 @@ FIXED = Cause("FieldValueInvalid", 'Invalid value: {"a":"b"}: field is immutable
 @pytest.mark.parametrize(
     ("error", "fields"),
     [
-        pytest.param(Rejected("", code=422, causes=(FIXED, FIXED)), "spec.selector", id="one field twice"),
         pytest.param(
-            Rejected("", code=422, causes=(FIXED, Cause("FieldValueRequired", "Required value", "spec.x"))),
+            Rejected("", code=422, refusal=Refusal(causes=(FIXED, FIXED))), "spec.selector", id="one field twice"
+        ),
+        pytest.param(
+            Rejected(
+                "", code=422, refusal=Refusal(causes=(FIXED, Cause("FieldValueRequired", "Required value", "spec.x")))
+            ),
             "",
             id="an object that is invalid as well could not be created again",
         ),
         pytest.param(
-            Rejected("", code=422, causes=(Cause("FieldValueInvalid", 'Invalid value: "immutable": no', "a"),)),
+            Rejected(
+                "",
+                code=422,
+                refusal=Refusal(causes=(Cause("FieldValueInvalid", 'Invalid value: "immutable": no', "a"),)),
+            ),
             "",
             id="a value that contains the word",
         ),
         pytest.param(
-            Rejected("", code=422, causes=(Cause("FieldValueInvalid", 'Invalid value: "a": no\nis immutable', "a"),)),
+            Rejected(
+                "",
+                code=422,
+                refusal=Refusal(causes=(Cause("FieldValueInvalid", 'Invalid value: "a": no\nis immutable', "a"),)),
+            ),
             "",
             id="a further line that contains the word",
         ),
         pytest.param(
-            Rejected("", code=422, causes=(Cause("FieldValueRequired", "Required value: immutable", "a"),)),
+            Rejected(
+                "", code=422, refusal=Refusal(causes=(Cause("FieldValueRequired", "Required value: immutable", "a"),))
+            ),
             "",
             id="another type of error",
         ),

@@ -92,7 +92,7 @@ class Subject:
         try:
             replace(self._world, self.key, mutation.of(self.spec))
         except Rejected as error:
-            is_named = any(_is_about(cause.field, mutation) for cause in error.causes)
+            is_named = any(_is_about(cause.field, mutation) for cause in error.refusal.causes)
             return "" if is_named else f"rejected without the path of the field: {error}"
         if mutation.is_invalid:
             replace(self._world, self.key, self.spec)

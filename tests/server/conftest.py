@@ -16,7 +16,7 @@ from gitsync.ports import ApplicationView
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
 from tests.asgi_server import Answer, Served, serve
-from tests.server.fakes import FORM, StillEngine, engine
+from tests.server.fakes import FORM, StillEngine, access_of, engine
 from tools.format_templates import BLOCK
 
 
@@ -71,7 +71,7 @@ def site(tmp_path: Path) -> Iterator[Open]:
         def opens(views: Iterable[ApplicationView] = (), *, webhook_secret: str = "", **access: Any) -> Site:
             still = engine(tmp_path, views)
             stack.callback(still.records.close)
-            signs_in = Access(**access)
+            signs_in = access_of(**access)
             made = create_app(still, signs_in, webhook_secret=webhook_secret)
             return Site(stack.enter_context(serve(made)), still, signs_in)
 

@@ -49,6 +49,7 @@ from gitsync.ports.previews import ProposalView
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
+from gitsync.server.auth.access import Access, Exposure, SignIn
 from gitsync.state.costs import Costs
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -229,6 +230,13 @@ class StillSets:
         urls = [one["spec"]["generators"][0]["git"]["repoURL"] for one in self.known]
         self.polled += [url for url in urls if is_it(url)]
         return len(self.polled)
+
+
+def access_of(**options: Any) -> Access:
+    """Return who may use a dashboard, by the members of ``SignIn`` and ``Exposure`` and the options of ``Access``."""
+    sign_in = {name: options.pop(name) for name in SignIn.__slots__ if name in options}
+    exposure = {name: options.pop(name) for name in Exposure.__slots__ if name in options}
+    return Access(SignIn(**sign_in), Exposure(**exposure), **options)
 
 
 class StoppedClock:

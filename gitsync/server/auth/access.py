@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -87,15 +87,45 @@ class Proxy:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """
+    How clients prove who they are, beside the proxy.
+
+    People sign in with a token of their own (``users``), with the one that they share (``token``), or at a ``provider``
+    of OpenID Connect. A monitoring system reads ``METRICS`` with ``metrics_token``; without one they are open, as far
+    as no policy hides Applications.
+    """
+
+    token: str = ""
+    users: Users | None = None
+    provider: Provider | None = None
+    metrics_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """
+    Where clients reach the dashboard: at its public URL, through a proxy in front, or on loopback only.
+
+    On loopback (``is_local``) the shared token is generated, and a link with a token of its own signs one browser in.
+    """
+
+    public_url: str = ""
+    proxy: Proxy = field(default_factory=Proxy)
+    is_local: bool = False
+
+
+_BY_NOTHING = SignIn()
+_ANYWHERE = Exposure()
+
+
 class Access:
     """
     Sign-in, and read-only operation.
 
-    People sign in with a token of their own (``users``), with the one that they share (``token``), at the ``proxy`` in
-    front, or at a ``provider`` of OpenID Connect. On loopback (``is_local``) the shared token is generated, and a link
-    with a token of its own signs one browser in. A browser holds a session that expires; machines send the token as a
-    bearer. Without any of these every client may view: for tests. A monitoring system reads ``METRICS`` with
-    ``metrics_token``; without one they are open, as far as no policy hides Applications.
+    A browser holds a session that expires; machines send the token as a bearer. Where neither ``sign_in`` nor the proxy
+    identifies users, every client may view: for tests.
     """
 
     COOKIE = "gitsync-session"
@@ -104,31 +134,26 @@ class Access:
 
     def __init__(
         self,
-        token: str = "",
+        sign_in: SignIn = _BY_NOTHING,
+        exposure: Exposure = _ANYWHERE,
         *,
-        read_only: bool = False,
-        users: Users | None = None,
-        proxy: Proxy | None = None,
-        public_url: str = "",
-        is_local: bool = False,
         sessions: Sessions | None = None,
-        provider: Provider | None = None,
-        metrics_token: str = "",
+        read_only: bool = False,
     ) -> None:
-        self.is_local = is_local
-        self._link = secrets.token_urlsafe(32) if is_local else ""
-        self._hosts = KnownHosts(public_url)
-        self.public_url = public_url.rstrip("/")
+        self.is_local = exposure.is_local
+        self._link = secrets.token_urlsafe(32) if exposure.is_local else ""
+        self._hosts = KnownHosts(exposure.public_url)
+        self.public_url = exposure.public_url.rstrip("/")
         # only hashes are kept: memory has no token
-        self._shared = hash_of(session_of(token)) if token else ""
-        self._metrics = hash_of(session_of(metrics_token)) if metrics_token else ""
+        self._shared = hash_of(session_of(sign_in.token)) if sign_in.token else ""
+        self._metrics = hash_of(session_of(sign_in.metrics_token)) if sign_in.metrics_token else ""
         self._attempts = Attempts()
         self._used: set[str] = set()
         """Hashes of tokens that were valid: wrong tokens of others on the same address do not delay them."""
         self.sessions = sessions or Sessions()
-        self.provider = provider
-        self._users = users
-        self._proxy = proxy or Proxy()
+        self.provider = sign_in.provider
+        self._users = sign_in.users
+        self._proxy = exposure.proxy
         self.is_read_only = read_only
 
     @property

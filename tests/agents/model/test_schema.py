@@ -174,7 +174,7 @@ def test_both_reject_it_and_name_the_field(cluster: KubernetesCluster, manifest:
     with pytest.raises(Rejected) as theirs:
         cluster.apply(manifest, manager="test", dry_run=True)
     assert ours.value.location.startswith(_indexed(field))
-    assert any(cause.field.startswith(_indexed(field)) for cause in theirs.value.causes), theirs.value
+    assert any(cause.field.startswith(_indexed(field)) for cause in theirs.value.refusal.causes), theirs.value
 
 
 def _indexed(path: str) -> str:
@@ -189,7 +189,7 @@ def test_the_api_server_names_the_list_of_headers(cluster: KubernetesCluster) ->
     ):
         with pytest.raises(Rejected) as error:
             cluster.apply(agent(tools=tools), manager="test", dry_run=True)
-        assert [cause.field for cause in error.value.causes] == [field]
+        assert [cause.field for cause in error.value.refusal.causes] == [field]
 
 
 def test_both_accept_headers_with_variables_of_their_own(cluster: KubernetesCluster) -> None:
