@@ -1,13 +1,15 @@
 """
 The history of drift: what others changed, when it was detected, and how it ended, as links of the audit chain.
 
+What Pods ran otherwise than declared is part of it.
+
 A link is written when drift ends, so that it has both times; drift that lasts is in the status and on the pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -16,6 +18,7 @@ from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import to_record
+from gitsync.plan.running import RunningFinding, RunningKind
 
 DRIFT_ACTION: Final = "drift"
 """The action of the links."""
@@ -42,12 +45,23 @@ class OpenDrift:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenFinding:
+    """A Pod of a workload that runs otherwise than declared, when that was detected, and what will have ended it."""
+
+    workload: ObjectRef
+    finding: RunningFinding
+    detected: datetime
+    by: EndedBy = EndedBy.OTHERS
+
+
+@dataclass(frozen=True, slots=True)
 class PastField:
     """
-    One field that others changed, and how that ended; secret values are masked.
+    One field that others changed, or what a Pod ran otherwise, and how that ended; secret values are masked.
 
     ``path`` is empty where the whole object was deleted. ``edited`` is when it was changed, None where the API server
-    does not know it. ``seconds`` is the time from the edit, else from its detection, to the end.
+    does not know it. ``seconds`` is the time from the edit, else from its detection, to the end. Where ``pod`` names a
+    Pod of the object, ``path`` is the kind of the finding, and ``changed_to`` its message.
     """
 
     application: str
@@ -60,6 +74,7 @@ class PastField:
     detected: datetime
     ended: datetime
     by: EndedBy
+    pod: str = ""
 
     @property
     def seconds(self) -> float:
@@ -74,20 +89,34 @@ def ended_link(application: str, drift: OpenDrift, now: datetime, by: EndedBy) -
     differences = [
         record for record, difference in zip(to_record(step), step.differences, strict=True) if difference.kind in DRIFT
     ]
-    details: dict[str, Any] = {"detected": drift.detected.isoformat(), "by": by.value, "differences": differences}
+    details: dict[str, Any] = {"differences": differences}
     if step.action is Action.CREATE:
         details["deleted"] = True
+    link = _ended(application, step.ref, drift.detected, now, by, details)
+    return replace(link, reasoning=step.reason, risk_level=step.risk.value)
+
+
+def ended_finding_link(application: str, ended: OpenFinding, now: datetime) -> AuditRecord:
+    """Return the link for a Pod that no longer runs otherwise than declared, or that is gone."""
+    finding = ended.finding
+    # a Pod starts long before a newer one shows that its tag was moved
+    since = "" if finding.kind is RunningKind.IMAGE else finding.since
+    details = {"pod": finding.pod.name, "kind": finding.kind.value, "message": finding.message, "since": since}
+    return _ended(application, ended.workload, ended.detected, now, ended.by, details)
+
+
+def _ended(
+    application: str, ref: ObjectRef, detected: datetime, now: datetime, by: EndedBy, details: Mapping[str, Any]
+) -> AuditRecord:
     return AuditRecord(
         application=application,
         action=DRIFT_ACTION,
-        resource=step.ref.path,
+        resource=ref.path,
         outcome=Outcome.SUCCEEDED,
         timestamp=now,
         sync=_NO_SYNC,
-        reasoning=step.reason,
-        risk_level=step.risk.value,
-        duration_ms=round((now - drift.detected).total_seconds() * 1000),
-        details=details,
+        duration_ms=round((now - detected).total_seconds() * 1000),
+        details={"detected": detected.isoformat(), "by": by.value, **details},
     )
 
 
@@ -95,6 +124,9 @@ def past_fields(links: Iterable[AuditRecord]) -> Iterator[PastField]:
     """Yield the fields of links with the action ``DRIFT_ACTION``, in their order."""
     for link in links:
         details = link.details
+        if details.get("pod"):
+            yield _past_finding(link)
+            continue
         differences = details.get("differences") or []
         # a deleted object has no field left, and nothing says who deleted it
         for item in differences if not details.get("deleted") else [{}]:
@@ -112,3 +144,21 @@ def past_fields(links: Iterable[AuditRecord]) -> Iterator[PastField]:
                 link.timestamp,
                 EndedBy(details["by"]),
             )
+
+
+def _past_finding(link: AuditRecord) -> PastField:
+    details = link.details
+    since = str(details.get("since") or "")
+    return PastField(
+        link.application,
+        ObjectRef.from_path(link.resource),
+        str(details["kind"]),
+        None,
+        str(details["message"]),
+        "",
+        datetime.fromisoformat(since) if since else None,
+        datetime.fromisoformat(str(details["detected"])),
+        link.timestamp,
+        EndedBy(details["by"]),
+        str(details["pod"]),
+    )

@@ -42,6 +42,10 @@ class RunningKind(Enum):
     """A user changed the Pod itself: it has an ephemeral container."""
 
 
+FindingKey = tuple[str, RunningKind, str, ObjectRef | None]
+"""The uid of the Pod, and what it has otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunningFinding:
     """One Pod that runs otherwise than declared; ``since`` is RFC 3339, empty when unknown."""
@@ -55,6 +59,11 @@ class RunningFinding:
     since: str = ""
     source: ObjectRef | None = None
     """The Secret or ConfigMap that changed."""
+
+    @property
+    def key(self) -> FindingKey:
+        """What tells it from the others; not its times: a container that crashes starts often."""
+        return (self.uid, self.kind, self.pointer, self.source)
 
 
 @dataclass(frozen=True, slots=True)

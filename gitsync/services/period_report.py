@@ -86,7 +86,7 @@ class ApplicationScore:
 
 @dataclass(frozen=True, slots=True)
 class PeriodReport:
-    """What a report has. ``drift`` are the fields whose drift ended in the period; all else is as described there."""
+    """What a report has. ``drift`` is what ended in the period; all else is as described there."""
 
     since: datetime
     until: datetime
@@ -102,17 +102,21 @@ class PeriodReport:
 
     @property
     def by_object(self) -> list[tuple[str, int]]:
-        """The objects with the number of fields that drifted, the most first."""
+        """The objects with the number of fields that drifted and Pods that ran otherwise, the most first."""
         return Counter(str(item.ref) for item in self.drift).most_common()
 
     @property
     def by_manager(self) -> list[tuple[str, int]]:
         """The field managers with the number of fields that they changed, the most first."""
-        return Counter(item.manager or "unknown" for item in self.drift).most_common()
+        return Counter(item.manager or "unknown" for item in self.drift if not item.pod).most_common()
 
     def seconds(self, share: float) -> float | None:
-        """Return the time to the end of drift that a share of it did not exceed (0.5: the median); None without any."""
-        times = sorted(item.seconds for item in self.drift)
+        """
+        Return the time to the end of drift that a share of it did not exceed (0.5: the median); None without any.
+
+        What Pods ran does not count: a report of it is all that happens by default.
+        """
+        times = sorted(item.seconds for item in self.drift if not item.pod)
         # the nearest rank: a value that occurred, also of few
         return times[max(math.ceil(share * len(times)) - 1, 0)] if times else None
 
@@ -148,7 +152,10 @@ def period_report(
         tuple(
             ApplicationScore(
                 name,
-                _share((item for item in drift if item.application == name), lambda item: item.seconds <= SOON),
+                _share(
+                    (item for item in drift if item.application == name and not item.pod),
+                    lambda item: item.seconds <= SOON,
+                ),
                 _share((use for use in images if use.application == name), lambda use: "@" in use.image),
                 _share(
                     (agent for agent in agents if holders[ref_of(agent)] == name),

@@ -21,8 +21,9 @@ from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.signers import Trust
 from gitsync.plan.applied import AppliedStates
-from gitsync.plan.drift_history import OpenDrift
+from gitsync.plan.drift_history import OpenDrift, OpenFinding
 from gitsync.plan.normalize import PreparedObject
+from gitsync.plan.running import FindingKey
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
@@ -204,6 +205,10 @@ class ExecutionCache:
     """The objects that others had changed at the last reconcile."""
     synced: frozenset[ObjectRef] = frozenset()
     """Those of them that a sync has written since."""
+    findings: dict[FindingKey, OpenFinding] = field(default_factory=dict)
+    """The Pods that ran otherwise than declared at the last reconcile."""
+    detections: Mapping[tuple[str, ...], datetime] | None = None
+    """When findings were detected before a restart, as the status tells; None until it was read."""
     failed_repairs: dict[ObjectRef, FailedRepair] = field(default_factory=dict)
     completed_hooks: Mapping[str, Any] = field(default_factory=dict)
     """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""

@@ -13,6 +13,7 @@ from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import EndedBy
 from gitsync.ports import Clock
 from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import SyncDecision, SyncGate
@@ -83,7 +84,7 @@ class Reconciler:
             planned = self._plan_again(report, cache, planned, replace(target, locate=None))
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
-            report.record = self._replacer.run(planned, cache, partial(self._widen, report)) or report.record
+            self._replace(report, cache, planned)
         self.report_outcome(report, cache, planned, message)
 
     def observe(self, report: Report, cache: ReconcileCache, target: Target) -> str:
@@ -99,7 +100,17 @@ class Reconciler:
     def _report_drift(self, report: Report, cache: ReconcileCache, planned: Planned) -> None:
         """Report what others changed, and count what they changed since the last reconcile."""
         report.drift = (*planned.drift, *cache.running.news(planned.observation.running))
-        self._drift.observe(planned, cache.execution)
+        self._drift.observe(planned, cache.execution, report.previous_status)
+        report.detected = {key: item.detected for key, item in cache.execution.findings.items()}
+
+    def _replace(self, report: Report, cache: ReconcileCache, planned: Planned) -> None:
+        """Replace Pods that run otherwise than declared, where the settings say so."""
+        record = self._replacer.run(planned, cache, partial(self._widen, report))
+        if record is None:
+            return
+        report.record = record
+        written = {ObjectRef.from_path(step.ref) for step in record.steps if step.outcome is Outcome.SUCCEEDED}
+        self._drift.replacing(cache.execution, written, EndedBy.SELF_HEAL)
 
     def _repair(
         self, report: Report, cache: ReconcileCache, planned: Planned, decision: SyncDecision
@@ -186,7 +197,9 @@ class Reconciler:
         operation = self._executor.begin_or_resume(planned, cache.execution, decision.trigger, decision.verdict)
         applied = self._executor.run(planned, cache.execution, operation, partial(self._store_inventory, report))
         report.healed += applied.healed
-        cache.execution.synced |= {step.ref for step in planned.plan.writes if step.ref in cache.execution.drifted}
+        written = {step.ref for step in planned.plan.writes}
+        cache.execution.synced |= written & cache.execution.drifted.keys()
+        self._drift.replacing(cache.execution, written, EndedBy.SYNC)
         report.peers = applied.peers
         report.requeue_in(applied.requeue_after)
         # an object that could not be observed may differ, so the commit is not applied completely

@@ -18,6 +18,7 @@ from gitsync.plan.running import (
     POD,
     RESTARTABLE,
     ContentVersion,
+    FindingKey,
     RunningFinding,
     changed_at,
     content_digest,
@@ -149,8 +150,8 @@ def running_condition(running: Running) -> Condition | None:
     return Condition(RUNNING, "True", "And".join(kinds), "; ".join(lines[:_NAMED]) + more)
 
 
-def running_status(running: Running) -> list[dict[str, str]]:
-    """Return the findings as the status lists them."""
+def running_status(running: Running, detected: Mapping[FindingKey, datetime]) -> list[dict[str, str]]:
+    """Return the findings as the status lists them, with when each was detected."""
     rows = [
         {
             "object": str(ref),
@@ -158,6 +159,8 @@ def running_status(running: Running) -> list[dict[str, str]]:
             "kind": finding.kind.value,
             "message": one_line(finding.message, 300),
             "since": finding.since,
+            # for the history of drift, which continues after a restart
+            **({"detected": f"{detected[finding.key]:%Y-%m-%dT%H:%M:%SZ}"} if finding.key in detected else {}),
         }
         for ref, findings in sorted(running.items())
         for finding in findings

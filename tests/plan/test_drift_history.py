@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, FieldOwner, Risk
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link, past_fields
+from gitsync.plan.drift_history import EndedBy, OpenDrift, OpenFinding, ended_finding_link, ended_link, past_fields
+from gitsync.plan.running import RunningFinding, RunningKind
 from tests.fakes.ports import START
 
 WEB = ObjectRef("apps", "Deployment", "shop", "web")
@@ -44,6 +45,22 @@ def test_a_deleted_object_is_one_entry_without_a_field() -> None:
     deleted = replace(STEP, action=Action.CREATE, differences=())
     (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(deleted, START), END, EndedBy.SELF_HEAL)])
     assert (field.path, field.declared, field.changed_to, field.manager) == ("", None, None, "")
+
+
+def test_what_a_pod_ran_is_an_entry_of_its_workload() -> None:
+    pod = ObjectRef("", "Pod", "shop", "web-1")
+    finding = RunningFinding(RunningKind.MODIFIED, pod, "u", "has the ephemeral container debug", "", EDITOR.time)
+    link = ended_finding_link("gitsync/shop", OpenFinding(WEB, finding, START, EndedBy.SYNC), END)
+    (field,) = past_fields([link])
+    assert (field.ref, field.pod, field.path, field.changed_to) == (WEB, "web-1", "modified", finding.message)
+    assert (field.by, field.detected, field.ended, field.seconds) == ("sync", START, END, 65.0)
+
+
+def test_a_moved_tag_counts_from_its_detection() -> None:
+    pod = ObjectRef("", "Pod", "shop", "web-1")
+    finding = RunningFinding(RunningKind.IMAGE, pod, "u", "the tag moved", "", "2026-11-01T00:00:00Z")
+    (field,) = past_fields([ended_finding_link("gitsync/shop", OpenFinding(WEB, finding, START), END)])
+    assert (field.by, field.seconds) == ("others", 5.0)
 
 
 def test_values_of_secrets_are_masked() -> None:

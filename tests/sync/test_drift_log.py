@@ -78,3 +78,13 @@ def test_drift_without_its_link_stays_open() -> None:
     engine.records.error = None
     engine.reconcile()
     assert ended(engine) == [("a", "others", 5.0)]
+
+
+def test_drift_that_lasts_over_a_restart_is_detected_once() -> None:
+    engine = drifted(self_heal=False)
+    engine.restart()
+    engine.reconcile()
+    assert sum(engine.state.drift.totals().detected.values()) == 1
+    edited(engine, "a", x="1")
+    engine.reconcile()
+    assert ended(engine) == [("a", "others", 5.0)]

@@ -197,6 +197,26 @@ def test_a_suspended_application_waits_for_no_query() -> None:
     assert engine.status["phase"] == "Suspended"
 
 
+def test_drift_is_first_seen_once_whatever_a_reconcile_can_compare() -> None:
+    engine = synced(sync={"selfHeal": False})
+    edited(engine, "a", x="9")
+    engine.run_until("Drifted")
+    engine.edit(suspend=True)
+    engine.run()
+    known = engine.status["drift"]
+    assert known["objects"] == 1
+    engine.clock.seconds += 3600
+    # as after a restart, until the Git server has answered
+    engine.pipeline.forget(UID)
+    engine.source.error = SourceUnavailable("no answer")
+    engine.run()
+    assert engine.status["drift"] == known
+    engine.source.error = None
+    engine.notify()
+    engine.run()
+    assert engine.status["drift"] == known
+
+
 def test_a_deleted_application_loses_its_objects_and_finalizer() -> None:
     engine = synced()
     engine.mark_deleted()

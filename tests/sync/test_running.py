@@ -10,6 +10,7 @@ from gitsync.errors import Rejected
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
 from gitsync.plan.running import RESTARTED_AT
 from gitsync.sync.running import RUNNING
 from tests.fakes.engine import Engine, config_map
@@ -236,3 +237,55 @@ def test_a_rollout_in_place_keeps_what_its_pods_may_read() -> None:
     engine.cluster.put({**engine.cluster.objects[ref], "status": done})
     engine.reconcile()
     assert engine.written() == [("delete", "conf-2222222222")]
+
+
+def past(engine: Engine) -> list[tuple[str, str, str, float]]:
+    """Return what Pods ran in the past: Pod, kind, how it ended, and the seconds from its detection."""
+    fields = past_fields(link for link in engine.records.links if link.action == DRIFT_ACTION)
+    return [(field.pod, field.path, field.by.value, (field.ended - field.detected).total_seconds()) for field in fields]
+
+
+def debugged(**sync: Any) -> Engine:
+    """Return an engine whose Pod has a container that a user added five seconds ago."""
+    engine = running(**sync)
+    started(engine, ephemeralContainers=[{"name": "debug", "image": "busybox"}])
+    engine.reconcile()
+    engine.clock.seconds += 5
+    return engine
+
+
+def test_a_pod_that_is_replaced_by_others_ends_its_finding() -> None:
+    engine = debugged()
+    engine.reconcile()
+    assert past(engine) == []
+    started(engine)
+    engine.reconcile()
+    engine.reconcile()
+    assert past(engine) == [("web-1", "modified", "others", 5.0)]
+
+
+def test_a_pod_that_a_setting_replaces_is_ended_by_self_heal() -> None:
+    engine = debugged(modifiedPods="Replace")
+    engine.reconcile()
+    assert past(engine) == [("web-1", "modified", "self-heal", 5.0)]
+
+
+def test_a_commit_that_replaces_a_pod_ends_its_finding() -> None:
+    engine = debugged()
+    manifest = deployment()
+    manifest["metadata"]["labels"] = {"release": "2"}
+    engine.sync("c2", manifest)
+    started(engine)
+    engine.reconcile()
+    assert past(engine) == [("web-1", "modified", "sync", 5.0)]
+
+
+def test_a_finding_keeps_its_detection_over_a_restart() -> None:
+    engine = debugged()
+    (row,) = engine.status["pods"]
+    engine.restart()
+    engine.reconcile()
+    assert engine.status["pods"] == [row]
+    started(engine)
+    engine.reconcile()
+    assert past(engine) == [("web-1", "modified", "others", 5.0)]

@@ -81,7 +81,8 @@ def _corrected(target: GitTarget) -> Iterator[ClusterValue]:
         links = records.audit_records(target.key, action=DRIFT_ACTION, limit=_LINKS)
     known: set[tuple[ObjectRef, str]] = set()
     for past in past_fields(links):
-        if past.path and (past.ref, past.path) not in known:
+        # what a Pod ran is not in a manifest
+        if past.path and not past.pod and (past.ref, past.path) not in known:
             known.add((past.ref, past.path))
             time = past.edited.isoformat(timespec="seconds") if past.edited else ""
             yield ClusterValue(past.ref, past.path, past.changed_to, past.manager, time)

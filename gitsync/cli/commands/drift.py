@@ -28,7 +28,9 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
 
 _COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
-_HISTORY_COLUMNS = (*("application", "object", "path", "from", "to", "manager", "detected", "ended", "by", "seconds"),)
+_HISTORY_COLUMNS = (
+    *("application", "object", "pod", "path", "from", "to", "manager", "detected", "ended", "by", "seconds"),
+)
 _CELL_LENGTH = 60
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
@@ -83,6 +85,7 @@ def _history(target: AnyTarget, output: Format, limit: int) -> Exit:
         {
             "application": field.application,
             "object": str(field.ref),
+            "pod": field.pod,
             "path": field.path or "(deleted)",
             "from": field.declared,
             "to": field.changed_to,

@@ -175,6 +175,7 @@ def _json(report: PeriodReport) -> str:
                 {
                     "application": item.application,
                     "object": str(item.ref),
+                    "pod": item.pod,
                     "path": item.path,
                     "from": item.declared,
                     "to": item.changed_to,

@@ -172,6 +172,7 @@ def drift_of_the_past(
                 "application": field.application,
                 "object": str(field.ref),
                 "ref": field.ref.path,
+                "pod": visible(field.pod),
                 "path": visible(field.path),
                 "from": field.declared,
                 "to": field.changed_to,

@@ -305,12 +305,13 @@ class PastDriftModel(ApiModel):
 
 
 class PastFieldModel(ApiModel):
-    """A field that others changed, and how that ended: by self-heal, by a sync, or by others."""
+    """A field that others changed or what a Pod ran otherwise, and what ended it: self-heal, a sync, or others."""
 
     application: str
     object: str
     ref: str
-    path: str = Field(description="Empty where the object was deleted.")
+    pod: str = Field(description="The Pod of the object that ran otherwise than declared; empty for a field.")
+    path: str = Field(description="Of a Pod: image, stale or modified. Empty where the object was deleted.")
     from_: Any = Field(alias="from", serialization_alias="from", description="What Git declares.")
     to: Any
     manager: str

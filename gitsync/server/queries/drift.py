@@ -181,7 +181,8 @@ def kept_values(view: ApplicationView, links: Iterable[AuditRecord], ref: Object
         return open_values
     corrected_values: dict[str, ClusterValue] = {}
     for past in past_fields(links):
-        if past.ref == ref and past.path and path in ("", past.path):
+        # what a Pod ran is not in a manifest
+        if past.ref == ref and past.path and not past.pod and path in ("", past.path):
             time = past.edited.isoformat(timespec="seconds") if past.edited else ""
             kept = ClusterValue(ref, past.path, past.changed_to, past.manager, time)
             corrected_values.setdefault(past.path, kept)
@@ -256,7 +257,7 @@ class DriftHistory:
 
 def drift_history(records: Records, query: Filter, *, limit: int, before: int = 0) -> DriftHistory:
     """Return the fields that match, of as many whole links as it takes to have ``limit`` of them."""
-    matches = query.matcher(_READ_FIELD, lambda field: f"{field.application} {field.ref} {field.path}")
+    matches = query.matcher(_READ_FIELD, lambda field: f"{field.application} {field.ref} {field.pod} {field.path}")
     fields: list[PastField] = []
     position = before
     for _ in range(_SEARCHED // _BATCH):
@@ -276,6 +277,6 @@ _READ_FIELD: Final[Mapping[str, Callable[[PastField], Iterable[str]]]] = {
     "app": lambda field: (field.application, field.application.rpartition("/")[2]),
     "ns": lambda field: (field.ref.namespace,),
     "kind": lambda field: (field.ref.kind,),
-    "name": lambda field: (field.ref.name,),
+    "name": lambda field: (field.ref.name, field.pod),
     "by": lambda field: (field.manager,),
 }

@@ -69,7 +69,9 @@ def build_status(report: Report) -> dict[str, Any]:
                 {"object": one_line(str(ref)), "message": one_line(text)}
                 for ref, text in sorted(outcome.problems.items())
             ][:_PROBLEMS],
-            "pods": running_status(report.observation.running) if report.observation else previous.get("pods"),
+            "pods": running_status(report.observation.running, report.detected)
+            if report.observation
+            else previous.get("pods"),
             "contents": report.contents if report.contents is not None else previous.get("contents"),
             "history": _history(report),
             "conditions": set_conditions(_kept(report), _conditions(report), report.app.generation, now),
@@ -174,7 +176,10 @@ def _plan(report: Report) -> dict[str, Any]:
 
 
 def _drift(report: Report, now: str) -> dict[str, Any]:
-    previous = report.previous_status.get("drift") or {}
+    previous: dict[str, Any] = report.previous_status.get("drift") or {}
+    # not compared, as until the Git server answers after a start: what drifts and since when stays as it was known
+    if report.plan is None:
+        return previous
     total = int(previous.get("correctedTotal", 0)) + report.healed
     if report.outcome.drift_objects:
         # a repair was made and drift was found again: that is another drift

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -27,6 +28,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase, SyncStatus
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.running import FindingKey
 from gitsync.ports import EndedReconcile
 from gitsync.runtime.work_costs import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState
@@ -79,6 +81,8 @@ class Report:
     planned: Planned | None = None
     verdict: Verdict | None = None
     drift: tuple[tuple[ObjectRef, str], ...] = ()
+    detected: Mapping[FindingKey, datetime] = field(default_factory=dict)
+    """When each Pod that runs otherwise than declared was detected."""
     healed: int = 0
     contents: list[dict[str, str]] | None = None
     """Since when the Secrets and ConfigMaps that workloads read have their content; None where it was not observed."""

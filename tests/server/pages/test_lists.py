@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +14,7 @@ from gitsync.objects.change import Action, Change, Difference, FieldDifference, 
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
+from gitsync.plan.drift_history import EndedBy, OpenDrift, OpenFinding, ended_finding_link, ended_link
 from gitsync.plan.running import RunningFinding, RunningKind
 from gitsync.ports import ApplicationView
 from gitsync.server.queries.objects import foreign_fields
@@ -143,6 +144,23 @@ def test_the_history_of_drift_has_both_values_and_how_it_ended(site: Open) -> No
     assert opened.get("/drift/history?q=name:api").text.count(">self-heal<") == 1
     assert "No drift of the past matches" in opened.get("/drift/history?q=by:helm").text
     assert "/drift/history" in opened.get("/drift").text
+
+
+def test_the_history_of_drift_has_what_pods_ran(site: Open) -> None:
+    opened = site([application()])
+    pod = ObjectRef("", "Pod", "shop", "web-1")
+    finding = RunningFinding(RunningKind.STALE, pod, "u", "started before ConfigMap shop/a changed", "")
+    workload = ObjectRef("apps", "Deployment", "shop", "web")
+    detected = OpenFinding(workload, finding, NOW - timedelta(minutes=2), EndedBy.SELF_HEAL)
+    opened.engine.records.audit([ended_finding_link("gitsync/shop", detected, NOW)])
+    page = opened.get("/drift/history?q=name:web-1").text
+    assert "Pod web-1<small>stale</small>" in page
+    assert "started before ConfigMap" in page
+    (item,) = json.loads(opened.get("/api/v1/drift/history").text)["items"]
+    assert (item["object"], item["pod"], item["path"], item["by"]) == (
+        *("Deployment shop/web", "web-1"),
+        *("stale", "self-heal"),
+    )
 
 
 def test_the_history_of_drift_has_pages(site: Open) -> None:
