@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from gitsync.errors import GitsyncError, TerminalError
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import at, group_of
+from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.operator.kinds import AGENT, SYSTEM
@@ -24,7 +25,7 @@ from gitsync.server.dependencies import PagesOf, SearchText, Start, UserOf, agen
 from gitsync.server.formatting import app_url, visible
 from gitsync.server.pages.plan import ReviewDraft, Typed, decision_of
 from gitsync.server.problems import status_of
-from gitsync.server.queries.agent_changes import AgentChange, agent_changes
+from gitsync.server.queries.agent_changes import AgentChange, agent_changes, prompt_syncs
 from gitsync.server.queries.agents import (
     NAMES,
     SYNCS,
@@ -38,13 +39,11 @@ from gitsync.server.queries.agents import (
     prompt_history,
     role_rows,
 )
-from gitsync.server.queries.environments import ASPECTS, matrix
+from gitsync.server.queries.environments import ASPECTS, matrix, unordered
 from gitsync.server.queries.environments import environments as environments_of
 from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
 from gitsync.server.queries.object_details import LOGGED
-from gitsync.server.queries.prompts import (
-    versions_of,
-)
+from gitsync.server.queries.prompts import PromptVersion, versions_of
 from gitsync.server.queries.systems import HEIGHT, WIDTH, brokers_of, find_system, policies_of, system_graph
 from gitsync.server.queries.waiting import find_held_owner, line, owner_plans, reviewer
 from gitsync.server.templates import Pages, leave_notice
@@ -77,6 +76,8 @@ def environments(request: Request, pages: PagesOf, q: SearchText = "", start: St
         "agent_environments.html",
         lines=shown,
         columns=columns[:_COLUMNS],
+        unordered=unordered(columns),
+        syncs=_prompt_syncs(pages.engine, known),
         hidden=columns[_COLUMNS:],
         aspects=ASPECTS,
         matched=len(lines),
@@ -88,6 +89,12 @@ def environments(request: Request, pages: PagesOf, q: SearchText = "", start: St
         page_size=size,
         url=list_url("/agents/environments", str(query)),
     )
+
+
+def _prompt_syncs(backend: Backend, agents: Sequence[FoundAgent]) -> dict[tuple[str, str], SyncRecord]:
+    """Return the sync that wrote the prompts of each agent, by its namespace and name."""
+    syncs = prompt_syncs(backend.records.history("", limit=SYNCS) if agents else (), agents)
+    return {(ref.namespace, ref.name): record for ref, record in syncs.items()}
 
 
 @router.get("", response_class=HTMLResponse)
@@ -264,6 +271,9 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         contract=contract_differences(subject.live),
         roles=role_rows(subject, syncs),
         prompts=prompt_history(subject, backend.view.owned_by, syncs),
+        declared=[(visible(prompt.name), visible(prompt.text)) for prompt in subject.settings.prompts],
+        prompt_sync=prompt_syncs(syncs, [subject]).get(subject.ref),
+        has_logs=subject.ref.kind in LOGGED,
         changes=agent_changes(syncs, [subject])[:CHANGES],
         events=events,
         problem=problem,
@@ -310,10 +320,9 @@ def prompts(
     """Compare two versions of an agent's prompts word by word, by default that of now with another."""
     known = agents_of(pages.engine)
     versions = versions_of(pages.engine, known, agent_or_404(known, namespace, name))
-    keys = {version.key: version for version in versions}
     # a version may have gone since the page was opened: the default one is compared
-    new = keys.get(after) or next(iter(versions), None)
-    old = keys.get(before) or next(
+    new = _version(versions, after) or next(iter(versions), None)
+    old = _version(versions, before) or next(
         (version for version in versions if new is not None and version.text != new.text), new
     )
     return pages.show(
@@ -327,3 +336,8 @@ def prompts(
         mode="split" if mode == "split" else "unified",
         rows=prompt_diff(old.text, new.text, _LINES) if old and new and old.text != new.text else (),
     )
+
+
+def _version(versions: Sequence[PromptVersion], key: str) -> PromptVersion | None:
+    """Return the version with a key, or the first prompt of now of the agent ``namespace/name``; None for no key."""
+    return next((item for item in versions if item.key == key or (key and item.key.startswith(f"{key}/"))), None)

@@ -65,6 +65,31 @@ def prompt_changes(records: Iterable[SyncRecord], agent: FoundAgent) -> Iterator
                 yield record, str(item.get("path") or ""), old if isinstance(old, str) else "", new
 
 
+def prompt_syncs(records: Iterable[SyncRecord], agents: Iterable[FoundAgent]) -> dict[ObjectRef, SyncRecord]:
+    """
+    Return the newest sync of a commit that wrote a prompt of each agent; without those of which no record has one.
+
+    ``records`` are newest first. A generated ConfigMap is created when its prompt changes, others are updated.
+    """
+    written: dict[str, SyncRecord] = {}
+    for record in records:
+        # an Agent is synced to a generation of its spec, which has neither author nor date
+        for step in () if record.commit.id.startswith("generation-") else record.steps:
+            if step.outcome is Outcome.SUCCEEDED and _writes_prompt(step):
+                written.setdefault(step.ref, record)
+    syncs = {}
+    for agent in agents:
+        of_prompts = [written[prompt.ref.path] for prompt in agent.settings.prompts if prompt.ref.path in written]
+        if of_prompts:
+            syncs[agent.ref] = max(of_prompts, key=lambda record: record.started)
+    return syncs
+
+
+def _writes_prompt(step: Step) -> bool:
+    """Return whether a step created an object, which may have a prompt, or changed a prompt of it."""
+    return step.action in ("create", "replace") or any(aspect == "prompt" for _, aspect, _ in _changed(step))
+
+
 def _change(agent: FoundAgent, record: SyncRecord, changed: list[tuple[str, Mapping[str, Any]]]) -> AgentChange:
     named = {aspect for aspect, _ in changed}
     fields = tuple(recorded_field(item, len(changed)) for _, item in changed[:_FIELDS])

@@ -80,6 +80,13 @@ class FoundAgent:
         return RevisionRoles.from_status(self.live.get("status") or {}) if _is_ours(self.ref) else RevisionRoles()
 
     @property
+    def is_served(self) -> bool:
+        """Whether requests are answered by the declared settings; those of an Agent are tried first."""
+        serving = self.roles.serving
+        # without revisions, as of a workload, Kubernetes decides what serves
+        return not (serving and self.kept) or self.kept[-1].revision.name == serving
+
+    @property
     def ref(self) -> ObjectRef:
         """The reference of the object."""
         return ref_of(self.live)
@@ -125,6 +132,8 @@ class AgentRow:
     """The replica that holds the Lease of its leader election, empty where there is none."""
     added: str
     """Who added Dangerous settings that Git does not declare, such as a model; for a member those of its system."""
+    is_served: bool
+    """Whether requests are answered by these settings, and not by those of a revision before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +283,7 @@ def agent_row(agent: FoundAgent) -> AgentRow:
         tokens=agent.tokens,
         leader=visible(str(status.get("leader", ""))),
         added=visible(agent.added),
+        is_served=agent.is_served,
     )
 
 

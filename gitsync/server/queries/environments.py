@@ -15,13 +15,18 @@ ASPECTS: Final = ("model", "endpoint", "prompt", "tools")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One agent in one environment; ``differs`` names the aspects that are not as in the environment ``before``."""
+    """
+    One agent in one environment; ``differs`` names the aspects that are not as in the environment ``before``.
+
+    ``row_before`` is its row there.
+    """
 
     agent: str
     environment: str
     row: AgentRow
     before: str = ""
     differs: tuple[str, ...] = ()
+    row_before: AgentRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,13 @@ class AgentLine:
 def environments(rows: Iterable[AgentRow]) -> list[str]:
     """Return the environments of agents in the order of promotion."""
     return sorted({row.environment for row in rows}, key=promotion_order)
+
+
+def unordered(columns: Iterable[str]) -> frozenset[str]:
+    """Return the environments whose names say nothing of a stage, where others do: they are not compared with these."""
+    names = frozenset(columns)
+    stages = frozenset(filter(is_stage, names))
+    return names - stages if stages else frozenset()
 
 
 def matrix(rows: Iterable[AgentRow]) -> list[AgentLine]:
@@ -76,7 +88,7 @@ def _compared(rows: Sequence[AgentRow]) -> Iterable[Cell]:
         yield (
             cell
             if previous is None
-            else replace(cell, before=previous.environment, differs=_differences(previous, row))
+            else replace(cell, before=previous.environment, differs=_differences(previous, row), row_before=previous)
         )
 
 

@@ -235,3 +235,42 @@ def test_settings_of_declared_agents_are_read(
 ) -> None:
     found = cells(site, application(resources=[held(named("Agent", api, "one", spec=spec))]))[0]
     assert (found["model"], found["endpoint"], found["tools"], bool(found["prompt"])) == expected
+
+
+def test_a_cell_says_since_when_and_by_whom_its_prompt_is_there(site: Open) -> None:
+    opened = site(DESK)
+    created = Step("/ConfigMap/desk/prod-triage-prompt", "create", "Safe", "", Outcome.SUCCEEDED)
+    label = {"path": ".metadata.labels.team", "live": "a", "desired": "b"}
+    labelled = replace(created, action="update", differences=(label,))
+    for number, (step, author) in enumerate(((created, "Ada"), (labelled, "Ben"))):
+        commit = Commit(f"{number}" * 40, author, message="Write it")
+        started = NOW - timedelta(hours=9 - number)
+        opened.engine.records.save(
+            SyncRecord("gitsync/desk-prod", commit, "commit", started, 4, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+        )
+    page = opened.get("/agents/environments").text
+    prod = page.partition('href="/agents/desk/prod-triage"')[2]
+    assert "<code>0000000</code> Ada" in prod
+    assert "Ben" not in page
+    of_prod = opened.get("/agents/desk/prod-triage").text
+    assert "commit <code>0000000</code> Write it, Ada" in of_prod
+    assert "Sort tickets slowly." in of_prod
+
+
+def test_a_click_on_a_differing_prompt_compares_it_with_the_environment_before(site: Open) -> None:
+    opened = site(DESK)
+    page = opened.get("/agents/environments").text
+    (link,) = re.findall(r'href="([^"]*/prompts\?[^"]*)"', page)
+    shown = opened.get(link.replace("&amp;", "&")).text
+    assert re.findall(r'<option value="[^"]*" selected>([^<]*)', shown) == [
+        "staging: prompt.md of staging-triage, now",
+        "prod: prompt.md of prod-triage, now",
+    ]
+    assert "<mark> slowly</mark>" in shown
+
+
+def test_an_environment_that_is_not_a_stage_is_marked(site: Open) -> None:
+    page = site([*DESK, overlay("agents", "local", "Sort tickets.")]).get("/agents/environments").text
+    assert re.findall(r'<th scope="col">(.*?)</th>', page)[-1] == "agents<small>not a stage</small>"
+    alone = site([overlay("agents", "local", "Sort tickets.")]).get("/agents/environments").text
+    assert "not a stage" not in alone
