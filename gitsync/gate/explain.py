@@ -40,7 +40,7 @@ def explain(app: Application, policies: Sequence[Policy], current: PolicySet) ->
     return (
         *_problems(app, policies, current.prometheus),
         Setting("approval", *_approval(app, policies, own)),
-        Setting("approval, whatever the class", always, source),
+        Setting("approval of every class", always, source),
         Setting("approvers", approvers(app, combined), source if _names_approvers(combined) else own),
         *(Setting("window", _window(window), own) for window in app.sync.windows),
         *(Setting(name, value, f"policy {policy.name}") for policy in policies for name, value in _limits(policy)),

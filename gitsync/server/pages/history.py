@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
@@ -35,7 +36,10 @@ def history(request: Request, pages: PagesOf, view: ViewOf, before: SyncId = 0) 
     older = records[-1].id if len(records) == _HISTORY else 0
     # the newest sync of an Application is on the first page only
     newest = newest_syncs(records, [app_row(view)]) if not before else {}
-    return show_application(pages, request, view, "history", records=records, newest=newest, older=older)
+    yesterday = (pages.engine.clock.now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
+    return show_application(
+        pages, request, view, "history", records=records, newest=newest, older=older, yesterday=yesterday
+    )
 
 
 @router.get("/apps/{namespace}/{name}/history/{id}", response_class=HTMLResponse)

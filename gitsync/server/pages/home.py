@@ -73,7 +73,8 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
         queue=backend.requests.queue_length(),
         behind=sum(row.is_behind for row in rows),
         seen=max((view.seen for view in views), default=None),
-        recent=recent[:_CHANGES],
+        # the syncs of Agents follow from those of commits, which are shown
+        recent=[entry for entry in recent if entry.kind != "sync" or entry.is_of_commit][:_CHANGES],
         happened=_happened(recent),
         is_cut=len(recent) >= _RECENT,
         boundary=boundary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
@@ -35,6 +36,12 @@ router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 _PARTS = 100
 _LINES = 200
 _MOST_LINES = 2000
+_PROBE = re.compile(
+    # what kubelets and load balancers ask for, answered by 2xx: a failed probe is worth reading
+    r'"(?:GET|HEAD) /(?:healthz?|readyz?|livez|live|liveness|readiness|startupz?|ping)(?:[/?][^ ]*)? HTTP/[\d.]+" 2\d\d'
+    r'|" 2\d\d .*kube-probe/'
+)
+"""A line of an access log that records a probe which succeeded."""
 _PODS = 20
 """Pods whose logs are shown together; one request is made for each."""
 ALL_PODS = "*"
@@ -91,8 +98,13 @@ def logs(
     follow: bool = False,
     lines: Annotated[int, Query(ge=1, le=_MOST_LINES)] = _LINES,
     q: Annotated[str, Query(max_length=200)] = "",
+    probes: bool = False,
 ) -> HTMLResponse:
-    """Show the last lines of the log of a container, or of one of each Pod, read from the API server now."""
+    """
+    Show the last lines of the log of a container, or of one of each Pod, read from the API server now.
+
+    Lines of probes that succeeded are left out, unless ``probes`` or a search ``q`` asks for them.
+    """
     pods = pods_of(pages.engine, subject)
     chosen = next((item for item in pods if ref_of(item).name == pod), pods[0] if pods else None)
     names = containers_of(chosen) if chosen is not None else []
@@ -113,6 +125,7 @@ def logs(
             continue
         text_lines += [f"{ref.name} {text}" if is_all else text for text in visible(text).splitlines()]
     matching = [text for text in text_lines if q.casefold() in text.casefold()]
+    shown_lines = matching if q or probes else [text for text in matching if not _PROBE.search(text)]
     problem = f"The log cannot be read: {'; '.join(problems)}" if problems else ""
     return show_application(
         pages,
@@ -132,7 +145,9 @@ def logs(
         q=q,
         matching=len(matching),
         read=len(text_lines),
-        text="\n".join(matching),
+        probes=probes,
+        hidden=len(matching) - len(shown_lines),
+        text="\n".join(shown_lines),
         problem=problem,
     )
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.manifest import at
-from gitsync.objects.record import Commit
+from gitsync.objects.record import Commit, Outcome
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
+from gitsync.server.formatting import app_url, utc, visible
 from gitsync.server.pages.actions import Text, back_to, checked
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.differences import Content, content_of
 from gitsync.server.queries.fields import FIELDS, FieldRow, field_row
+from gitsync.server.queries.filters import parse_moment
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.services.requests import Revert, readable
 from gitsync.services.revert import AffectedApplication, RevertEffect
@@ -28,6 +31,9 @@ router = APIRouter(prefix="/apps/{namespace}/{name}")
 
 _SHOWN = 30
 _APPLICATIONS = 10
+_RECORDS = 100
+_MOST_PAGES = 50
+"""Syncs that are read at once, and how often, to find the one of a date: the database may have years of them."""
 
 CommitId = Annotated[str, Query(max_length=64)]
 
@@ -73,6 +79,32 @@ def ask_revert(
         commit=commit,
         after=after,
     )
+
+
+@router.get("/rollback")
+def choose_commit(backend: BackendOf, view: ViewOf, at: Annotated[str, Query(max_length=40)]) -> RedirectResponse:
+    """Lead to the revert of all commits after the one that ran at a time: a date, RFC 3339, or a duration as 18h."""
+    commit = _commit_at(backend, view.key, at)
+    return RedirectResponse(f"{app_url(view.key)}/revert?after={quote(commit)}", 303)
+
+
+def _commit_at(backend: Backend, application: str, text: str) -> str:
+    """Return the commit that was applied last until a time; answer 422 without a time, 404 where none was."""
+    # a time without a zone, as browsers send it, is in UTC as all times of pages
+    moment = parse_moment(text.strip(), backend.clock.now())
+    if moment is None:
+        raise HTTPException(422, f"{visible(text)} is not a time; write 2026-03-01, 2026-03-01T12:00:00Z or 18h.")
+    before = 0
+    for _ in range(_MOST_PAGES):
+        records = backend.records.history(application, limit=_RECORDS, before=before)
+        for record in records:
+            # only what was applied completely is a state to go back to
+            if record.started <= moment and record.outcome is Outcome.SUCCEEDED:
+                return record.commit.id
+        if len(records) < _RECORDS:
+            break
+        before = records[-1].id
+    raise HTTPException(404, f"No sync of {visible(application)} is known that succeeded until {utc(moment)}.")
 
 
 @router.post("/revert", dependencies=checked)

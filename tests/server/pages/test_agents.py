@@ -89,11 +89,11 @@ def listed(site: Open, *manifests: Manifest) -> list[dict[str, Any]]:
 
 
 def test_the_list_shows_state_model_tools_rollout_and_evaluation(site: Open) -> None:
-    opened = site([application(resources=[held(TRIAGE), resource("settings")])])
+    opened = site([application(resources=[held(TRIAGE), resource("knobs")])])
     page = opened.get("/agents").text
     for text in ("triage", "qwen3", "1/2", "tickets: close", "50 % new, step 1 of 2", "Failed 3/4"):
         assert text in page
-    assert "settings" not in page
+    assert "knobs" not in page
     assert "None of 1 agents matches" in opened.get("/agents?q=phase:Running").text
     assert "None of 1 agents matches" in opened.get("/agents?q=model:other").text
     assert "triage" in opened.get("/agents?q=phase:Updating+model:qwen*").text

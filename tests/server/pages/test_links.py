@@ -21,8 +21,8 @@ from tests.server.pages.test_agents import SPEC, STATUS, held, live
 
 _LINK = re.compile(r'(?:href|action)="(/[^"#]*)')
 _OBJECT = re.compile(r"/object[/?]")
-_NOT_FOLLOWED = re.compile(r"^/(static/|sign-out|apps/[^?]*/(sync|review|resume|keep)$|bulk$|audit\.jsonl)")
-"""Files, and forms that are sent by POST."""
+_NOT_FOLLOWED = re.compile(r"^/(static/|sign-out|apps/[^?]*/(sync|review|resume|keep|rollback)$|bulk$|audit\.jsonl)")
+"""Files, and forms that are sent by POST or need what a user types."""
 _OWNERS = ("gitsync/shop", "shop/agent:triage", "shop/multiagentsystem:desk", "gitsync/applicationset:tenants")
 
 

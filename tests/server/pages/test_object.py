@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from typing import Any
@@ -116,6 +117,51 @@ def test_logs_of_all_pods_are_searched_together(site: Open) -> None:
     assert "2 of 6 lines contain “FAILED”." in found
     assert "0 of 3 lines contain “absent”." in opened.get(f"{OBJECT}/logs?ref={WEB}&q=absent").text
     assert {asked[1] for asked in opened.engine.details.asked[:2]} == {"web-a", "web-b"}
+
+
+PROBES = (
+    'INFO: 127.0.0.1:1 - "GET /readyz HTTP/1.1" 200 OK',
+    '10.0.0.1 - - [01/Mar/2026] "GET /custom HTTP/1.1" 204 0 "-" "kube-probe/1.36"',
+    '"HEAD /health?full=1 HTTP/2" 200',
+)
+TELLING = (
+    'INFO: 127.0.0.1:1 - "GET /readyz HTTP/1.1" 503 Service Unavailable',
+    '"GET /healthy-recipes HTTP/1.1" 200',
+    '"POST /ask HTTP/1.1" 200',
+    "GET /healthz",
+)
+
+
+def test_probes_that_succeeded_are_left_out_of_a_log(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.log = "\n".join((*PROBES, *TELLING))
+
+    def shown(query: str) -> str:
+        page = html.unescape(opened.get(f"{OBJECT}/logs?ref={WEB}{query}").text)
+        return "".join(re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL))
+
+    for line in PROBES:
+        assert line not in shown("")
+        assert line in shown("&probes=true")
+        assert line in shown(f"&q={quote(line[-12:])}"), "a search reads all lines"
+    for line in TELLING:
+        assert line in shown("")
+    assert "3 lines of probes that succeeded are left out." in opened.get(f"{OBJECT}/logs?ref={WEB}").text
+    opened.engine.details.log = PROBES[0]
+    only = opened.get(f"{OBJECT}/logs?ref={WEB}").text
+    assert "1 line of a probe that succeeded is left out." in only
+    assert "The log is empty." not in only
+
+
+def test_a_log_is_downloaded_as_text(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.log = "started\nfailed"
+    page = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=web-b").text
+    ((name, link),) = re.findall(r'download="([^"]*)" href="([^"]*)"', page)
+    assert name == "web-b-app.log"
+    answer = opened.get(html.unescape(link))
+    assert (answer.text, opened.engine.details.asked[-1]) == ("started\nfailed", ("shop", "web-b", "app", False, 2000))
+    assert "download=" not in opened.get(f"{OBJECT}/logs?ref={WEB}&pod=*").text
 
 
 def test_a_missing_permission_is_shown_on_the_page(site: Open) -> None:

@@ -184,6 +184,18 @@ def happened(opened: Site) -> dict[str, int]:
     }
 
 
+def test_home_shows_commits_and_not_the_syncs_of_agents_that_follow(site: Open) -> None:
+    opened = site([application()])
+    opened.engine.records.save(record(commit="c" * 40))
+    opened.engine.records.save(record("shop/agent:triage", trigger="agent", commit="generation-2"))
+    home = opened.get("/").text
+    assert "/agents/shop/triage" not in home
+    assert "<code>ccccccc</code>" in home
+    changes = opened.get("/changes").text
+    assert 'href="/agents/shop/triage/history' in changes
+    assert "<code>generation-2</code>" not in changes
+
+
 def test_home_counts_commits_and_not_their_syncs(site: Open) -> None:
     opened = site([application(), application("other")])
     save = opened.engine.records.save
