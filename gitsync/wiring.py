@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -103,7 +103,7 @@ from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.post_sync import PostSyncAnalysis
 from gitsync.sync.reconciler import ClusterWriters, Planning, Reconciler
-from gitsync.sync.relay import Relay
+from gitsync.sync.relay import Relay, is_current
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.repair import Repairer
 from gitsync.sync.replacements import Replacer
@@ -428,7 +428,11 @@ def build_engine(
     )
     state = EngineState.empty(queue.add, costs)
     # an answer enqueues the owner whose write it was
-    writes = WritesByOwner(ports, WritePool(adapters.pool, queue.add, lambda: share.may_write))
+    pool = WritePool(adapters.pool, queue.add, lambda: share.may_write)
+    if not isinstance(share, SingleReplica):
+        # processes of one machine are replicas too
+        pool = replace(pool, is_current=partial(is_current, cluster, state.declarations, share.owns))
+    writes = WritesByOwner(ports, pool)
     applier = Applier(ports, writes)
     executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state.declarations)
     secrets = ApplicationSecrets(cluster, live)
@@ -436,7 +440,7 @@ def build_engine(
     policies = policies or Policies(cluster, live, adapters.source)
     gate = SyncGate(records, clock, advice, policies)
     # with the policies as they are at each plan: they may be replaced at any time
-    planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of)
+    planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of, share.owns)
     view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)

@@ -8,6 +8,10 @@ a later reconcile where the response was lost, and where the process ended in be
 Each reconcile of an owner calls ``take`` first, for the answers that arrived meanwhile, then ``resolve``, once it
 knows what the cluster has, and then ``write``. ``conclude`` does the first two where no plan follows, since the owner
 is gone.
+
+Owners of several replicas may write one object for the first time at once, and what a replica knows of the others
+arrives late. They share the audit, whose links have one order: the owner with the earliest unresolved intent writes,
+and the others fail, see ``_check_rivals``.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitsync.apply.change import ApplyRequest, StepResult
-from gitsync.errors import ClusterUnavailable, Conflict
+from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError
 from gitsync.kube.kinds import CRD
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.inventory import InventoryEntry
@@ -30,6 +34,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import to_record
+from gitsync.plan.tracking import owner_of
 from gitsync.ports import Ports
 
 _PATIENCE = 2.0
@@ -56,13 +61,15 @@ class WritePool:
 
     ``on_answer`` is called with an owner once all its running writes are answered, from the thread of the last one: a
     call for each would plan a large Application as often as it has objects. ``may_write`` is whether this replica is
-    still the one that writes.
+    still the one that writes. ``is_current`` is whether it is known what another Application, by its key, declares now;
+    None where no other process writes.
     """
 
     executor: Executor
     on_answer: Callable[[str], None]
     may_write: Callable[[], bool] = lambda: True
     patience: float = _PATIENCE
+    is_current: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -179,10 +186,49 @@ class OwnerWrites:
         request.widen_inventory(
             {change.ref: _inventory_entry(request, change) for change in batch if change.action is not Action.PRUNE}
         )
-        results = self._run(request, batch, perform)
+        rivals = self._earlier_rivals(request, batch)
+
+        def perform_first(change: Change) -> StepResult:
+            try:
+                self._check_rivals(request, change, rivals.get(change.ref, ""))
+            except GitsyncError as error:
+                return StepResult(change, Outcome.FAILED, str(error), error=error)
+            return perform(change)
+
+        results = self._run(request, batch, perform_first if self._pool.is_current is not None else perform)
         answered = [(request, result) for result in results if not isinstance(result.error, NotAnswered)]
         self._audit_outcomes(answered, had_unresolved=had_unresolved)
         return results
+
+    def _earlier_rivals(self, request: ApplyRequest, batch: Sequence[Change]) -> dict[ObjectRef, str]:
+        """Return the objects of first writes that others have earlier unresolved intents for, and which owner has."""
+        paths = {change.ref.path: change.ref for change in batch if _is_first_write(request, change)}
+        if self._pool.is_current is None or not paths:
+            return {}
+        first: dict[str, str] = {}
+        for intent in self._records.unresolved():  # oldest first, and our own are among them
+            if intent.resource in paths:
+                first.setdefault(intent.resource, intent.application)
+        return {paths[path]: owner for path, owner in first.items() if owner != self._owner}
+
+    def _check_rivals(self, request: ApplyRequest, change: Change, rival: str) -> None:
+        """
+        Raise Conflict where an owner of another replica writes an object, or wrote it since this step was planned.
+
+        Called after the intents. A rival with a later intent finds ours; the write of one with an earlier intent has
+        ended where its outcome is in the audit, so that a read shows it.
+        """
+        if not _is_first_write(request, change):
+            return
+        if rival:
+            raise Conflict(f"{rival} writes it at this moment", object=str(change.ref), hint="it is planned again")
+        live = self._cluster.read(change.ref, request.versions[change.ref]) or {}
+        holder = owner_of(live)
+        if holder != owner_of(change.live or {}):
+            raise Conflict(f"{holder or 'another client'} has written it", object=str(change.ref))
+        # one that gave it up declares it no more; the watch that tells what it declares may be late
+        if holder and self._pool.is_current is not None and not self._pool.is_current(holder):
+            raise Conflict(f"it is not known yet whether {holder} still declares it", object=str(change.ref))
 
     def _run(
         self, request: ApplyRequest, batch: Sequence[Change], perform: Callable[[Change], StepResult]
@@ -302,6 +348,14 @@ def waiting_for_answers(results: Iterable[StepResult]) -> str:
 def _not_answered(change: Change) -> StepResult:
     error = NotAnswered("the API server has not answered yet", object=str(change.ref))
     return StepResult(change, Outcome.FAILED, str(error), error=error)
+
+
+def _is_first_write(request: ApplyRequest, change: Change) -> bool:
+    """Whether a step writes an object that does not have the mark of its Application yet."""
+    app = request.app
+    # children of Agents have no such mark: the operator reports objects of their names that are not theirs
+    is_apply = change.action not in (Action.PRUNE, Action.RELEASE) and not app.owns_by_reference
+    return is_apply and owner_of(change.live or {}) != app.key
 
 
 def _inventory_entry(request: ApplyRequest, change: Change) -> InventoryEntry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gitsync.objects.application import Application, GitSource
@@ -27,13 +27,15 @@ class Reach:
     """
     Where an Application may declare objects, as far as its spec limits that, and the branch that it follows.
 
-    ``created`` is when it was created, as the API server writes it, so that texts compare as times do.
+    ``created`` is when it was created, as the API server writes it, so that texts compare as times do. ``is_new`` is
+    whether it was never reconciled, by any controller.
     """
 
     branch: Branch
     namespace: str
     is_cluster_scoped: bool
     created: str = ""
+    is_new: bool = False
 
     @classmethod
     def of(cls, manifest: Manifest) -> Reach:
@@ -46,6 +48,8 @@ class Reach:
             str(destination.get("namespace") or metadata_of(manifest).get("namespace", "")),
             bool(destination.get("allowClusterScoped")),
             str(metadata_of(manifest).get("creationTimestamp", "")),
+            # each reconcile ends with a status, also one that failed
+            is_new=not manifest.get("status"),
         )
 
 
@@ -81,6 +85,12 @@ class Declarations:
         """The Applications that were deleted; one that Git still declares may stay so, where nothing heals that."""
         self._holders: dict[ObjectRef, str] = {}
         """The Application that an object is left to, of those which several Applications declare."""
+        self._undeclared: set[str] = set()
+        """The Applications that follow a branch and have declared nothing here yet."""
+        self._new: set[str] = set()
+        """Those of them that were never reconciled: what they declare may be written for the first time any moment."""
+        self._awaited: dict[str, set[str]] = {}
+        """The Applications that each Application waits for before it writes an object for the first time."""
 
     def register(self, key: str, reach: Reach) -> None:
         """
@@ -91,6 +101,11 @@ class Declarations:
         with self._lock:
             self._reaches[key] = reach
             self._gone.discard(key)
+            # known already: it declared something, failed, or does not follow a branch
+            if key not in self._declared_at and not self._declared.has(key):
+                self._undeclared.add(key)
+                if reach.is_new:
+                    self._new.add(key)
             # setdefault: an Application that has declared something before must not appear as behind again
             self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
 
@@ -111,6 +126,10 @@ class Declarations:
             self._reaches.pop(key, None)
             self._claimed.discard(key)
             self._gone.add(key)
+            self._awaited.pop(key, None)
+            # with its reach, by which it is compared
+            self._undeclared.discard(key)
+            self._new.discard(key)
         self.set_declared(key, frozenset())
         with self._lock:
             self._declared.remove(key)
@@ -138,15 +157,69 @@ class Declarations:
             if self._declared.has(key):
                 self._claimed.add(key)
             holders = {ref: self._holder(ref) for ref in self._declared.refs(key) & self._shared}
+            self._holders.update(holders)
+        return {ref: holder for ref, holder in holders.items() if holder != key}
+
+    def left_to_others(self, key: str) -> dict[ObjectRef, str]:
+        """Return what ``claim`` would leave to others, for one that does not write here or now; nothing is decided."""
+        with self._lock:
+            holders = {ref: self._holder(ref) for ref in self._declared.refs(key) & self._shared}
         return {ref: holder for ref, holder in holders.items() if holder != key}
 
     def _holder(self, ref: ObjectRef) -> str:
-        """Return whom an object is left to, and decide it where it is not decided yet; called under the lock."""
+        """Return whom an object is left to; called under the lock."""
         keys = self._declared.keys(ref)
         holder = self._holders.get(ref, "")
-        if holder not in keys:
-            holder = self._holders[ref] = min(keys, key=self._age)
-        return holder
+        return holder if holder in keys else min(keys, key=self._age)
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether every Application that follows a branch has declared its objects, so that none is awaited."""
+        return not self._undeclared
+
+    def awaited(self, key: str, unowned: Mapping[ObjectRef, str]) -> tuple[str, ...]:
+        """
+        Return the Applications that have to declare their objects before this one may claim its own, sorted.
+
+        ``unowned`` are the objects that it would write for the first time, each with the Application whose mark it has,
+        empty without one. Awaited are the owners of these marks, which may still declare them, and older Applications
+        that were never reconciled and deploy to the same namespaces: who gets an object must not depend on who is
+        rendered first. The Application is enqueued once the last of them has declared its objects, or has failed.
+        """
+        with self._lock:
+            # not of Agents, which plan by this too and declare nothing in Git
+            if not self._declared.has(key):
+                return ()
+            age = self._age(key)
+            older = {other for other in self._new if self._age(other) < age and self._deploys_to(other, unowned)}
+            awaited = older | (self._undeclared & frozenset(unowned.values())) - {key}
+            self._awaited[key] = set(awaited)
+        return tuple(sorted(awaited))
+
+    def _deploys_to(self, key: str, refs: Iterable[ObjectRef]) -> bool:
+        """Whether some objects are where an Application deploys to, by its spec: a manifest may still name another."""
+        reach = self._reaches[key]
+        return any(ref.namespace == reach.namespace if ref.namespace else reach.is_cluster_scoped for ref in refs)
+
+    def settle(self, key: str) -> None:
+        """Store that a reconcile of an Application has ended, also where it could declare nothing."""
+        with self._lock:
+            self._new.discard(key)
+            due = self._no_longer_awaiting(key)
+        for other in due:
+            self._enqueue(other)
+
+    def _no_longer_awaiting(self, key: str) -> list[str]:
+        """Return the Applications for which an awaited one was the last; called under the lock."""
+        due = []
+        for other, awaited in self._awaited.items():
+            if key in awaited:
+                awaited.discard(key)
+                if not awaited:
+                    due.append(other)
+        for other in due:
+            del self._awaited[other]
+        return due
 
     def _age(self, key: str) -> tuple[str, str]:
         reach = self._reaches.get(key)
@@ -160,29 +233,37 @@ class Declarations:
         The others that declare an object which it does not declare any more are enqueued: they may apply it now.
         """
         with self._lock:
-            previous = self._declared.refs(key)
-            # an unchanged declaration must not enqueue the rivals, which would enqueue this one in turn
-            if self._declared.has(key) and previous == refs:
-                return
-            self._declared.set(key, refs)
-            self._children[key] = _applications(refs)
-            self._claimed.discard(key)
-            self._shared.difference_update(previous - refs)
-            self._shared.update(ref for ref in previous ^ refs if len(self._declared.keys(ref)) > 1)
-            for ref in previous - refs:
-                # one that only waited for it gives up nothing; without a rival no holder needs to be kept
-                if self._holders.get(ref) == key or ref not in self._shared:
-                    self._holders.pop(ref, None)
-            for ref in (refs - previous) & self._shared:
-                # it may be written at this moment by the one that has planned it alone
-                claimants = self._declared.keys(ref) & self._claimed
-                if ref not in self._holders and claimants:
-                    self._holders[ref] = min(claimants, key=self._age)
-            # they were refused while two declared one object
-            rivals = frozenset[str]().union(*(self._declared.keys(ref) for ref in previous - refs))
+            rivals = self._replace_declared(key, refs)
+            self._undeclared.discard(key)
+            self._new.discard(key)
+            # after it is stored: those that waited for it must find it
+            due = rivals.union(self._no_longer_awaiting(key))
         # without the lock: the queue has its own
-        for rival in rivals:
-            self._enqueue(rival)
+        for other in due:
+            self._enqueue(other)
+
+    def _replace_declared(self, key: str, refs: frozenset[ObjectRef]) -> frozenset[str]:
+        """Store the objects of an Application; return those that may apply what it gives up. Called under the lock."""
+        previous = self._declared.refs(key)
+        # an unchanged declaration must not enqueue the rivals, which would enqueue this one in turn
+        if self._declared.has(key) and previous == refs:
+            return frozenset()
+        self._declared.set(key, refs)
+        self._children[key] = _applications(refs)
+        self._claimed.discard(key)
+        self._shared.difference_update(previous - refs)
+        self._shared.update(ref for ref in previous ^ refs if len(self._declared.keys(ref)) > 1)
+        for ref in previous - refs:
+            # one that only waited for it gives up nothing; without a rival no holder needs to be kept
+            if self._holders.get(ref) == key or ref not in self._shared:
+                self._holders.pop(ref, None)
+        for ref in (refs - previous) & self._shared:
+            # it may be written at this moment by the one that has planned it alone
+            claimants = self._declared.keys(ref) & self._claimed
+            if ref not in self._holders and claimants:
+                self._holders[ref] = min(claimants, key=self._age)
+        # they were refused while two declared one object
+        return frozenset[str]().union(*(self._declared.keys(ref) for ref in previous - refs))
 
     def record_declared(self, key: str, branch: Branch, commit: str) -> None:
         """Store that an Application has declared its objects at a commit of its branch."""
@@ -195,6 +276,12 @@ class Declarations:
             # only if nothing changed since: a reconcile may have declared another commit meanwhile
             if self._declared_at.get(key) == old:
                 self._declared_at[key] = new
+
+    def is_declared_at(self, key: str, commit: str) -> bool:
+        """Whether it is known what an Application declares at a commit, or that it does not follow Git now."""
+        with self._lock:
+            declared = self._declared_at.get(key, DeclaredAt(("", ""), ""))
+            return declared is None or (declared.commit == commit and key not in self._undeclared)
 
     def leave_branch(self, key: str, declared: Iterable[ObjectRef] = ()) -> None:
         """

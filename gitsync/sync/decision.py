@@ -135,6 +135,13 @@ class SyncGate:
         backoff = self._backoff(planned, execution)
         if backoff > 0:
             return replace(decision, requeue_after=backoff)
+        if planned.awaited and execution.operation is None:
+            more = f" and {len(planned.awaited) - 1} more" if len(planned.awaited) > 1 else ""
+            message = (
+                f"waiting for {planned.awaited[0]}{more} to declare objects, which may be the same; fix or suspend one"
+                " that fails"
+            )
+            return replace(decision, message=message)
         if not planned.is_applied and execution.operation is None:
             message = blocking_dependency(planned.app, planned.plan.revision, self._policies.application)
             if message:

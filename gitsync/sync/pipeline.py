@@ -377,6 +377,8 @@ class Pipeline:
     def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:
         """Publish the report and write the status if it changed."""
         key = report.app.key
+        # before the status is written, which may fail: no other Application waits for that
+        self._state.declarations.settle(key)
         observation = report.observation
         # without an observation the former objects stay tracked: their changes have to enqueue it meanwhile too
         objects = frozenset(observation.versions) if observation is not None else self._state.tracked.of(key)

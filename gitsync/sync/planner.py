@@ -19,6 +19,7 @@ from gitsync.plan.applied import AppliedStates
 from gitsync.plan.build import build_plan, redefined_kinds, step_alone, uncertain
 from gitsync.plan.ownership import APPLIERS
 from gitsync.plan.steps import ClusterState, PlanInput
+from gitsync.plan.tracking import owner_of
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
 from gitsync.state.declarations import Declarations
@@ -51,6 +52,8 @@ class Planned:
     """What the Application applied last, which grows with each write that succeeds."""
     additions: Additions = field(default_factory=dict)
     """What users added beside what Git declares."""
+    awaited: tuple[str, ...] = ()
+    """The Applications that have to declare their objects first: they may declare some that this one would create."""
 
     @property
     def app(self) -> Application:
@@ -93,12 +96,14 @@ class Planner:
         pool: Executor,
         appliers: frozenset[str] = APPLIERS,
         policy_of: Callable[[Application], Policy] = lambda app: Policy(),
+        is_ours: Callable[[str], bool] = lambda key: True,
     ) -> None:
         self._cluster = cluster
         self._declarations = declarations
         self._pool = pool
         self._appliers = appliers
         self._policy_of = policy_of
+        self._is_ours = is_ours
 
     def plan(self, inputs: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
@@ -107,16 +112,26 @@ class Planner:
             # the steps of the last plan were made under other rules for the fields of others
             cache.plan, cache.undeclared = None, undeclared
         applied = cache.applied.find(inputs.app, target.declared, observation.inventory, target.load_applied)
-        plan_input = self._inputs(inputs, target, observation, cache, applied)
+        # before the claim: one that has to wait may claim nothing
+        awaited = self._awaited(inputs.app, observation)
+        plan_input = self._inputs(inputs, target, observation, cache, applied, may_claim=not awaited)
         plan = build_plan(plan_input, target.commit.id, cache.plan)
         # most plans need no dry run, and are built once
         if self._confirm(plan_input, inputs, cache, plan):
             # once more, with the answers: the first plan was made without them
-            plan_input = self._inputs(inputs, target, observation, cache, applied)
+            plan_input = self._inputs(inputs, target, observation, cache, applied, may_claim=not awaited)
             plan = build_plan(plan_input, target.commit.id, cache.plan)
         cache.plan = plan
         additions = additions_to(inputs.app, plan, undeclared, observation.schema_of, cache.additions)
-        return Planned(inputs, target, observation, plan, undeclared, cache.applied, additions)
+        return Planned(inputs, target, observation, plan, undeclared, cache.applied, additions, awaited)
+
+    def _awaited(self, app: Application, observation: Observation) -> tuple[str, ...]:
+        """Return the Applications that have to declare their objects before this one claims its own."""
+        # the marks of ten thousand objects are read only while an Application is new, or after a start
+        if self._declarations.are_complete:
+            return ()
+        owners = {ref: owner_of(observation.live.get(ref, {})) for ref in observation.desired}
+        return self._declarations.awaited(app.key, {ref: key for ref, key in owners.items() if key != app.key})
 
     def _confirm(self, plan_input: PlanInput, inputs: ReconcileInput, cache: PlanCache, plan: Plan) -> bool:
         """Dry-run the steps of which only the API server can tell what they do; return whether there were any."""
@@ -180,19 +195,24 @@ class Planner:
         observation: Observation,
         cache: PlanCache,
         applied: Mapping[ObjectRef, Manifest],
+        *,
+        may_claim: bool,
     ) -> PlanInput:
         cache.dry_runs = _valid_answers(cache.dry_runs, inputs, observation, observation.desired)
         cache.repair_dry_runs = _valid_answers(cache.repair_dry_runs, inputs, observation, applied)
+        key = inputs.app.key
+        # one that another replica writes claims nothing here: it would be left to both, or to neither
+        claims = may_claim and self._is_ours(key)
         cluster = ClusterState(
             observation.live,
             {ref: answer for ref, (_, _, answer, _) in cache.dry_runs.items()},
-            self._declarations.declared_elsewhere(inputs.app.key, observation.versions),
+            self._declarations.declared_elsewhere(key, observation.versions),
             self._appliers,
             observation.unobserved,
             observation.finished,
             {ref: answer for ref, (_, _, answer, _) in cache.repair_dry_runs.items()},
             cache.refused,
-            self._declarations.claim(inputs.app.key),
+            self._declarations.claim(key) if claims else self._declarations.left_to_others(key),
             cache.rejections,
             observation.readers,
         )

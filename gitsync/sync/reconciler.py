@@ -230,8 +230,9 @@ class Reconciler:
         # the digest of the permitted state too, by which the operator decides which spec of an Agent it may roll out
         has_new_permits = any(wider.entries[ref].permitted != _permitted(inventory, ref) for ref in entries)
         if is_wider or has_new_permits or operation != previous_status.get("operation", {}):
+            fetched = report.commit.id if report.commit else ""
             report.manifest = self._statuses.write(
-                report.manifest, executing_status(previous_status, wider, operation, report.now)
+                report.manifest, executing_status(previous_status, wider, operation, report.now, fetched)
             )
         report.state = replace(report.state, inventory=wider)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from gitsync.errors import GitsyncError, TerminalError
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.keys import APPLICATION, GROUP, VERSION
+from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.record import Commit
-from gitsync.state.declarations import branch_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Cluster
+from gitsync.state.declarations import Declarations, branch_of
 from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.decision import SyncGate
@@ -90,7 +94,9 @@ class Relay:
         declarations = self._state.declarations
         observation = report.observation
         if observation is None:
-            declarations.set_declared(app.key, frozenset(state.inventory.entries))
+            # before its first reconcile it has no status, and nothing is known of what it declares
+            if report.previous_status:
+                declarations.set_declared(app.key, frozenset(state.inventory.entries))
             self._state.tracked.track(app.key, frozenset())
         else:
             self._state.tracked.track(app.key, frozenset(observation.versions) | observation.references)
@@ -111,6 +117,19 @@ class Relay:
             # nothing was observed: the objects that were seen last are better than none
             view = replace(view, resources=previous.resources, plan=previous.plan, verdict=previous.verdict)
         views.publish_remote(view)
+
+
+def is_current(cluster: Cluster, declarations: Declarations, owns: Callable[[str], bool], key: str) -> bool:
+    """Return whether it is known here what an Application declares at the commit that its status names now."""
+    # what this replica plans, it has declared in the same memory
+    if owns(key):
+        return True
+    namespace, _, name = key.partition("/")
+    manifest = cluster.read(ObjectRef(GROUP, APPLICATION.kind, namespace, name), VERSION)
+    # one that is gone declares nothing
+    return manifest is None or declarations.is_declared_at(
+        key, str(at(manifest, "status", "revision", "fetched", default=""))
+    )
 
 
 def _target_of(state: SyncState) -> str:

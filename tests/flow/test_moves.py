@@ -144,3 +144,24 @@ def test_an_object_of_a_deleted_child_moves_to_another_one(world: World) -> None
     declare(world, "move", {**moved, "a/large.yaml": large("large").replace(": v", ": w", 1)})
     until(lambda: is_of(world, "small", "a"), 60)
     assert uids(world) == before
+
+
+def test_of_applications_created_together_one_writes_what_all_declare(world: World) -> None:
+    names = ("fc", "fb", "fa")
+    world.repo.commit("all declare a", {f"{name}/a.yaml": config_map("a", x=name) for name in names})
+    for name in names:
+        world.application(name, destination={"namespace": "shop"})
+    items = world.client.get(f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications")["items"]
+    oldest, *others = sorted((item["metadata"]["creationTimestamp"], item["metadata"]["name"]) for item in items)
+    world.start()
+
+    def are_decided() -> bool:
+        texts = [str(world.status(name).get("conditions")) for _, name in others]
+        return world.status(oldest[1]).get("sync") == "Synced" and all("declares it too" in text for text in texts)
+
+    until(are_decided, 60.0, world.statuses)
+    live = world.get("ConfigMap", "a")
+    assert live is not None
+    assert live["data"] == {"x": oldest[1]}
+    writes = world.controller.records.audit_records(limit=100)
+    assert {record.application for record in writes if record.resource.endswith("/a")} == {f"{NAMESPACE}/{oldest[1]}"}

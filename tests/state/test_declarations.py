@@ -72,6 +72,147 @@ def test_what_was_claimed_alone_is_kept_from_an_older_one_until_it_is_given_up()
     assert declarations.claim("gitsync/new") == {A: "gitsync/old"}
 
 
+SECOND = "2026-11-20T10:00:00Z"
+LATER = "2026-11-20T10:00:01Z"
+
+
+class Unreconciled:
+    """Declarations of Applications that no controller has reconciled yet, and those that were enqueued."""
+
+    def __init__(self, **times: str) -> None:
+        self.enqueued: list[str] = []
+        self.declarations = Declarations(self.enqueued.append)
+        for name, time in times.items():
+            self.register(name, time)
+
+    def register(self, name: str, time: str = SECOND, namespace: str = "shop", *, is_new: bool = True) -> None:
+        self.declarations.register(f"gitsync/{name}", Reach(("repo", "main"), namespace, False, time, is_new))
+
+    def declare(self, name: str, *refs: ObjectRef) -> None:
+        self.declarations.set_declared(f"gitsync/{name}", frozenset(refs))
+
+    def awaited(self, name: str, owner: str = "", ref: ObjectRef = A) -> tuple[str, ...]:
+        return self.declarations.awaited(f"gitsync/{name}", {ref: owner})
+
+
+def test_a_new_application_waits_for_older_new_ones() -> None:
+    new = Unreconciled(fa=SECOND, fb=SECOND, old=SECOND, late=LATER)
+    new.declare("fb", A)
+    assert new.awaited("fb") == ("gitsync/fa",)
+    assert new.enqueued == []
+    new.declare("fa", A)
+    assert new.enqueued == ["gitsync/fb"]
+    assert new.awaited("fb") == ()
+    assert new.declarations.claim("gitsync/fb") == {A: "gitsync/fa"}
+    new.declare("late", A)
+    assert new.awaited("late") == ("gitsync/old",)
+
+
+def test_one_that_fails_before_it_declares_is_not_awaited() -> None:
+    new = Unreconciled(fa=SECOND, fb=LATER)
+    new.declare("fb", A)
+    assert new.awaited("fb") == ("gitsync/fa",)
+    new.declarations.settle("gitsync/fa")
+    assert new.enqueued == ["gitsync/fb"]
+    assert new.awaited("fb") == ()
+
+
+def test_one_that_is_deleted_or_suspended_is_not_awaited() -> None:
+    new = Unreconciled(deleted=SECOND, suspended=SECOND, waiting=LATER)
+    new.declare("waiting", A)
+    assert new.awaited("waiting") == ("gitsync/deleted", "gitsync/suspended")
+    new.declarations.forget("gitsync/deleted")
+    assert new.enqueued == []
+    new.declarations.leave_branch("gitsync/suspended")
+    assert new.enqueued == ["gitsync/waiting"]
+    assert new.awaited("waiting") == ()
+    assert new.declarations.are_complete
+
+
+def test_one_that_deploys_elsewhere_or_was_reconciled_is_not_awaited() -> None:
+    new = Unreconciled(fb=LATER)
+    new.register("elsewhere", namespace="prod")
+    new.register("known", is_new=False)
+    new.declare("fb", A)
+    assert new.awaited("fb") == ()
+    cluster_role = ObjectRef("rbac.authorization.k8s.io", "ClusterRole", "", "a")
+    assert new.awaited("fb", ref=cluster_role) == ()
+    admin = Reach(("repo", "main"), "prod", True, SECOND, is_new=True)
+    new.declarations.register("gitsync/admin", admin)
+    assert new.awaited("fb", ref=cluster_role) == ("gitsync/admin",)
+
+
+def test_the_owner_of_a_mark_is_awaited_after_a_start() -> None:
+    started = Unreconciled()
+    started.register("owner", LATER, is_new=False)
+    started.register("other", SECOND, is_new=False)
+    started.declare("other", A)
+    assert started.awaited("other") == ()
+    assert started.awaited("other", "gitsync/owner") == ("gitsync/owner",)
+    # it still has the object while it cannot be rendered
+    started.declarations.settle("gitsync/owner")
+    assert started.enqueued == ["gitsync/other"]
+    assert started.awaited("other", "gitsync/owner") == ("gitsync/owner",)
+    started.declare("owner", A)
+    assert started.awaited("other", "gitsync/owner") == ()
+    assert started.awaited("other", "gitsync/gone") == ()
+
+
+def test_an_agent_that_declares_nothing_in_git_awaits_none() -> None:
+    new = Unreconciled(fa=SECOND)
+    assert new.declarations.awaited("shop/agent", {A: "gitsync/fa"}) == ()
+
+
+def test_an_application_that_is_created_again_is_new_again() -> None:
+    new = Unreconciled(fa=SECOND, fb=LATER)
+    new.declare("fb", A)
+    new.declarations.forget("gitsync/fa")
+    assert new.awaited("fb") == ()
+    new.register("fa")
+    assert new.awaited("fb") == ("gitsync/fa",)
+    new.declarations.forget("gitsync/fb")
+    new.declare("fa", A)
+    assert "gitsync/fb" not in new.enqueued
+
+
+def test_what_is_left_to_others_is_shown_without_a_claim() -> None:
+    new = Unreconciled(fa=SECOND, fb=LATER)
+    new.declare("fb", A)
+    new.declare("fa", A)
+    assert new.declarations.left_to_others("gitsync/fb") == {A: "gitsync/fa"}
+    assert new.declarations.left_to_others("gitsync/fa") == {}
+    new.declare("fa")
+    # the one that would have had it has neither claimed nor written it
+    assert new.declarations.claim("gitsync/fb") == {}
+
+
+@settings(max_examples=int(os.environ.get("GITSYNC_CLAIM_EXAMPLES", "100")), deadline=None)
+@given(st.permutations([(name, act) for name in "abc" for act in ("declare", "plan")]), st.permutations("abc"))
+def test_the_oldest_gets_the_object_in_whatever_order(order: list[tuple[str, str]], registered: list[str]) -> None:
+    times = {"a": LATER, "b": SECOND, "c": SECOND}
+    new = Unreconciled(**{name: times[name] for name in registered})
+    declared: set[str] = set()
+    writers: list[str] = []
+
+    def plan(name: str) -> None:
+        key = f"gitsync/{name}"
+        if name in declared and not new.awaited(name) and not new.declarations.claim(key):
+            writers.append(name)
+
+    for name, act in order:
+        if act == "declare":
+            new.declare(name, A)
+            declared.add(name)
+        else:
+            plan(name)
+    # those that waited are enqueued by the last one that they waited for
+    for key in new.enqueued:
+        plan(key.partition("/")[2])
+    for name in "abc":
+        plan(name)
+    assert set(writers) == {"b"}
+
+
 @settings(max_examples=int(os.environ.get("GITSYNC_CLAIM_EXAMPLES", "100")), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from(["declare", "leave", "claim"])), max_size=30))
 def test_two_applications_never_hold_one_object(steps: list[tuple[str, str]]) -> None:
@@ -192,6 +333,8 @@ def test_an_application_of_another_branch_holds_nothing_before_it_is_reconciled(
 def test_the_reach_of_an_application_is_read_from_its_spec() -> None:
     source = {"repoURL": "https://git.example.com/shop.git", "revision": "refs/heads/live"}
     manifest = {"metadata": {"namespace": "gitsync"}, "spec": {"source": source, "destination": {"namespace": "shop"}}}
-    assert Reach.of(manifest) == Reach(("https://git.example.com/shop.git", "live"), "shop", False)
+    assert Reach.of(manifest) == Reach(("https://git.example.com/shop.git", "live"), "shop", False, is_new=True)
+    reconciled = {**manifest, "status": {"phase": "Failed"}}
+    assert Reach.of(reconciled) == Reach(("https://git.example.com/shop.git", "live"), "shop", False)
     bare = {"metadata": {"namespace": "gitsync"}, "spec": {"source": {"repoURL": "x"}}}
-    assert Reach.of(bare) == Reach(("x", "main"), "gitsync", False)
+    assert Reach.of(bare) == Reach(("x", "main"), "gitsync", False, is_new=True)

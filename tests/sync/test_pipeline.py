@@ -14,6 +14,7 @@ from gitsync.errors import (
 )
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
+from gitsync.state.declarations import Reach
 from gitsync.sync.pipeline import SyncResult
 from tests.fakes.engine import KEY, URL, config_map, data_of, edited
 from tests.fakes.pipeline import UID, PipelineEngine, synced
@@ -362,6 +363,39 @@ def test_a_request_syncs_although_nothing_is_automated() -> None:
     engine.run()
     assert engine.status["phase"] == "Synced"
     assert engine.status["history"][0]["by"] == "ada"
+
+
+def test_an_application_that_fails_is_not_awaited_by_younger_ones() -> None:
+    engine = PipelineEngine()
+    declarations = engine.state.declarations
+    for key, second in ((KEY, "0"), ("gitsync/younger", "1")):
+        declarations.register(key, Reach((URL, "main"), "prod", False, f"2026-11-20T10:00:0{second}Z", is_new=True))
+    a = ObjectRef("", "ConfigMap", "prod", "a")
+    declarations.set_declared("gitsync/younger", frozenset({a}))
+    assert declarations.awaited("gitsync/younger", {a: ""}) == (KEY,)
+    engine.source.error = SourceUnavailable("away")
+    with pytest.raises(SourceUnavailable):
+        engine.run()
+    assert "gitsync/younger" in engine.enqueued
+    assert declarations.awaited("gitsync/younger", {a: ""}) == ()
+
+
+def test_the_inventory_is_stored_with_the_commit_that_it_is_of() -> None:
+    engine = synced()
+    statuses: list[Manifest] = []
+    replace = engine.cluster.replace
+
+    def record(manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        statuses.append(manifest["status"])
+        return replace(manifest, manager=manager, subresource=subresource)
+
+    engine.cluster.replace = record  # type: ignore[method-assign]
+    engine.push("c9", config_map("a", x="1"), config_map("new", x="1"))
+    engine.run()
+    before_the_write = statuses[0]
+    assert before_the_write["phase"] == "Executing"
+    assert "/ConfigMap/prod/new" in str(before_the_write["inventory"])
+    assert before_the_write["revision"]["fetched"] == "c9"
 
 
 def test_an_application_of_another_replica_is_shown_by_its_status() -> None:

@@ -414,6 +414,58 @@ def test_an_object_that_a_peer_declares_now_is_left_to_it() -> None:
     assert data_of(engine, "b") == {"x": "1"}
 
 
+def created(engine: Engine, key: str, second: int, *, is_new: bool = True) -> None:
+    """Register an Application that deploys to the namespace of the engine's."""
+    reach = Reach((URL, "main"), "prod", False, f"2026-11-20T10:00:0{second}Z", is_new)
+    engine.state.declarations.register(key, reach)
+
+
+def test_a_first_sync_waits_for_an_older_application() -> None:
+    engine = Engine()
+    created(engine, KEY, 2)
+    created(engine, "gitsync/older", 1)
+    created(engine, "gitsync/oldest", 0)
+    created(engine, "gitsync/younger", 3)
+    engine.declare("c1", config_map("a", x="1"))
+    report = engine.reconcile()
+    assert engine.written() == []
+    assert report.outcome.phase is Phase.PENDING
+    assert report.outcome.message == (
+        "waiting for gitsync/older and 1 more to declare objects, which may be the same; fix or suspend one that fails"
+    )
+    declarations = engine.state.declarations
+    declarations.set_declared("gitsync/older", frozenset({ObjectRef("", "ConfigMap", "prod", "a")}))
+    assert KEY not in engine.enqueued
+    declarations.settle("gitsync/oldest")
+    assert KEY in engine.enqueued
+    report = engine.reconcile()
+    assert engine.written() == []
+    assert "is left to Application gitsync/older, which declares it too" in report.outcome.message
+    declarations.set_declared("gitsync/older", frozenset())
+    assert engine.sync("c1", config_map("a", x="1")).outcome.phase is Phase.SYNCED
+
+
+def test_after_a_start_an_object_of_another_application_waits_for_it() -> None:
+    engine = Engine()
+    created(engine, KEY, 1, is_new=False)
+    created(engine, "gitsync/owner", 2, is_new=False)
+    mark = {"gitsync.dev/tracking-id": "gitsync/owner:/ConfigMap/prod/a"}
+    live = config_map("a", x="theirs")
+    engine.cluster.put({**live, "metadata": {**live["metadata"], "namespace": "prod", "annotations": mark}})
+    engine.declare("c1", config_map("a", x="1"), config_map("b", x="1"))
+    report = engine.reconcile()
+    assert engine.written() == []
+    assert "waiting for gitsync/owner to declare objects" in report.outcome.message
+    engine.state.declarations.set_declared("gitsync/owner", frozenset({ObjectRef("", "ConfigMap", "prod", "a")}))
+    report = engine.reconcile()
+    assert engine.written() == []
+    assert "belongs to Application gitsync/owner, which declares it too" in report.outcome.message
+    # given up: it is taken over
+    engine.state.declarations.set_declared("gitsync/owner", frozenset())
+    assert engine.sync("c1", config_map("a", x="1"), config_map("b", x="1")).outcome.phase is Phase.SYNCED
+    assert data_of(engine, "a") == {"x": "1"}
+
+
 def service(name: str, port: int) -> Manifest:
     spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}

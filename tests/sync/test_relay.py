@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.change import Decision
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
+from gitsync.state.declarations import Reach
+from gitsync.sync.relay import is_current
 from tests.fakes.engine import KEY, config_map
 from tests.fakes.pipeline import UID, PipelineEngine
 
@@ -108,3 +113,40 @@ def test_a_suspended_application_holds_no_prune_of_others() -> None:
     ref = ObjectRef("", "ConfigMap", "prod", "a")
     assert engine.state.declarations.applications_behind("gitsync/other", branch, "c2", {ref}) == ()
     assert states(shown(engine)) == {"a": "Synced", "b": "Synced"}
+
+
+def test_one_that_its_replica_has_not_reconciled_declares_nothing() -> None:
+    engine = PipelineEngine(observes=True)
+    declarations = engine.state.declarations
+    reach = Reach(("https://git.example.com/shop.git", "main"), "prod", False, "2026-11-20T10:00:00Z", is_new=True)
+    declarations.register(KEY, reach)
+    declarations.register("gitsync/younger", replace(reach, created="2026-11-20T10:00:01Z"))
+    a = ObjectRef("", "ConfigMap", "prod", "a")
+    declarations.set_declared("gitsync/younger", frozenset({a}))
+    engine.pipeline.relay(engine.application)
+    assert declarations.awaited("gitsync/younger", {a: ""}) == (KEY,)
+    engine.source.commit("c1", config_map("a", x="1"))
+    engine.run()
+    engine.pipeline.relay(engine.application)
+    assert declarations.awaited("gitsync/younger", {a: ""}) == ()
+    assert declarations.declared_elsewhere("gitsync/younger", [a]) == {a: KEY}
+
+
+def test_what_another_replica_declares_is_known_by_its_commit() -> None:
+    engine = owned()
+    cluster: Any = engine.cluster
+    declarations = engine.state.declarations
+
+    def is_known(key: str = KEY, *, is_ours: bool = False) -> bool:
+        return is_current(cluster, declarations, lambda key: is_ours, key)
+
+    engine.pipeline.relay(engine.application)
+    assert is_known()
+    application = engine.application
+    revision = {**application["status"]["revision"], "fetched": "c2"}
+    engine.cluster.put({**application, "status": {**application["status"], "revision": revision}})
+    assert not is_known()
+    assert is_known(is_ours=True)
+    assert is_known("gitsync/gone")
+    declarations.leave_branch(KEY)
+    assert is_known(), "one that is suspended declares what it declared last"

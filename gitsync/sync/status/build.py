@@ -102,12 +102,18 @@ def failed_status(report: Report) -> dict[str, Any]:
 
 
 def executing_status(
-    previous: Mapping[str, Any], inventory: Inventory, operation: Mapping[str, Any], now: datetime
+    previous: Mapping[str, Any], inventory: Inventory, operation: Mapping[str, Any], now: datetime, fetched: str = ""
 ) -> dict[str, Any]:
-    """Return the status that stores the inventory and the running operation before objects are written."""
+    """
+    Return the status that stores the inventory and the running operation before objects are written.
+
+    ``fetched`` is the commit that declares them: another replica that sees them has to know what else it declares.
+    """
     # both forms of the inventory are dropped first: a larger one is packed, and the other form would remain
     status = {**previous, **phase_since(previous, Phase.EXECUTING, now), "inventory": (), "packedInventory": ""}
     status |= {"operation": operation, **inventory.to_status()}
+    if fetched:
+        status["revision"] = {**(previous.get("revision") or {}), "fetched": fetched}
     return {key: value for key, value in status.items() if value}
 
 
