@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
@@ -35,7 +36,7 @@ def main() -> None:
 
 def measure(folder: Path, source: GitSource) -> tuple[float, int]:
     """Return the seconds until a file can be read, and the bytes of the mirror."""
-    repositories, started = Repositories(folder, schemes=("http",)), time.perf_counter()
+    repositories, started = Repositories(folder, Transport(("http",))), time.perf_counter()
     commit = repositories.resolve(source, Credentials())
     repositories.snapshot(source, Credentials(), commit).tree.read("app/version.yaml")
     seconds = time.perf_counter() - started

@@ -28,6 +28,7 @@ from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.ports import Credentials
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
@@ -80,7 +81,7 @@ def declare_again(repository: Repository, mirrors: Path) -> tuple[float, float]:
     source = {"repoURL": f"file://{repository.folder}", "path": "over"}
     spec = {"source": source, "destination": {"namespace": "bench"}}
     app = parse_application({"metadata": {"name": "bench", "namespace": "gitsync"}, "spec": spec})
-    repositories, pool = Repositories(mirrors, schemes=["file"]), RenderPool(1, 60, 1024)
+    repositories, pool = Repositories(mirrors, Transport(("file",))), RenderPool(1, 60, 1024)
     placed: dict[int, PreparedObject] = {}
     seconds, before = [], ""
 

@@ -13,6 +13,7 @@ from gitsync.objects.tree import Tree
 from gitsync.ports import Credentials, RemoteBase
 from gitsync.render.build import Build
 from gitsync.source.file_rules import file_limit
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import SAFE_SCHEMES
@@ -38,7 +39,9 @@ def render_with_remotes(
     with tempfile.TemporaryDirectory(prefix="gitsync-remotes-") as folder:
         limits = SourceLimits(file_bytes=file_limit())
         ca_file = load_settings().git_ca
-        source = Repositories(Path(folder), schemes=SAFE_SCHEMES | plain, limits=limits, ca_file=ca_file)
+        source = Repositories(
+            Path(folder), Transport(tuple(sorted(SAFE_SCHEMES | plain)), limits=limits, ca_file=ca_file)
+        )
         policy = Policy(name="--remote", remotes=tuple(allowed))
         try:
             return RemoteFetcher(source, lambda url: Credentials(), (policy,)).collect(attempt)[1]

@@ -70,7 +70,6 @@ class Sandbox:
         self,
         data: Path | None = None,
         port: int = 0,
-        token: str | None = None,
         *,
         workloads: bool = True,
         controllers: bool = True,
@@ -78,7 +77,6 @@ class Sandbox:
     ) -> None:
         self._data = data
         self._wanted_port = port
-        self._token = token
         self._workloads = workloads
         self._run_controllers = controllers
         self._images = images or {}
@@ -209,11 +207,12 @@ class Sandbox:
             connection.abort()
 
     def _build(self, loop: asyncio.AbstractEventLoop, closing: AsyncExitStack) -> ApiServerApp:
-        token = self._token or secrets.token_urlsafe(24)
+        token = secrets.token_urlsafe(24)
         if self._data is not None:
             journal = SqliteJournal(self._data / "sandbox.db")
             closing.callback(journal.close)
-            token = self._token or journal.secret("token", token)
+            # the first one stays: kubeconfig files outlive a restart
+            token = journal.secret("token", token)
             self._certificate = _kept_certificate(journal)
             # Resuming with the last revision keeps the resourceVersions of clients valid.
             revision = journal.revision()

@@ -45,11 +45,8 @@ from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
 from gitsync.source.remote import Transport
 from gitsync.source.signatures import signing_users
-from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
+from gitsync.source.snapshot import GitTree, MeteredTree
 from gitsync.source.validation import (
-    NO_PLAIN_HOSTS,
-    SAFE_SCHEMES,
-    PlainHosts,
     check_revision,
     check_source,
     clean_path,
@@ -66,25 +63,20 @@ class Repositories:
     """
     Implement ``gitsync.ports.Source``: one mirror per URL, kept in ``folder`` across restarts.
 
-    ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named, and ``http``
-    for the hosts of ``plain``. ``ca_file`` has the operator's certificates (PEM), which are trusted beside the
-    system's.
+    ``transport`` has what the operator allows and trusts; ``file`` and ``http`` only where it names them.
     """
 
     def __init__(
         self,
         folder: Path,
+        transport: Transport | None = None,
         *,
-        schemes: Collection[str] = SAFE_SCHEMES,
-        limits: SourceLimits | None = None,
-        ca_file: Path | None = None,
-        plain: PlainHosts = NO_PLAIN_HOSTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         require_git()
         self._clock = clock
         self._folder = folder
-        self.transport = Transport(tuple(sorted(schemes)), plain, limits or SourceLimits(), ca_file)
+        self.transport = transport or Transport()
         self._mirrors: dict[str, Mirror] = {}
         self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()

@@ -12,6 +12,7 @@ import pytest
 
 from gitsync.objects.application import GitSource
 from gitsync.settings import Settings
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.cli.conftest import Gitsync, Shop
 from tests.fakes.code_host import HostServer, code_host
@@ -167,7 +168,7 @@ class _Served(Repositories):
 
 
 def _served_by(repo: GitRepo, folder: Path, **_: Any) -> Repositories:
-    served = _Served(folder, schemes=("file", "http"))
+    served = _Served(folder, Transport(("file", "http")))
     served.url = repo.url
     return served
 

@@ -157,7 +157,7 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
         previewer = InProcess()
         state: Any = views
         ports = PullRequestPorts(
-            Mapped(Repositories(tmp_path / "mirrors", schemes=("file",)), repo.url),
+            Mapped(Repositories(tmp_path / "mirrors", Transport(("file",))), repo.url),
             ApiHosts(Transport(("http",))),
             previewer,
             state,

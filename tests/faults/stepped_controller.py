@@ -13,6 +13,7 @@ from gitsync.ports import Renderer
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.services.reviews import ReviewService
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.sync.policies import Policies
 from gitsync.wiring import Adapters, build_engine
@@ -60,7 +61,7 @@ class SteppedController:
         self.records = records_of(world)
         self.live = InformerCache(FaultyWatchClient(world.client, injector))  # type: ignore[arg-type]
         self._pool = ThreadPoolExecutor(4)
-        self._repositories = Repositories(data / "mirrors", schemes=("file",))
+        self._repositories = Repositories(data / "mirrors", Transport(("file",)))
 
         def behind(edge: str, inner: Any) -> Any:
             return FaultyEdge(edge, inner, injector, EDGES[edge])

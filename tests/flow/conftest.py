@@ -14,6 +14,7 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
 from gitsync.sandbox.server import Sandbox
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.wiring import Adapters, build_engine
 from gitsync.workers.pool import RenderPool
@@ -49,7 +50,7 @@ def records(tmp_path: Path) -> Iterator[SqlRecords]:
 def engine(world: World, records: SqlRecords, tmp_path: Path) -> Iterator[ApplicationController]:
     """An engine that follows repositories over HTTP."""
     live, pool, renderer = InformerCache(world.client), ThreadPoolExecutor(4), RenderPool(1, 30.0, 1024)
-    source = Repositories(tmp_path / "mirrors", schemes=("http", "file"))
+    source = Repositories(tmp_path / "mirrors", Transport(("file", "http")))
     applications, _ = build_engine(Adapters(world.cluster, live, records, source, renderer, SystemClock(), pool))
     live.subscribe(applications.on_object_change, applications.enqueue_all)
     applications.start()

@@ -18,7 +18,7 @@ from tests.waiting import never, until
 @pytest.fixture
 def lasting(tmp_path: Path) -> Iterator[World]:
     """A world whose cluster survives a restart at the same address."""
-    sandbox = Sandbox(tmp_path / "cluster", token="fixed-token")
+    sandbox = Sandbox(tmp_path / "cluster")
     sandbox.start()
     world = World(tmp_path, sandbox)
     world.namespace("shop")
@@ -29,7 +29,7 @@ def lasting(tmp_path: Path) -> Iterator[World]:
 
 def restart(world: World) -> None:
     port = int(world.sandbox.url.rpartition(":")[2])
-    world.sandbox = Sandbox(world.folder / "cluster", port=port, token="fixed-token")
+    world.sandbox = Sandbox(world.folder / "cluster", port=port)
     world.sandbox.start()
 
 

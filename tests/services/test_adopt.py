@@ -14,6 +14,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials
 from gitsync.ports.hosts import CodeHosts
 from gitsync.services.adopt import AdoptService, KeepService
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.fakes.review_branches import HOSTED, OpenedRequests, Pushes, application
 from tests.git_repository import GitRepo, git
@@ -76,7 +77,7 @@ class PushedEdits:
         self.app = application(source=source, pullRequests={"host": "Gitea"})
 
     def service(self) -> AdoptService:
-        source = Repositories(self.folder / "mirrors", schemes=("file",))
+        source = Repositories(self.folder / "mirrors", Transport(("file",)))
         return AdoptService(source, cast("CodeHosts", self.hosts), lambda app: Credentials())
 
     def branches(self) -> dict[str, str]:

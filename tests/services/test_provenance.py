@@ -16,6 +16,7 @@ from gitsync.render.build import Build, build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.services.provenance import FieldProvenance
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.sync.remote_bases import RemoteBases
 from tests.git_repository import GitRepo
@@ -58,7 +59,7 @@ def world(tmp_path: Path) -> tuple[InProcess, FieldProvenance, Any, str]:
             "spec": {"source": {"repoURL": repo.url, "path": "shop"}},
         }
     )
-    source = CredentialChecking(tmp_path / "mirrors", schemes=("file",))
+    source = CredentialChecking(tmp_path / "mirrors", Transport(("file",)))
     renderer = InProcess()
     bases = RemoteBases(renderer, source, lambda app: Credentials(username=app.name), lambda app: ())
     return renderer, FieldProvenance(source, bases, lambda app: Credentials(username=app.name)), app, commit

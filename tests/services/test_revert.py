@@ -15,6 +15,7 @@ from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import Cluster, LiveCache
 from gitsync.ports.hosts import CodeHosts
 from gitsync.services.revert import RevertService
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.sync.credentials import ApplicationSecrets
 from tests.fakes.review_branches import HOSTED, OpenedRequests, Pushes
@@ -41,7 +42,7 @@ def service(tmp_path: Path) -> RevertService:
 
 
 def revert_service(folder: Path, trust: Trust = ()) -> RevertService:
-    source = Repositories(folder / "mirrors", schemes=("http",))
+    source = Repositories(folder / "mirrors", Transport(("http",)))
     return RevertService(source, NO_SECRETS, lambda app: trust)
 
 

@@ -13,6 +13,7 @@ from gitsync.objects.change import Action, Risk
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.services.revert import AffectedApplication, RevertPreview
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.sync.remote_bases import RemoteBases
 from tests.git_repository import GitRepo, git
@@ -41,7 +42,7 @@ def repo(tmp_path: Path) -> GitRepo:
 
 @pytest.fixture
 def preview(tmp_path: Path) -> RevertPreview:
-    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    source = Repositories(tmp_path / "mirrors", Transport(("file",)))
     bases = RemoteBases(InProcessRenderer(), source, lambda app: Credentials(), lambda app: ())
     return RevertPreview(source, bases, lambda app: Credentials())
 

@@ -24,6 +24,7 @@ from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source import git as git_runner
 from gitsync.source import object_reader
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
@@ -42,7 +43,7 @@ class Run:
         self.source = GitSource(repo_url=server.url("origin.git"))
 
     def all(self, branch: str) -> None:
-        repositories = Repositories(self.folder, schemes=("http",))
+        repositories = Repositories(self.folder, Transport(("http",)))
         for commit in (git(self.repo.work, "rev-parse", "HEAD~1"), git(self.repo.work, "rev-parse", "HEAD")):
             git(self.repo.origin, "update-ref", "refs/heads/main", commit)
             assert repositories.resolve(self.source, NOBODY) == commit
@@ -159,7 +160,7 @@ def test_each_file_of_a_mirror_is_damaged_in_turn(tmp_path: Path, server: GitSer
     first = repo.commit({"a.yaml": "1", **large, **(FILES if form.startswith("pack") else {"sub/b.yaml": "b"})})
     git(repo.origin, "config", "uploadpack.allowFilter", "true")
     source, whole = GitSource(repo_url=server.url("origin.git")), tmp_path / "whole"
-    repositories = Repositories(whole, schemes=("http",))
+    repositories = Repositories(whole, Transport(("http",)))
     repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY)).tree.read("a.yaml")
     second = repo.commit({"a.yaml": "2"})
     (mirror,) = filter(Path.is_dir, whole.iterdir())
@@ -190,7 +191,7 @@ def damage(path: Path, how: Callable[[bytes], bytes] | None) -> None:
 
 def read(folder: Path, source: GitSource, commit: str) -> bytes:
     """Return a file of a commit, as a controller that has just started and retries twice."""
-    repositories = Repositories(folder, schemes=("http",))
+    repositories = Repositories(folder, Transport(("http",)))
     for _ in range(2):
         with contextlib.suppress(GitsyncError):
             repositories.resolve(source, NOBODY)

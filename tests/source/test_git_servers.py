@@ -14,6 +14,7 @@ import pytest
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
 from gitsync.source.validation import PlainHosts
@@ -37,7 +38,7 @@ def repo(tmp_path: Path) -> GitRepo:
 
 
 def repositories(tmp_path: Path, seconds: float = 30.0) -> Repositories:
-    return Repositories(tmp_path / "mirrors", schemes=("http",), limits=SourceLimits(seconds=seconds))
+    return Repositories(tmp_path / "mirrors", Transport(("http",), limits=SourceLimits(seconds=seconds)))
 
 
 @pytest.mark.parametrize("other", [ANONYMOUS, EVE], ids=["anonymous", "wrong"])
@@ -207,7 +208,7 @@ def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path, server: 
         git(work, "add", "-A")
         git(work, "commit", "-q", "-m", content)
     git(work, "push", "-q", str(folder / "origin.git"), "HEAD:main")
-    source = Repositories(tmp_path / "mirrors", schemes=("http",))
+    source = Repositories(tmp_path / "mirrors", Transport(("http",)))
     branch = GitSource(repo_url=server.url("origin.git"))
     commit = source.resolve(branch, ANONYMOUS)
     assert len(commit) == 64
@@ -223,7 +224,7 @@ def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path, server: 
 def test_a_repository_may_change_to_sha_256(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
     repo.commit({"a.yaml": "a: 1"})
     branch = GitSource(repo_url=server.url("origin.git"))
-    source = Repositories(tmp_path / "mirrors", schemes=("http",))
+    source = Repositories(tmp_path / "mirrors", Transport(("http",)))
     source.snapshot(branch, ANONYMOUS, source.resolve(branch, ANONYMOUS))
     shutil.rmtree(repo.origin)
     git(tmp_path, "init", "-q", "--bare", "-b", "main", "--object-format=sha256", str(repo.origin))
@@ -255,12 +256,12 @@ def test_a_named_host_is_read_over_http_without_credentials(tmp_path: Path, serv
     host = server.url("").removeprefix("http://").strip("/")
     branch = GitSource(repo_url=server.url("origin.git"))
     for plain, credentials in ((PlainHosts.parse(host, ""), ANONYMOUS), (PlainHosts.parse("", host), ADA)):
-        source = Repositories(tmp_path / "mirrors", plain=plain)
+        source = Repositories(tmp_path / "mirrors", Transport(plain=plain))
         assert source.resolve(branch, credentials) == commit
         source.snapshot(branch, credentials, commit)
         source.close()
     requests = server.requests
-    source = Repositories(tmp_path / "mirrors", plain=PlainHosts.parse(host, ""))
+    source = Repositories(tmp_path / "mirrors", Transport(plain=PlainHosts.parse(host, "")))
     for url in (branch.repo_url, branch.repo_url.replace("http", "HTTP", 1)):
         with pytest.raises(InvalidInput, match=r"credentials are not sent to 127\.0\.0\.1 without TLS"):
             source.resolve(GitSource(repo_url=url), ADA)

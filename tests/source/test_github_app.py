@@ -17,6 +17,7 @@ from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.github_app import InstallationTokens, api_of
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo
@@ -74,7 +75,7 @@ def test_a_repository_is_read_with_a_token_for_it_alone(tmp_path: Path, server: 
     github = GitHub(server, datetime.now(UTC).timestamp())
     commit = GitRepo(tmp_path / "git").commit({"a.yaml": "a: 1"})
     source = GitSource(repo_url=server.url("origin.git"), revision="main")
-    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",)))
 
     assert repositories.resolve(source, APP) == commit
     assert repositories.snapshot(source, APP, commit).commit.id == commit

@@ -11,6 +11,7 @@ import pytest
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials, FileVersion
 from gitsync.source import history
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_repository import GitRepo, git
 
@@ -24,7 +25,7 @@ def repo(tmp_path: Path) -> GitRepo:
 
 
 def blamed(tmp_path: Path, repo: GitRepo, commit: str, *places: str) -> dict[str, str]:
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     source = GitSource(repo_url=repo.url, revision="main", path="app")
     repositories.fetch(source, Credentials(), commit)
     return {place: author.id for place, author in repositories.blame(source, commit, places).items()}
@@ -54,7 +55,7 @@ def test_what_is_not_a_line_of_the_commit_is_left_out(tmp_path: Path, repo: GitR
 
 def test_no_line_is_blamed_on_a_commit_that_is_not_an_id(tmp_path: Path, repo: GitRepo) -> None:
     commit = repo.commit({"app/a.yaml": "a: 1\n"})
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     source = GitSource(repo_url=repo.url, revision="main", path="app")
     repositories.fetch(source, Credentials(), commit)
     assert repositories.blame(source, "--help", ["app/a.yaml:1"]) == {}
@@ -69,7 +70,7 @@ def test_histories_that_take_too_long_are_left_out(
 
 
 def versions(tmp_path: Path, repo: GitRepo, commit: str, file: str) -> list[tuple[str, bytes]]:
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     source = GitSource(repo_url=repo.url, revision="main", path="app")
     repositories.fetch(source, Credentials(), commit)
     found: tuple[FileVersion, ...] = repositories.file_versions(source, commit, [file]).get(file, ())
@@ -129,7 +130,7 @@ def test_what_is_not_a_file_of_the_commit_has_no_versions(tmp_path: Path, repo: 
 
 def test_no_versions_are_read_for_a_commit_that_is_not_an_id(tmp_path: Path, repo: GitRepo) -> None:
     repo.commit({"app/prompt.md": "a"})
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     source = GitSource(repo_url=repo.url, revision="main", path="app")
     assert repositories.file_versions(source, "--help", ["app/prompt.md"]) == {}
 

@@ -14,6 +14,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Snapshot, SourceRevision
 from gitsync.source import git as git_runner
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
 from gitsync.source.snapshot import GitTree, SourceLimits
@@ -44,7 +45,7 @@ def repo(tmp_path: Path) -> GitRepo:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Repositories:
-    return Repositories(tmp_path / "mirrors", schemes=("http",))
+    return Repositories(tmp_path / "mirrors", Transport(("http",)))
 
 
 def size(tmp_path: Path) -> int:
@@ -159,7 +160,7 @@ def test_a_list_of_files_that_cannot_be_read_is_no_damage(
 
 def test_a_file_above_the_limit_is_refused_with_its_size(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
     limits = SourceLimits(file_bytes=2 << 20)
-    source = Repositories(tmp_path / "mirrors", schemes=("http",), limits=limits)
+    source = Repositories(tmp_path / "mirrors", Transport(("http",), limits=limits))
     repo.commit({"app/large.yaml": LARGE})
     for _ in range(2):
         with pytest.raises(InvalidInput, match=rf"the file is too large: {len(LARGE)} bytes, the limit is {2 << 20}"):

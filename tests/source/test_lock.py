@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.child_process import child_process
 from tests.git_repository import GitRepo
@@ -27,7 +28,7 @@ def test_a_mirror_waits_until_another_process_releases_it(tmp_path: Path) -> Non
     repo = GitRepo(tmp_path / "git")
     commit = repo.commit({"a/b.yaml": "a: 1\n"})
     source, found = GitSource(repo_url=repo.url, path="a"), threading.Event()
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     assert repositories.resolve(source, Credentials()) == commit
     (file,) = (tmp_path / "mirrors").glob("*.lock")
     command = [sys.executable, "-c", HOLD, str(file)]
@@ -50,7 +51,7 @@ def test_a_mirror_waits_until_another_process_releases_it(tmp_path: Path) -> Non
 def test_two_processes_may_fetch_the_same_commits(tmp_path: Path) -> None:
     repo = GitRepo(tmp_path / "git")
     source = GitSource(repo_url=repo.url, path="a")
-    both = [Repositories(tmp_path / "mirrors", schemes=("file",)) for _ in range(2)]  # neither knows of the other
+    both = [Repositories(tmp_path / "mirrors", Transport(("file",))) for _ in range(2)]  # neither knows of the other
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):
             commit = repo.commit({"a/b.yaml": f"a: {number}\n"})

@@ -14,6 +14,7 @@ from gitsync.errors import GitsyncError
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import SourceLimits
 from tests.git_http_server import EVERY, GitServer
@@ -42,7 +43,7 @@ class Site:
     def read(self) -> str:
         """Return a file, as a controller that has just started does."""
         source = GitSource(repo_url=self.url or self.server.url("origin.git"), revision=self.revision)
-        repositories = Repositories(self.folder / "mirrors", schemes=("https", "ssh"), limits=self.limits)
+        repositories = Repositories(self.folder / "mirrors", Transport(("https", "ssh"), limits=self.limits))
         commit = repositories.resolve(source, self.credentials)
         return repositories.snapshot(source, self.credentials, commit).tree.read("a.yaml").decode()
 
@@ -264,7 +265,7 @@ def test_the_user_of_the_url_is_used_where_the_secret_has_none(site: Site) -> No
 def test_certificates_of_the_operator_are_trusted(site: Site) -> None:
     file = site.folder / "ca.crt"
     file.write_text(site.certificate.authority)
-    repositories = Repositories(site.folder / "mirrors", ca_file=file)
+    repositories = Repositories(site.folder / "mirrors", Transport(ca_file=file))
     source = GitSource(repo_url=site.server.url("origin.git"))
     assert repositories.resolve(source, Credentials("ada", "right"))
 

@@ -15,6 +15,7 @@ import pytest
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import SourceLimits
 from tests.child_process import child_process
@@ -45,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def read(folder: Path, source: GitSource, limits: SourceLimits | None = None) -> tuple[str, bytes]:
     """Return the commit that a source names and one of its files, as a controller that has just started does."""
-    repositories = Repositories(folder, schemes=("http",), limits=limits)
+    repositories = Repositories(folder, Transport(("http",), limits=limits or SourceLimits()))
     commit = repositories.resolve(source, ANONYMOUS)
     return commit, repositories.snapshot(source, ANONYMOUS, commit).tree.read("a.yaml")
 
@@ -79,7 +80,7 @@ def test_locks_of_killed_processes_stop_no_fetch(repo: GitRepo, folder: Path) ->
     read(folder, source)
     mirror = mirror_of(folder)
     (ref,) = mirror.glob("refs/gitsync/*")
-    repositories = Repositories(folder, schemes=("http",))
+    repositories = Repositories(folder, Transport(("http",)))
     for stale in (ref.with_suffix(".lock"), mirror / "packed-refs.lock", mirror / "config.lock"):
         stale.touch()
     second = repo.commit({"a.yaml": "2"})
@@ -99,17 +100,17 @@ def test_leftovers_are_removed_at_start_unless_the_mirror_is_in_use(repo: GitRep
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        Repositories(folder, schemes=("http",))
+        Repositories(folder, Transport(("http",)))
         assert len(leftovers(folder)) == 3
         process.communicate(b"\n")
-    Repositories(folder, schemes=("http",))
+    Repositories(folder, Transport(("http",)))
     assert not leftovers(folder)
 
 
 def test_a_fetch_that_takes_too_long_leaves_nothing(repo: GitRepo, folder: Path, server: GitServer) -> None:
     commit = repo.commit({"a.yaml": "1", "big": os.urandom(200_000)})
     source = GitSource(repo_url=server.url("origin.git"))
-    repositories = Repositories(folder, schemes=("http",), limits=SourceLimits(seconds=2.0))
+    repositories = Repositories(folder, Transport(("http",), limits=SourceLimits(seconds=2.0)))
     assert repositories.resolve(source, ANONYMOUS) == commit
     server.trickle = 0.0001
     with pytest.raises(SourceUnavailable, match="git fetch took longer than 2 s"):
@@ -124,8 +125,9 @@ import sys
 from pathlib import Path
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
-repositories = Repositories(Path(sys.argv[1]), schemes=("http",))
+repositories = Repositories(Path(sys.argv[1]), Transport(("http",)))
 repositories.snapshot(GitSource(repo_url=sys.argv[2]), Credentials(), sys.argv[3])
 """
 
@@ -156,7 +158,7 @@ def test_a_full_disk_is_an_error_with_a_fix_and_ends_by_itself(repo: GitRepo, tm
     commit = repo.commit({"a.yaml": "1"})
     with small_disk(tmp_path / "disk") as disk:
         folder = disk / "mirrors"
-        Repositories(folder, schemes=("http",))
+        Repositories(folder, Transport(("http",)))
         filler = fill(disk)
         with pytest.raises(
             SourceUnavailable, match=r"cannot be written: No space left on device; free space.*GITSYNC_DATA"
@@ -168,7 +170,7 @@ def test_a_full_disk_is_an_error_with_a_fix_and_ends_by_itself(repo: GitRepo, tm
 
 def test_a_data_folder_that_cannot_be_written_is_an_error_of_the_source(repo: GitRepo, folder: Path) -> None:
     repo.commit({"a.yaml": "1"})
-    repositories = Repositories(folder, schemes=("http",))
+    repositories = Repositories(folder, Transport(("http",)))
     shutil.rmtree(folder)
     folder.touch()
     with pytest.raises(SourceUnavailable, match="the mirror of the repository cannot be written"):
@@ -179,7 +181,7 @@ def test_a_branch_that_is_deleted_is_reported_as_absent(repo: GitRepo, folder: P
     repo.commit({"a.yaml": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/side")
     source = GitSource(repo_url=repo.url, revision="side")
-    repositories = Repositories(folder, schemes=("http",))
+    repositories = Repositories(folder, Transport(("http",)))
     commit = repositories.resolve(source, ANONYMOUS)
     git(repo.work, "push", "-q", "origin", ":refs/heads/side")
     began = time.monotonic()

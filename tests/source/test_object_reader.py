@@ -15,6 +15,7 @@ from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.object_reader import ObjectReader, TooLarge, changed_paths, parse_commit
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_processes import GitProcesses
 from tests.git_repository import GitRepo, git
@@ -135,7 +136,7 @@ def test_a_commit_costs_few_git_processes_however_many_applications_read_it(
     files = {f"app-{number}/a.yaml": str(number) for number in range(50)}
     sources = [GitSource(repo_url=repo.url, path=f"app-{number}") for number in range(50)]
     first = repo.commit(dict(files))
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     for source in sources:
         repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY, max_age=60))
     second = repo.commit({"app-7/a.yaml": "x"})
@@ -153,7 +154,7 @@ def test_repositories_end_reading_processes_beyond_the_limit(
     tmp_path: Path, git_processes: GitProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gitsync.source.repositories._READERS", 2)
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     for name in "abcd":
         repo = GitRepo(tmp_path / name)
         commit = repo.commit({"x": name})

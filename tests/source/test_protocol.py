@@ -22,6 +22,7 @@ from gitsync.ports import Credentials
 from gitsync.source.connections import GitConnections, GitRequest
 from gitsync.source.git import GitFailed, GitTimedOut, OutputTooLarge
 from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import SourceLimits
 from tests.git_http_server import GitServer
@@ -166,7 +167,7 @@ def read(source: Repositories, branch: GitSource) -> str:
 def followed(tmp_path: Path, server: GitServer, repo: GitRepo) -> Iterator[tuple[Repositories, GitSource]]:
     """A branch whose first commit was read."""
     repo.commit({"a.yaml": "a: 1"})
-    repositories = Repositories(tmp_path / "mirrors", schemes=("http",), limits=SourceLimits(seconds=20))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",), limits=SourceLimits(seconds=20)))
     branch = GitSource(repo_url=server.url("origin.git"))
     assert read(repositories, branch) == "a: 1"
     yield repositories, branch
@@ -286,6 +287,6 @@ def _refuse(listener: socket.socket) -> None:
 def test_a_server_that_refuses_connections_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",)))
     with pytest.raises(SourceUnavailable, match="Connection refused"):
         repositories.resolve(GitSource(repo_url=f"http://127.0.0.1:{port}/origin.git"), ANONYMOUS)

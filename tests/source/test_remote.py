@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source.remote import host_of
+from gitsync.source.remote import Transport, host_of
 from gitsync.source.repositories import Repositories
 from tests.git_repository import GitRepo
 
@@ -37,7 +37,7 @@ def test_a_host_has_neither_user_nor_path(url: str, host: str) -> None:
 def test_polls_and_fetches_are_counted_with_their_outcome(tmp_path: Path) -> None:
     repo, anonymous = GitRepo(tmp_path / "git"), Credentials()
     commit = repo.commit({"app/a.yaml": "a: 1\n"})
-    repositories = Repositories(tmp_path / "mirrors", schemes={"file"})
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     source = GitSource(repo_url=repo.url, revision="main", path="app")
     counts = (("ls-remote", "Succeeded"), ("fetch", "Succeeded"), ("ls-remote", "Failed"))
     before = [requests(*one) for one in counts]

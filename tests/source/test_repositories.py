@@ -17,6 +17,7 @@ from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
 from gitsync.source.local import FolderTree
 from gitsync.source.quarantine import size_of
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import MirrorCleanup, Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
@@ -36,7 +37,7 @@ def repo(tmp_path: Path) -> Iterator[GitRepo]:
 
 @pytest.fixture
 def repositories(tmp_path: Path) -> Repositories:
-    return Repositories(tmp_path / "mirrors", schemes={"http"})
+    return Repositories(tmp_path / "mirrors", Transport(("http",)))
 
 
 def source_of(repo: GitRepo, revision: str = "main", path: str = "app") -> GitSource:
@@ -120,10 +121,10 @@ def test_a_commit_stays_usable_after_its_branch_is_deleted(repo: GitRepo, tmp_pa
     commit = unmerged(repo)
     git(repo.work, "push", "-q", "origin", f"{commit}:refs/heads/late")
     folder = tmp_path / "mirrors"
-    Repositories(folder, schemes={"http"}).fetch(source_of(repo, commit), NOBODY, commit)
+    Repositories(folder, Transport(("http",))).fetch(source_of(repo, commit), NOBODY, commit)
     git(repo.work, "push", "-q", "origin", ":refs/heads/late")
 
-    Repositories(folder, schemes={"http"}).fetch(source_of(repo, commit), NOBODY, commit)
+    Repositories(folder, Transport(("http",))).fetch(source_of(repo, commit), NOBODY, commit)
 
 
 def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Repositories) -> None:
@@ -137,7 +138,7 @@ def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Reposi
     [("http://127.0.0.1:1/absent.git", "refused or did not answer"), ("file:///absent.git", "has no such repository")],
 )
 def test_a_server_or_folder_that_is_away_is_transient(tmp_path: Path, url: str, message: str) -> None:
-    repositories = Repositories(tmp_path / "mirrors", schemes={"http", "file"})
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file", "http")))
     with pytest.raises(SourceUnavailable, match=message) as caught:
         repositories.resolve(GitSource(repo_url=url), NOBODY)
     assert "mirrors" not in str(caught.value)
@@ -166,7 +167,7 @@ def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, reposit
 def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({"app/big": "x" * 200, "app/small": "x", "app/also": "x" * 60, "app/more": "x" * 60})
     limits = SourceLimits(file_bytes=100, read_bytes=100, files=3)
-    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=limits)
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",), limits=limits))
     with pytest.raises(InvalidInput, match="app: too many files or folders: more than 3, the limit"):
         repositories.snapshot(source_of(repo), NOBODY, commit)
     tree = repositories.snapshot(source_of(repo, path="app/other"), NOBODY, commit).tree
@@ -179,7 +180,7 @@ def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Pa
 
 def test_a_pack_past_the_limit_is_refused(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({f"app/{index}": bytes(range(256)) * index for index in range(1, 200)})
-    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=SourceLimits(pack_bytes=2000))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",), limits=SourceLimits(pack_bytes=2000)))
     with pytest.raises(SourceUnavailable):
         repositories.snapshot(source_of(repo), NOBODY, commit)
 
@@ -351,7 +352,7 @@ def test_a_rewritten_branch_is_known_after_a_start_while_the_server_is_away(
     first, second = repo.commit({"app/a": "1"}), repo.commit({"app/a": "2"})
     source = source_of(repo)
     repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
-    again = Repositories(tmp_path / "mirrors", schemes={"http"})
+    again = Repositories(tmp_path / "mirrors", Transport(("http",)))
     for revision in ("main", "refs/heads/main"):
         assert not again.is_forward(source_of(repo, revision), second, first)
         assert again.is_forward(source_of(repo, revision), first, second)
@@ -472,7 +473,7 @@ class TestNamesThatAppear:
     def site(self, tmp_path: Path) -> Iterator[tuple[GitServer, GitRepo, Repositories, list[float]]]:
         now = [1000.0]
         with GitServer(tmp_path / "git") as server:
-            repositories = Repositories(tmp_path / "mirrors", schemes=("http",), clock=lambda: now[0])
+            repositories = Repositories(tmp_path / "mirrors", Transport(("http",)), clock=lambda: now[0])
             yield server, GitRepo(tmp_path / "git"), repositories, now
 
     def test_a_new_name_is_asked_for_at_once(self, site: tuple[GitServer, GitRepo, Repositories, list[float]]) -> None:
@@ -517,14 +518,14 @@ class TestRevokedCredentials:
             server.accepted = {"ada:right", "bob:right"}
             commit = GitRepo(tmp_path / "git").commit({"a.yaml": "a: 1"})
             source = GitSource(repo_url=server.url("origin.git"), revision="main")
-            repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+            repositories = Repositories(tmp_path / "mirrors", Transport(("http",)))
             for credentials in (self.ADA, self.BOB):
                 assert repositories.resolve(source, credentials) == commit
                 repositories.snapshot(source, credentials, commit)
             server.accepted = {"ada:right"}
             with pytest.raises(SourceDenied):
                 repositories.resolve(source, self.BOB)
-            for reader in (repositories, Repositories(tmp_path / "mirrors", schemes=("http",))):
+            for reader in (repositories, Repositories(tmp_path / "mirrors", Transport(("http",)))):
                 with pytest.raises(SourceDenied):
                     reader.snapshot(source, self.BOB, commit)
                 assert reader.snapshot(source, self.ADA, commit).commit.id == commit
@@ -537,7 +538,7 @@ class TestRevokedCredentials:
             server.accepted = {"bob:right"}
             commit = GitRepo(tmp_path / "git").commit({"a.yaml": "a: 1"})
             fixed = GitSource(repo_url=server.url("origin.git"), revision=commit)
-            repositories = Repositories(tmp_path / "mirrors", schemes=("http",), clock=lambda: now[0])
+            repositories = Repositories(tmp_path / "mirrors", Transport(("http",)), clock=lambda: now[0])
             repositories.snapshot(fixed, self.BOB, commit)
             listings = server.listings
             now[0] += 3000
@@ -555,7 +556,7 @@ class TestRevokedCredentials:
 
 def test_more_refs_than_the_limit_are_refused_in_bounded_memory(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit({"app/a.yaml": "a: 1"})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(refs_bytes=40))
+    limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(refs_bytes=40)))
     with pytest.raises(SourceUnavailable, match="lists branches and tags of more than 0 MiB"):
         limited.resolve(source_of(repo), NOBODY)
 
@@ -563,14 +564,14 @@ def test_more_refs_than_the_limit_are_refused_in_bounded_memory(repo: GitRepo, t
 def test_a_large_file_is_streamed_within_the_memory_of_git(repo: GitRepo, tmp_path: Path) -> None:
     """100 MiB that a pack of 100 KB expands to; held in memory, git would end at this limit."""
     commit = repo.commit({"app/a.yaml": "a: 1", "zeros.bin": bytes(100 << 20)})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(memory_bytes=64 << 20))
+    limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(memory_bytes=64 << 20)))
     assert limited.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a.yaml") == b"a: 1"
 
 
 def test_forced_pushes_do_not_fill_the_disk(repo: GitRepo, tmp_path: Path) -> None:
     now = [0.0]
     limits = SourceLimits(mirror_bytes=1 << 20)
-    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=limits, clock=lambda: now[0])
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",), limits=limits), clock=lambda: now[0])
     base = repo.commit({"app/a": "0"})
     sizes = []
     for number in range(6):
@@ -586,7 +587,7 @@ def test_forced_pushes_do_not_fill_the_disk(repo: GitRepo, tmp_path: Path) -> No
 
 def test_a_history_that_takes_too_much_of_the_disk_is_reported(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({"app/a": random.Random(0).randbytes(400 << 10)})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(mirror_bytes=200 << 10))
+    limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(mirror_bytes=200 << 10)))
     for _ in range(2):
         with pytest.raises(InvalidInput, match=r"the history of main takes more than .*raise GITSYNC_GIT_MIRROR"):
             limited.snapshot(source_of(repo), NOBODY, commit)
@@ -596,7 +597,7 @@ def test_a_history_that_takes_too_much_of_the_disk_is_reported(repo: GitRepo, tm
 def test_a_pack_that_needs_too_much_memory_is_reported(repo: GitRepo, tmp_path: Path) -> None:
     texts = {f"app/{number}.txt": f"{number}\n" + "x" * (15 << 20) for number in range(2)}
     commit = repo.commit({"app/a.yaml": "a: 1", **texts})
-    limited = Repositories(tmp_path / "limited", schemes={"http"}, limits=SourceLimits(memory_bytes=20 << 20))
+    limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(memory_bytes=20 << 20)))
     with pytest.raises(
         SourceUnavailable, match=r"git needs more memory .* limit of 20 MiB; .*raise GITSYNC_GIT_MEMORY"
     ):
@@ -610,7 +611,7 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 
 
 def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path: Path, server: GitServer) -> None:
-    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",)))
     sources = []
     for name in ("kept", "left"):
         repo = GitRepo(tmp_path / name)
@@ -642,7 +643,7 @@ def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path:
 def test_the_cleanup_runs_by_itself_until_it_is_stopped(tmp_path: Path, server: GitServer) -> None:
     repo = GitRepo(tmp_path / "git")
     repo.commit({"a.yaml": "1"})
-    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("http",)))
     repositories.resolve(GitSource(repo_url=server.url("git/origin.git")), NOBODY)
     cleanup = MirrorCleanup(repositories, frozenset, every=0.02)
     cleanup.start()

@@ -13,6 +13,7 @@ from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, SourceRevision, Tag
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import signing_users, verify_revision
 from tests.git_repository import ENV, GitRepo, git, ssh_key
@@ -294,7 +295,7 @@ def test_a_signed_tag_counts_for_its_commits_where_its_signer_may_sign_tags(team
 
 
 def test_the_tag_that_a_revision_names_is_fetched(team: Team, tmp_path: Path) -> None:
-    repositories, anonymous = Repositories(tmp_path / "mirrors", schemes={"file"}), Credentials()
+    repositories, anonymous = Repositories(tmp_path / "mirrors", Transport(("file",))), Credentials()
     commit = team.repo.commit({"shop/a.yaml": "1"})
     follow = lambda revision: GitSource(repo_url=team.repo.url, revision=revision)  # noqa: E731
     repositories.snapshot(follow("main"), anonymous, repositories.resolve(follow("main"), anonymous))

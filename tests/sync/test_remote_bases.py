@@ -14,6 +14,7 @@ from gitsync.objects.application import Application, parse_application
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Renderer
 from gitsync.render.build import Build
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.workers.pool import RenderPool
@@ -31,7 +32,7 @@ class Setting:
     def __init__(self, folder: Path, own: GitServer, other: GitServer) -> None:
         self.own, self.other = own, other
         self.repo, self.base = GitRepo(folder / "own"), GitRepo(folder / "other")
-        self.source = Repositories(folder / "mirrors", schemes=("http",))
+        self.source = Repositories(folder / "mirrors", Transport(("http",)))
         self.allowed = ["http://127.0.0.1:*/*"]
         self.verify: dict[str, object] = {}
         self.signers: tuple[Signer, ...] = ()

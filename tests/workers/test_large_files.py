@@ -12,6 +12,7 @@ from gitsync.errors import FileNotFetched
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.ports import Credentials
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.workers import protocol
@@ -45,7 +46,7 @@ def pool() -> Iterator[RenderPool]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Repositories]:
-    made = Repositories(tmp_path / "mirrors", schemes=("http",))
+    made = Repositories(tmp_path / "mirrors", Transport(("http",)))
     yield made
     made.close()
 

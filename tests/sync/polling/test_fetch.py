@@ -34,6 +34,7 @@ from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import SourceRevision
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sandbox.server import Sandbox
+from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.state.declarations import Declarations
 from gitsync.sync.cache import GitAnswer, GitCache
@@ -139,7 +140,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
                 raise Refused("not signed by a trusted key")
 
         clock = TestClock()
-        source = Repositories(tmp_path / "mirrors", schemes=("http",), clock=clock.monotonic)
+        source = Repositories(tmp_path / "mirrors", Transport(("http",)), clock=clock.monotonic)
         yield Site(
             git,
             GitRepo(tmp_path / "git"),
@@ -461,7 +462,7 @@ class Replica:
         self.url = url
         self.clock = SimulatedClock()
         self.apps: dict[str, Follower] = {}
-        self.source = Repositories(folder, schemes=("file", "http"), clock=self.clock.monotonic)
+        self.source = Repositories(folder, Transport(("file", "http")), clock=self.clock.monotonic)
         self.watcher = SteppedWatcher(self.source, Declarations(), self.clock, random=lambda: 0.5)
         nothing: Any = None
         fetcher = Fetcher(self.source, ApplicationSecrets(nothing, nothing), SignatureCheck(nothing), self.clock)
