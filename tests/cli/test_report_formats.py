@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -72,6 +73,27 @@ def test_sarif_names_a_rule_for_each_result() -> None:
         assert result["level"] in ("none", "note", "warning", "error")
         assert result["message"]["text"]
         assert result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]
+
+
+def test_policy_reports_have_the_results_of_each_namespace() -> None:
+    role = replace(FIELD, ref=ObjectRef("rbac.authorization.k8s.io", "ClusterRole", "", "view"))
+    report = replace(REPORT, drift=(FIELD, role))
+    of_cluster, of_shop = json.loads(to_text(report, ReportFormat.POLICY_REPORT))["items"]
+    assert (of_cluster["kind"], of_cluster["metadata"]) == ("ClusterPolicyReport", {"name": "gitsync"})
+    assert (of_shop["kind"], of_shop["metadata"]) == ("PolicyReport", {"name": "gitsync", "namespace": "shop"})
+    assert of_shop["summary"] == {"pass": 0, "fail": 2, "warn": 1, "error": 0, "skip": 0}
+    assert [(item["policy"], item["result"]) for item in of_shop["results"]] == [
+        ("drift", "warn"),
+        ("unpinned-image", "fail"),
+        ("agent-without-evaluation", "fail"),
+    ]
+    assert of_shop["results"][0]["resources"] == [{"kind": "Deployment", "name": "web", "namespace": "shop"}]
+
+
+def test_what_a_pod_ran_is_a_result_of_its_workload() -> None:
+    ran = replace(FIELD, path="image", changed_to="runs web:2", manager="", pod="web-1")
+    text = to_text(replace(REPORT, drift=(ran,)), ReportFormat.SARIF)
+    assert "Deployment shop/web: Pod web-1 runs web:2" in text
 
 
 @pytest.mark.parametrize("output", ReportFormat)

@@ -1,4 +1,4 @@
-"""``gitsync report``: a period as Markdown, HTML, JSON, CSV and SARIF 2.1."""
+"""``gitsync report``: a period as Markdown, HTML, JSON, CSV, SARIF 2.1 and PolicyReport objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import csv
 import html
 import io
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -24,6 +26,7 @@ from gitsync.cluster.watch import KindCollection
 from gitsync.errors import InvalidInput, one_line
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord
+from gitsync.objects.ref import ObjectRef
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.clock import SystemClock
 from gitsync.server.queries.filters import parse_moment
@@ -48,6 +51,7 @@ class ReportFormat(StrEnum):
     JSON = "json"
     CSV = "csv"
     SARIF = "sarif"
+    POLICY_REPORT = "policyreport"
 
 
 def to_text(report: PeriodReport, output: ReportFormat) -> str:
@@ -63,6 +67,8 @@ def to_text(report: PeriodReport, output: ReportFormat) -> str:
             return _json(report)
         case ReportFormat.SARIF:
             return _dump(_sarif(report))
+        case ReportFormat.POLICY_REPORT:
+            return _dump(_policy_reports(report))
 
 
 def _tables(report: PeriodReport) -> Iterator[_Table]:
@@ -225,23 +231,7 @@ def _sarif(report: PeriodReport) -> dict[str, Any]:
         {"id": name, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
         for name, (level, text) in _RULES.items()
     ]
-    results = [
-        *(
-            _result(
-                "drift",
-                f"{item.ref}: {item.path or 'the object'} was changed by {item.manager or 'an unknown manager'}",
-                item.ref.path,
-            )
-            for item in report.drift
-        ),
-        *(
-            _result(
-                "unpinned-image", f"{item.ref}: image {item.image} of {item.container} has no digest", item.ref.path
-            )
-            for item in report.images
-        ),
-        *(_result("agent-without-evaluation", f"{ref} has no evaluation", ref.path) for ref in report.unevaluated),
-    ]
+    results = [_result(item.rule, f"{item.ref}: {item.text}", item.ref.path) for item in _violations(report)]
     driver = {"name": "gitsync", "rules": rules}
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -260,6 +250,72 @@ def _result(rule: str, text: str, path: str) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Violation:
+    """What a report has against an object: a rule of ``_RULES``, and what is wrong since when."""
+
+    rule: str
+    ref: ObjectRef
+    text: str
+    time: datetime
+
+
+def _violations(report: PeriodReport) -> Iterator[_Violation]:
+    for item in report.drift:
+        text = f"{item.path or 'the object'} was changed by {item.manager or 'an unknown manager'}"
+        if item.pod:
+            text = f"Pod {item.pod} {item.changed_to}"
+        yield _Violation("drift", item.ref, text, item.ended)
+    for use in report.images:
+        yield _Violation("unpinned-image", use.ref, f"image {use.image} of {use.container} has no digest", report.until)
+    for ref in report.unevaluated:
+        yield _Violation("agent-without-evaluation", ref, "it has no evaluation", report.until)
+
+
+def _policy_reports(report: PeriodReport) -> dict[str, Any]:
+    """
+    Return a List of PolicyReports, one for each namespace, and of a ClusterPolicyReport for objects without one.
+
+    They are of wgpolicyk8s.io/v1alpha2, which viewers such as Policy Reporter read
+    (https://github.com/kubernetes-sigs/wg-policy-prototypes/tree/master/policy-report).
+    """
+    by_namespace: dict[str, list[_Violation]] = defaultdict(list)
+    for item in _violations(report):
+        by_namespace[item.ref.namespace].append(item)
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [_policy_report(namespace, items) for namespace, items in sorted(by_namespace.items())],
+    }
+
+
+def _policy_report(namespace: str, violations: Sequence[_Violation]) -> dict[str, Any]:
+    results = [
+        {
+            "source": "gitsync",
+            "policy": item.rule,
+            "result": "fail" if _RULES[item.rule][0] == "warning" else "warn",
+            "severity": "medium" if _RULES[item.rule][0] == "warning" else "info",
+            "message": one_line(item.text, _CELL),
+            # without an apiVersion: a reference of the audit has only a group
+            "resources": [
+                {"kind": item.ref.kind, "name": item.ref.name, **({"namespace": namespace} if namespace else {})}
+            ],
+            "properties": {"group": item.ref.group},
+            "timestamp": {"seconds": int(item.time.timestamp()), "nanos": 0},
+        }
+        for item in violations
+    ]
+    counts = Counter(result["result"] for result in results)
+    return {
+        "apiVersion": "wgpolicyk8s.io/v1alpha2",
+        "kind": "PolicyReport" if namespace else "ClusterPolicyReport",
+        "metadata": {"name": "gitsync", **({"namespace": namespace} if namespace else {})},
+        "summary": {name: counts[name] for name in ("pass", "fail", "warn", "error", "skip")},
+        "results": results,
+    }
+
+
 def _dump(document: object) -> str:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode() + "\n"
 
@@ -272,7 +328,7 @@ def report(
     place: ClusterTarget,
     since: Annotated[str, typer.Option(help="The start: a duration such as 30d, a date, or RFC 3339.")] = "30d",
     output: Annotated[
-        ReportFormat, typer.Option("--output", "-o", help="markdown, html, json, csv or sarif.")
+        ReportFormat, typer.Option("--output", "-o", help="markdown, html, json, csv, sarif or policyreport.")
     ] = ReportFormat.MARKDOWN,
     namespace: AnyNamespace = "",
 ) -> Exit:
