@@ -97,7 +97,7 @@ from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.installation import Installation
 from gitsync.sync.pipeline import Pipeline, ReconcileStages
-from gitsync.sync.planner import Planner
+from gitsync.sync.planner import Planner, PlanRules
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.polling.git_watcher import GitWatcher
@@ -440,7 +440,7 @@ def build_engine(
     policies = policies or Policies(cluster, live, adapters.source)
     gate = SyncGate(records, clock, advice, policies)
     # with the policies as they are at each plan: they may be replaced at any time
-    planner = Planner(cluster, state.declarations, adapters.pool, appliers, policies.of, share.owns)
+    planner = Planner(cluster, state.declarations, adapters.pool, PlanRules(appliers, policies.of), share.owns)
     view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)
@@ -482,7 +482,7 @@ def build_operator(
     writes = WritesByOwner(ports, pool)
     applier = Applier(ports, writes)
     # no appliers: Agents are applied by the operator alone, and nothing is taken over from kubectl
-    planner = Planner(cluster, declarations, adapters.pool, frozenset())
+    planner = Planner(cluster, declarations, adapters.pool, PlanRules(frozenset()))
     rights = rights or WriteRights(Policies(cluster, live, adapters.source).of)
     child_reconciler = ChildrenReconciler(ports, planner, applier, writes, rights)
     statuses = StatusWriter(cluster, live)

@@ -44,7 +44,7 @@ from gitsync.sync.desired import DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation, created_namespace
-from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.planner import Planned, Planner, PlanRules
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.remote_bases import RemoteBases
@@ -213,7 +213,7 @@ class Evaluator:
         declarations = Declarations()
         view = ClusterView(self.cluster, self.live, TrackedObjects(), declarations, self.policies.unreadable)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
-            planner = Planner(self.cluster, declarations, pool, policy_of=self.policies.of)
+            planner = Planner(self.cluster, declarations, pool, PlanRules(policy_of=self.policies.of))
             evaluator = SyncEvaluator(view, planner)
             observation = evaluator.observe(report, cache, target)
             readers, notes = self._readers(observation)

@@ -82,6 +82,22 @@ class Planned:
         return tuple((change.ref, describe_drift(change)) for change in self.drifted)
 
 
+@dataclass(frozen=True, slots=True)
+class PlanRules:
+    """
+    What the operator sets for all plans.
+
+    Fields of the field managers in ``appliers`` are taken over, as those of a client that applied before gitsync did;
+    ``policy_of`` returns the policy of an Application.
+    """
+
+    appliers: frozenset[str] = APPLIERS
+    policy_of: Callable[[Application], Policy] = lambda app: Policy()
+
+
+_DEFAULT_RULES = PlanRules()
+
+
 class Planner:
     """
     Build plans. Dry-run results are cached for exactly the objects that they were about.
@@ -94,15 +110,13 @@ class Planner:
         cluster: Cluster,
         declarations: Declarations,
         pool: Executor,
-        appliers: frozenset[str] = APPLIERS,
-        policy_of: Callable[[Application], Policy] = lambda app: Policy(),
+        rules: PlanRules = _DEFAULT_RULES,
         is_ours: Callable[[str], bool] = lambda key: True,
     ) -> None:
         self._cluster = cluster
         self._declarations = declarations
         self._pool = pool
-        self._appliers = appliers
-        self._policy_of = policy_of
+        self._rules = rules
         self._is_ours = is_ours
 
     def plan(self, inputs: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
@@ -136,7 +150,7 @@ class Planner:
     def _confirm(self, plan_input: PlanInput, inputs: ReconcileInput, cache: PlanCache, plan: Plan) -> bool:
         """Dry-run the steps of which only the API server can tell what they do; return whether there were any."""
         # a person who approves must see what the API server will store, defaults included
-        is_reviewed = bool(approval_messages(inputs.app, plan, self._policy_of(inputs.app)))
+        is_reviewed = bool(approval_messages(inputs.app, plan, self._rules.policy_of(inputs.app)))
         unsure = set(uncertain(plan, is_reviewed=is_reviewed)) & plan_input.cluster.live.keys()
         # the API server would judge these by the definition that it has now
         redefined = redefined_kinds(plan.writes)
@@ -164,7 +178,7 @@ class Planner:
         is_claimed = bool(self._declarations.declared_elsewhere(app.key, live))
         if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= observation.desired.keys():
             return None
-        cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
+        cluster, options = ClusterState(live, appliers=self._rules.appliers), planned.target.options
         undeclared = planned.undeclared
         plan_input = PlanInput(
             app,
@@ -185,7 +199,7 @@ class Planner:
         return done if all(added[ref] == planned.additions.get(ref, ()) for ref in done) else None
 
     def _undeclared(self, app: Application) -> Undeclared:
-        policy = self._policy_of(app)
+        policy = self._rules.policy_of(app)
         return Undeclared(app.sync.undeclared_fields or "", policy.expected_managers, policy.users)
 
     def _inputs(
@@ -207,7 +221,7 @@ class Planner:
             observation.live,
             {ref: answer for ref, (_, _, answer, _) in cache.dry_runs.items()},
             self._declarations.declared_elsewhere(key, observation.versions),
-            self._appliers,
+            self._rules.appliers,
             observation.unobserved,
             observation.finished,
             {ref: answer for ref, (_, _, answer, _) in cache.repair_dry_runs.items()},
@@ -226,7 +240,7 @@ class Planner:
             cache.undeclared.expected,
             target.replaces,
             applied,
-            required_class(self._policy_of(inputs.app)),
+            required_class(self._rules.policy_of(inputs.app)),
             cache.undeclared.interactive,
             is_applied=target.commit.id == inputs.state.applied_to(inputs.app),
         )

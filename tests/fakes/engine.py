@@ -28,7 +28,7 @@ from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import build_desired
-from gitsync.sync.planner import Planner
+from gitsync.sync.planner import Planner, PlanRules
 from gitsync.sync.policies import Policies
 from gitsync.sync.reconciler import ClusterWriters, Planning, Reconciler
 from gitsync.sync.repair import Repairer
@@ -74,7 +74,7 @@ class Engine:
         declarations = self.state.declarations
         self.gate = SyncGate(records, self.clock, AdviceGate(None, ApplicationSecrets(port, self.live)), policies)
         # dry runs in a pool of their own: of an object whose write is slow, they are not
-        self.planner = Planner(port, declarations, FakePool(), policy_of=policies.of)
+        self.planner = Planner(port, declarations, FakePool(), PlanRules(policy_of=policies.of))
         view = ClusterView(port, self.live, self.state.tracked, declarations, policies.unreadable)
         self.evaluator = SyncEvaluator(view, self.planner)
         hooks = Hooks(applier, port, self.live)

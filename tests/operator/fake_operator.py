@@ -16,7 +16,7 @@ from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership
 from gitsync.ports import Ports
 from gitsync.state.declarations import Declarations
-from gitsync.sync.planner import Planner
+from gitsync.sync.planner import Planner, PlanRules
 from gitsync.sync.status.writer import StatusWriter
 from tests.agents.factories import agent
 from tests.fakes.ports import FakeClock, FakeCluster, FakeLive, FakePool, FakeRecords
@@ -37,7 +37,7 @@ class Operator:
         ports = Ports(*parts)
         writes = WritesByOwner(ports, WritePool(FakePool(), lambda key: None, patience=0.0))
         declarations = Declarations()
-        planner = Planner(ports.cluster, declarations, FakePool(), frozenset())
+        planner = Planner(ports.cluster, declarations, FakePool(), PlanRules(frozenset()))
         rights = WriteRights(lambda app: Policy())
         children = ChildrenReconciler(ports, planner, Applier(ports, writes), writes, rights)
         self.reconciler = AgentReconciler(
