@@ -16,14 +16,13 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import GitsyncError
-from gitsync.kube.quantity import parse
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.running import POD
+from gitsync.server.queries.object_details import RESOURCES, pod_facts, total_of
 
-_RESOURCES: Final = ("cpu", "memory")
 _UNKNOWN: Final = "-"
 Usage = Mapping[tuple[str, str], Manifest]
 """The PodMetrics by namespace and name."""
@@ -78,65 +77,25 @@ def _controller(manifest: Manifest) -> Mapping[str, Any]:
 
 def _pod_row(pod: Manifest, usage: Usage) -> dict[str, Any]:
     metadata = metadata_of(pod)
-    statuses = at(pod, "status", "containerStatuses", default=None) or ()
+    facts = pod_facts(pod)
     used = usage.get((str(metadata.get("namespace")), str(metadata.get("name"))))
     return {
         "namespace": metadata.get("namespace", ""),
         "pod": metadata.get("name", ""),
-        "node": at(pod, "spec", "nodeName", default="") or _UNKNOWN,
-        "state": _state(pod, statuses),
-        "restarts": sum(int(status.get("restartCount") or 0) for status in statuses),
-        "ended": _last_end(statuses) or _UNKNOWN,
+        "node": facts.node or _UNKNOWN,
+        "state": facts.state or _UNKNOWN,
+        "restarts": facts.restarts,
+        "ended": facts.ended or _UNKNOWN,
         **{
-            f"{resource}{part}": value
-            for resource in _RESOURCES
+            f"{resource}{part}": value or _UNKNOWN
+            for resource in RESOURCES
             for part, value in (
-                ("", _total((at(used, "containers", default=None) or ()), ("usage", resource))),
-                ("Request", _total(_containers(pod), ("resources", "requests", resource), is_partial=True)),
-                ("Limit", _total(_containers(pod), ("resources", "limits", resource))),
+                ("", total_of(at(used, "containers", default=None) or (), ("usage", resource))),
+                ("Request", facts.requests[resource]),
+                ("Limit", facts.limits[resource]),
             )
         },
     }
-
-
-def _state(pod: Manifest, statuses: Iterable[Manifest]) -> str:
-    """Return why a container waits, such as ``CrashLoopBackOff``, else the phase."""
-    reasons = (str(at(status, "state", "waiting", "reason", default="")) for status in statuses)
-    return next(filter(None, reasons), "") or str(at(pod, "status", "phase", default="")) or _UNKNOWN
-
-
-def _last_end(statuses: Iterable[Manifest]) -> str:
-    """Return why a container ended last, such as ``OOMKilled``, with the time; empty where none has ended."""
-    ends = [end for status in statuses for end in _ends(status)]
-    last = max(ends, key=lambda end: str(end.get("finishedAt", "")), default=None)
-    if last is None:
-        return ""
-    reason = last.get("reason") or f"exit code {last.get('exitCode')}"
-    return f"{reason} {last.get('finishedAt', '')}".strip()
-
-
-def _ends(status: Manifest) -> Iterator[Manifest]:
-    for member in ("state", "lastState"):
-        end = at(status, member, "terminated")
-        if isinstance(end, dict):
-            yield end
-
-
-def _containers(pod: Manifest) -> tuple[Manifest, ...]:
-    return tuple(at(pod, "spec", "containers", default=None) or ())
-
-
-def _total(items: Iterable[Manifest], path: tuple[str, ...], *, is_partial: bool = False) -> str:
-    """
-    Return the sum of a quantity, in millicores or MiB; ``-`` where an item has none, or all where it may be partial.
-
-    A Pod has no limit where one of its containers has none, but the requests of the others count for the scheduler.
-    """
-    values = [at(item, *path) for item in items]
-    amounts = [parse(str(value)).nanos for value in values if value is not None]
-    if not amounts or (len(amounts) < len(values) and not is_partial):
-        return _UNKNOWN
-    return f"{sum(amounts) // 10**6}m" if path[-1] == "cpu" else f"{sum(amounts) // (10**9 << 20)}Mi"
 
 
 _NAME = ("namespace", "name")

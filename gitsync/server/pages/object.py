@@ -26,6 +26,7 @@ from gitsync.server.queries.object_details import (
     FoundObject,
     chosen_log,
     containers_of,
+    pod_facts,
     pods_of,
     related,
 )
@@ -54,6 +55,7 @@ def summary(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) ->
     item = subject.item
     live = subject.live
     desired = subject.desired
+    pods = pods_of(pages.engine, subject)[:_PARTS]
     return show_application(
         pages,
         request,
@@ -66,7 +68,8 @@ def summary(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) ->
         conditions=[item for item in at(live, "status", "conditions", default=[]) or [] if isinstance(item, dict)],
         owners=[item for item in metadata_of(live or {}).get("ownerReferences") or [] if isinstance(item, dict)],
         parts_of=_parts_of(pages.engine.view.dependents(view.key, subject.ref), pages.engine.view.owned_by),
-        pods=[(ref_of(pod), assess(pod).health.value) for pod in pods_of(pages.engine, subject)[:_PARTS]],
+        pods=[(ref_of(pod), assess(pod).health.value) for pod in pods],
+        facts={ref_of(pod): visible(str(pod_facts(pod))) for pod in pods},
         **related(subject),
         known={item.ref for item in view.resources},
     )

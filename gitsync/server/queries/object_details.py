@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gitsync.health.assess import assess
+from gitsync.kube.quantity import parse
 from gitsync.kube.references import Relation, pod_template, references
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
@@ -61,6 +62,81 @@ def pods_of(backend: Backend, subject: FoundObject) -> list[Manifest]:
 def _by_trouble(pod: Manifest) -> tuple[bool, int, str]:
     # a failing container outranks a health that is not known, which is the worst one
     return (_failing_container(pod) is None, -assess(pod).health.badness, ref_of(pod).name)
+
+
+RESOURCES: Final = ("cpu", "memory")
+"""The resources of a container that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """
+    What a Pod does now; a text is empty where it is not known.
+
+    ``state`` is why a container waits, such as ``CrashLoopBackOff``, else the phase. ``ended`` is why a container
+    ended last, such as ``OOMKilled``, with the time. Amounts are by resource, in millicores and MiB.
+    """
+
+    node: str
+    state: str
+    restarts: int
+    ended: str
+    requests: Mapping[str, str]
+    limits: Mapping[str, str]
+
+    def __str__(self) -> str:
+        parts = [f"on {self.node}"] if self.node else []
+        # Running and Pending are what its health tells already
+        parts += [self.state] if self.state not in ("Pending", "Running") else []
+        if self.restarts:
+            parts.append(f"{self.restarts} restart{'s' if self.restarts > 1 else ''}")
+        parts += [f"ended last: {self.ended}"] if self.ended else []
+        for name, amounts in (("requests", self.requests), ("limits", self.limits)):
+            known = [f"{amount} {resource}" for resource, amount in amounts.items() if amount]
+            parts += [f"{name} {' and '.join(known)}"] if known else []
+        return ", ".join(filter(None, parts))
+
+
+def pod_facts(pod: Manifest) -> PodFacts:
+    """Return what a Pod does now: its node, state, restarts, last end, and what it may use."""
+    statuses = at(pod, "status", "containerStatuses", default=None) or ()
+    containers = at(pod, "spec", "containers", default=None) or ()
+    waiting = (str(at(status, "state", "waiting", "reason", default="")) for status in statuses)
+    return PodFacts(
+        str(at(pod, "spec", "nodeName", default="")),
+        next(filter(None, waiting), "") or str(at(pod, "status", "phase", default="")),
+        sum(int(status.get("restartCount") or 0) for status in statuses),
+        _last_end(statuses),
+        {name: total_of(containers, ("resources", "requests", name), is_partial=True) for name in RESOURCES},
+        {name: total_of(containers, ("resources", "limits", name)) for name in RESOURCES},
+    )
+
+
+def _last_end(statuses: Iterable[Manifest]) -> str:
+    ends = [
+        end
+        for status in statuses
+        for member in ("state", "lastState")
+        if isinstance(end := at(status, member, "terminated"), dict)
+    ]
+    last = max(ends, key=lambda end: str(end.get("finishedAt", "")), default=None)
+    if last is None:
+        return ""
+    reason = last.get("reason") or f"exit code {last.get('exitCode')}"
+    return f"{reason} {last.get('finishedAt', '')}".strip()
+
+
+def total_of(items: Iterable[Manifest], path: tuple[str, ...], *, is_partial: bool = False) -> str:
+    """
+    Return the sum of a quantity, in millicores or MiB; empty where an item has none, or all where it may be partial.
+
+    A Pod has no limit where one of its containers has none, but the requests of the others count for the scheduler.
+    """
+    values = [at(item, *path) for item in items]
+    amounts = [parse(str(value)).nanos for value in values if value is not None]
+    if not amounts or (len(amounts) < len(values) and not is_partial):
+        return ""
+    return f"{sum(amounts) // 10**6}m" if path[-1] == "cpu" else f"{sum(amounts) // (10**9 << 20)}Mi"
 
 
 @dataclass(frozen=True, slots=True)

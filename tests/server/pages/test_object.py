@@ -260,4 +260,5 @@ def test_relations_have_the_pods_and_the_health_of_parts(site: Open) -> None:
     pods = page.partition("<dt>Pods</dt>")[2].partition("</dd>")[0]
     assert re.findall(r">Pod (web-[ab])</a>", pods) == ["web-a", "web-b"]
     assert pods.count("Degraded") == 2
+    assert pods.count("CrashLoopBackOff, 5 restarts, ended last: ") == 2
     assert "web-old" not in page
