@@ -302,11 +302,15 @@ def _respell(element: str) -> str:
     return value_element(value)
 
 
+_SPELLED: Final = frozenset({bool, int, str})
+"""Types of values that have one spelling in JSON."""
+
+
 def key_element(key: dict[str, Any]) -> str:
     """Return the element of a keyed list item: ``k:{"name":"a"}``."""
     for name, value in key.items():
         # 80 and 80.0 are one key
-        if type(value) is not str:
+        if type(value) not in _SPELLED:
             key = {**key, name: plain(value)}
     return f"k:{_compact(key)}"
 

@@ -107,6 +107,8 @@ Pods would go on as an account that Git has taken from them.
 """
 
 
+_NESTING: Final = frozenset({dict, list})
+"""Values that may have members."""
 _ALIASES: Final = frozenset(member for pair in _MIRRORED.values() for member in pair)
 
 
@@ -140,6 +142,9 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
             if default({**remaining, **desired}) != live[member]:
                 yield (*path, f"f:{member}")
         for name in desired.keys() & live.keys():
+            # what is equal has no member that Git does not declare
+            if type(desired[name]) not in _NESTING or desired[name] == live[name]:
+                continue
             below = schema.fields[name]
             # what is undescribed has no unions
             if below is not None and below is not DEDUCED:

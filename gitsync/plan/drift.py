@@ -72,6 +72,13 @@ def find_drift(
     # Nearly every object of nearly every reconcile ends here.
     if is_exact(desired, live, schema, manager):
         return IN_SYNC
+    return inexact_drift(desired, live, schema, manager, is_stored=is_stored)
+
+
+def inexact_drift(
+    desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER, *, is_stored: bool = False
+) -> Drift:
+    """As ``find_drift``, of an object that is known not to be exact."""
     applied = applied_fields(live, manager)
     return _compared(_Comparer(owners_of(live, manager), is_stored=is_stored), applied, desired, live, schema)
 

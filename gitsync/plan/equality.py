@@ -118,12 +118,13 @@ def is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -
 
 def element(schema: Schema, item: Any) -> str | None:
     """Return the path element of an item of a keyed list or a set, None for an item that can have none."""
-    if not schema.keys:
+    keys = schema.keys
+    if not keys:
         return None if item is None or type(item) in (dict, list) else element_of(schema, item)
     if type(item) is not dict:
         return None
-    has_key = schema.keys[0] in item or any(key in item for key in schema.keys)
-    if has_key or any(key_default(schema, key) is not None for key in schema.keys):
+    has_key = keys[0] in item or any(key in item for key in keys)
+    if has_key or any(key_default(schema, key) is not None for key in keys):
         return element_of(schema, item)
     return None
 
@@ -205,6 +206,7 @@ def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: No
 def _list(schema: Schema, desired: list[Any], live: list[Any], node: Node) -> bool:
     """Compare items in the same order only; items that others inserted are left to the full comparison."""
     items = schema.items or DEDUCED
+    keys = schema.keys
     if len(desired) != len(live) or len(desired) != len(node):
         return False
     for want, have in zip(desired, live, strict=True):
@@ -215,8 +217,9 @@ def _list(schema: Schema, desired: list[Any], live: list[Any], node: Node) -> bo
         if type(want) is not dict:
             if want != have:
                 return False
-        elif (not all(key in want for key in schema.keys) and element(schema, have) != name) or not _map(
-            items, want, have, below
-        ):
+            continue
+        # What is a member of both is compared below; a key that Git leaves out has its default.
+        is_whole = keys[0] in want and (len(keys) == 1 or all(key in want for key in keys))
+        if (not is_whole and element(schema, have) != name) or not _map(items, want, have, below):
             return False
     return True

@@ -79,15 +79,17 @@ def retained(
     """
     changes = list(steps)
     # a deleted Application has no rollouts that are to succeed
-    if app.is_deleted:
+    if app.is_deleted or all(step.action is not Action.PRUNE for step in changes):
         return changes
     spared = _newest(changes, app.sync.keep_generated)
     return [_retained(step, readers.get(step.ref, ""), step.ref in spared, is_late=is_late) for step in changes]
 
 
 def _retained(step: Change, reader: str, is_spared: bool, *, is_late: bool) -> Change:
+    if step.action is not Action.PRUNE:
+        return step
     is_last = step.options.prune_last and is_configuration(step.ref)
-    if step.action is not Action.PRUNE or not (is_generated(step.ref) or is_last):
+    if not (is_last or is_generated(step.ref)):
         return step
     if reader:
         return replace(step, action=Action.NOTHING, reason=f"kept: {reader}; it is deleted afterwards")

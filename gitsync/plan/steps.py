@@ -17,7 +17,7 @@ from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.dependent_members import stale_members
-from gitsync.plan.drift import IN_SYNC, Drift, compare_objects, find_drift, is_exact, stores_as_declared
+from gitsync.plan.drift import IN_SYNC, Drift, compare_objects, find_drift, inexact_drift, is_exact, stores_as_declared
 from gitsync.plan.explain import explain_atomic_lists
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.ignored_fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
@@ -26,7 +26,7 @@ from gitsync.plan.order import hook_stage, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer, with_claimed
 from gitsync.plan.risk.table import NOTHING
 from gitsync.plan.tracking import is_owned, owner_of
-from gitsync.plan.undeclared import Undeclared, UndeclaredState, removal_reason
+from gitsync.plan.undeclared import Undeclared, UndeclaredState, has_other_clients, removal_reason
 
 UNOBSERVED: Final = "its live state is unknown"
 
@@ -241,6 +241,12 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     manager = inputs.app.field_manager
     exceptions = IgnoredFields(inputs.app.sync.ignore, step.options.ignore)
     sent, ignored_paths = without_ignored_fields(exceptions, desired, live, schema)
+    answer = inputs.cluster.dry_runs.get(step.ref)
+    is_in_sync = is_exact(sent, live, schema, manager)
+    is_plain = not ignored_paths and answer is None and inputs.app.sync.undeclared_fields != "Remove"
+    # Nearly every object of nearly every plan ends here: what follows could find nothing.
+    if is_in_sync and is_plain and not has_other_clients(live, inputs.cluster.appliers, inputs.users):
+        return _Comparison(IN_SYNC, sent, None, (), ())
     undeclared = inputs.undeclared
     state = UndeclaredState(sent, live, schema, manager)
     # Of this version alone: after any other write the apply may be valid, and is tried first.
@@ -248,11 +254,9 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     taken_over = undeclared.taken_over(state, exceptions, is_refused=is_refused)
     version = str(desired.get("apiVersion"))
     moved = transfer(live, version, schema, inputs.cluster.appliers, ignored_paths, taken_over)
-    is_in_sync = is_exact(sent, live, schema, manager)
     # Only a new value makes a member stale: nearly every object of nearly every reconcile has none.
     if not is_in_sync:
         moved = with_claimed(moved, live, version, schema, stale_members(schema, sent, live, manager))
-    answer = inputs.cluster.dry_runs.get(step.ref)
     if moved is not None:
         drift = _drift_after(moved, sent, live, schema, manager)
     elif isinstance(answer, dict):
@@ -261,7 +265,7 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
         drift = IN_SYNC
     else:
         is_stored = last is not None and stores_as_declared(last, live, schema, manager)
-        drift = find_drift(sent, live, schema, manager, is_stored=is_stored)
+        drift = inexact_drift(sent, live, schema, manager, is_stored=is_stored)
     remaining = without_ignored(exceptions, sent, live, schema, drift)
     # a transfer and the removal of fields both name the resourceVersion, so only one of them fits a sync
     is_stable = moved is None and not adopts

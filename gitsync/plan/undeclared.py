@@ -150,6 +150,19 @@ class Undeclared:
         return is_injector(owner.manager) or any(matches(owner.manager, pattern) for pattern in self.expected)
 
 
+def has_other_clients(live: Manifest, appliers: Collection[str], users: tuple[str, ...]) -> bool:
+    """
+    Whether a user or another tool that applies is among the managers of an object.
+
+    Without one, none of its fields may become ours. Each object of each plan asks, so it is one pass over the managers.
+    """
+    for entry in metadata_of(live).get("managedFields") or ():
+        manager = entry.get("manager")
+        if manager in appliers or is_interactive(str(manager), users):
+            return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class UndeclaredState:
     """An object as Git declares it and as it is, and the manager that applies it."""

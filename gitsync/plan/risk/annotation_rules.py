@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -146,12 +147,23 @@ def annotation_acts(change: Change) -> str | None:
     old = dict(_marks(change.live)) if change.live is not None else {}
     new = dict(_marks(change.desired))
     for (place, name), value in sorted(new.items()):
-        if old.get((place, name)) != value and (rule := _first(SETS, name)) is not None:
+        if old.get((place, name)) != value and (rule := _setting(name)) is not None:
             return f"{name} {rule.effect}"
     for (place, name), value in sorted(old.items()):
-        if new.get((place, name)) != value and (rule := _first(REMOVES, name)) is not None:
+        if new.get((place, name)) != value and (rule := _removal(name)) is not None:
             return f"{name} {rule.effect}"
     return None
+
+
+# Labels and annotations have few names, which recur in each object of each plan.
+@functools.lru_cache(maxsize=4096)
+def _setting(name: str) -> AnnotationRule | None:
+    return _first(SETS, name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _removal(name: str) -> AnnotationRule | None:
+    return _first(REMOVES, name)
 
 
 def _first(rules: tuple[AnnotationRule, ...], name: str) -> AnnotationRule | None:

@@ -34,6 +34,8 @@ _UNRELATED = frozenset({("autoscaling", "provider")})
 _SEPARATORS = re.compile(r"[^A-Z0-9]")
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 _CONFIGURATION = ("ConfigMap", "Secret")
+_NESTING = frozenset({dict, list})
+"""Types of values that may have settings in them."""
 
 
 def endpoint_set(change: Change) -> str | None:
@@ -123,7 +125,9 @@ def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
             # Of agents and model services of any platform.
             if isinstance(inner, str) and key in _MEMBERS and (member, key) not in _UNRELATED:
                 yield from _named(key, inner)
-            yield from _of_value(inner, key)
+            # most members are scalars, and a generator for each would take longer than all else here
+            if type(inner) in _NESTING:
+                yield from _of_value(inner, key)
     # Joined: a flag and its value may be two items.
     elif isinstance(value, list) and member in ("args", "command"):
         yield from _of_text(" ".join(map(str, value)))

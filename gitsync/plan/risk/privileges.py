@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gitsync.objects.keys import GROUP
@@ -13,6 +13,17 @@ _POD_PATHS = {
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
 _TEMPLATE = ("spec", "template", "spec")
+_BUILTIN_PATHS: Mapping[tuple[Any, Any], tuple[str, ...]] = {
+    ("v1", "Pod"): ("spec",),
+    ("v1", "ReplicationController"): _TEMPLATE,
+    ("apps/v1", "DaemonSet"): _TEMPLATE,
+    ("apps/v1", "Deployment"): _TEMPLATE,
+    ("apps/v1", "ReplicaSet"): _TEMPLATE,
+    ("apps/v1", "StatefulSet"): _TEMPLATE,
+    ("batch/v1", "CronJob"): _POD_PATHS["CronJob"],
+    ("batch/v1", "Job"): _TEMPLATE,
+}
+"""The only pod spec of the kinds of Kubernetes, by apiVersion and kind."""
 _NESTING = frozenset({dict, list})
 """Values that may have a pod spec in them; most members of an object are scalars."""
 _SECRET_NAMES = {"secretKeyRef": "name", "secretRef": "name", "secret": "secretName", "nodePublishSecretRef": "name"}
@@ -35,7 +46,14 @@ def pod_specs(manifest: Manifest | None) -> dict[str, dict[str, Any]]:
     A pod spec is known by its shape, a mapping with a list of containers: operators run pods by hundreds of kinds (Ray,
     JobSet, LeaderWorkerSet, Sandbox, …), and a list of them would miss the next one.
     """
-    return dict(_shaped((manifest or {}).get("spec"), "spec")) if manifest else {}
+    if not manifest:
+        return {}
+    # Nearly all pods; many rules ask for them, and to search every member takes ten times as long.
+    path = _BUILTIN_PATHS.get((manifest.get("apiVersion"), manifest.get("kind")))
+    if path is None:
+        return dict(_shaped(manifest.get("spec"), "spec"))
+    spec = at(manifest, *path)
+    return {".".join(path): spec} if isinstance(spec, dict) and _runs_images(spec) else {}
 
 
 def pod_templates(manifest: Manifest | None) -> dict[str, dict[str, Any]]:
@@ -53,8 +71,7 @@ def _shaped(value: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     while pending:
         item, place = pending.pop()
         if isinstance(item, dict):
-            listed = item.get("containers")
-            if isinstance(listed, list) and any(isinstance(entry, dict) and "image" in entry for entry in listed):
+            if _runs_images(item):
                 yield place, item
             pending.extend((member, f"{place}.{key}") for key, member in item.items() if type(member) in _NESTING)
         elif isinstance(item, list):
@@ -63,6 +80,12 @@ def _shaped(value: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 for index, entry in enumerate(item)
                 if type(entry) in _NESTING
             )
+
+
+def _runs_images(item: dict[str, Any]) -> bool:
+    """Whether a mapping has the shape of a pod spec."""
+    listed = item.get("containers")
+    return isinstance(listed, list) and any(isinstance(entry, dict) and "image" in entry for entry in listed)
 
 
 def _key_of(entry: Any, index: int) -> str:
@@ -100,10 +123,10 @@ def service_accounts(manifest: Manifest | None) -> frozenset[str]:
                     names.add(member)
                 elif key == "serviceAccount" and isinstance(member, dict) and member.get("create") is False:
                     names.add(str(member.get("name") or ""))  # of an Agent
-                else:
+                elif type(member) in _NESTING:
                     pending.append(member)
         elif isinstance(item, list):
-            pending.extend(item)
+            pending.extend(entry for entry in item if type(entry) in _NESTING)
     return frozenset(names - {"", "default"})
 
 
@@ -121,8 +144,8 @@ def secrets_read(manifest: Manifest | None) -> frozenset[str]:
         item = pending.pop()
         if isinstance(item, dict):
             for key, member in item.items():
-                if isinstance(member, dict):
-                    names.add(str(member.get(_SECRET_NAMES.get(key, "")) or ""))
+                if key in _SECRET_NAMES and isinstance(member, dict):
+                    names.add(str(member.get(_SECRET_NAMES[key]) or ""))
                 # of a projected volume, whose source has another member for the name than a volume
                 if key == "secret" and isinstance(member, dict):
                     names.add(str(member.get("name") or ""))

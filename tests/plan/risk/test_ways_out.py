@@ -27,6 +27,13 @@ NESTED = [
     ("agents.x-k8s.io/v1alpha1", "Sandbox", lambda pod: {"podTemplate": {"spec": pod}}),
     ("unknown.example/v1", "Anything", lambda pod: {"deep": [{"er": {"podSpec": pod}}]}),
     ("batch/v1", "CronJob", lambda pod: {"jobTemplate": {"spec": {"template": {"spec": pod}}}}),
+    ("batch/v1", "Job", lambda pod: {"template": {"spec": pod}}),
+    ("apps/v1", "DaemonSet", lambda pod: {"template": {"spec": pod}}),
+    ("apps/v1", "Deployment", lambda pod: {"template": {"spec": pod}}),
+    ("apps/v1", "ReplicaSet", lambda pod: {"template": {"spec": pod}}),
+    ("apps/v1", "StatefulSet", lambda pod: {"template": {"spec": pod}}),
+    ("v1", "ReplicationController", lambda pod: {"template": {"spec": pod}}),
+    ("v1", "Pod", lambda pod: pod),
 ]
 
 
