@@ -85,9 +85,10 @@ def _restored(repairs: Sequence[Change]) -> str:
 
 def _summary(writes: Sequence[Change]) -> str:
     counts = Counter(change.action for change in writes)
-    parts = [f"{verb} {counts[action]}" for action, verb in _VERBS.items() if counts[action]]
-    text = ", ".join(parts)
-    return f"{text[0].upper()}{text[1:]}{' object' if len(writes) == 1 else ' objects'}."
+    # the noun belongs to the first number, since the numbers of the others may be 1
+    (verb, number), *rest = [(verb, counts[action]) for action, verb in _VERBS.items() if counts[action]]
+    first = f"{verb.capitalize()} {number} {'object' if number == 1 else 'objects'}"
+    return ", ".join((first, *(f"{verb} {number}" for verb, number in rest))) + "."
 
 
 def _reasons(risk: Risk, steps: Sequence[Change]) -> str:

@@ -44,8 +44,16 @@ def effects_of(steps: Sequence[Change], declared: Mapping[ObjectRef, Manifest]) 
 def missing_references(
     steps: Sequence[Change], declared: Mapping[ObjectRef, Manifest], is_provided: Callable[[ObjectRef], bool]
 ) -> tuple[Effect, ...]:
+    """Return the dangling references of a change as effects, each once."""
+    dangling = dangling_references(steps, declared, is_provided)
+    return tuple(dict.fromkeys(Effect(f"{ref}: {text}") for ref, text in dangling))
+
+
+def dangling_references(
+    steps: Sequence[Change], declared: Mapping[ObjectRef, Manifest], is_provided: Callable[[ObjectRef], bool]
+) -> Iterator[tuple[ObjectRef, str]]:
     """
-    Return what objects name and nothing provides after the change: new names, and names of what the change removes.
+    Yield what objects name and nothing provides after the change: new names, and names of what the change removes.
 
     ``declared`` is everything that the folder declares after the change; ``is_provided`` tells whether something else
     does. What was named before the change already is not reported.
@@ -53,7 +61,6 @@ def missing_references(
     removed = {step.ref for step in steps if step.action is Action.PRUNE}
     changed = {step.ref: {item.ref for item in references(step.ref, step.live or {})} for step in steps}
     made = {secret for ref, manifest in declared.items() for secret in made_secrets(ref, manifest)}
-    effects: dict[Effect, None] = {}
     for ref, manifest in declared.items():
         for relation in references(ref, manifest):
             target = relation.ref
@@ -65,10 +72,9 @@ def missing_references(
             ):
                 continue
             if target in removed:
-                effects[Effect(f"{ref}: {relation.relation} {target}, which the change removes")] = None
+                yield ref, f"{relation.relation} {target}, which the change removes"
             elif ref in changed and target not in changed[ref] and not is_provided(target):
-                effects[Effect(f"{ref}: {relation.relation} {target}, which nothing in Git declares")] = None
-    return tuple(effects)
+                yield ref, f"{relation.relation} {target}, which nothing in Git declares"
 
 
 def made_secrets(ref: ObjectRef, manifest: Manifest) -> Iterator[ObjectRef]:

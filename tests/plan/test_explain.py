@@ -28,7 +28,7 @@ def test_safe_steps_are_counted():
 def test_what_makes_a_plan_dangerous_is_named():
     text = explain([step("data", Action.PRUNE, "PersistentVolumeClaim"), step("a", Action.CREATE)])
     assert text == (
-        "Create 1, delete 1 objects. Dangerous because PersistentVolumeClaim shop/data: "
+        "Create 1 object, delete 1. Dangerous because PersistentVolumeClaim shop/data: "
         "deletes an object that holds data."
     )
 

@@ -14,6 +14,7 @@ from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.parts import Need, closure, needs_by_step
 from gitsync.plan.risk.drift import DriftRisk
+from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
 from gitsync.server.formatting import app_url
@@ -23,7 +24,7 @@ from gitsync.server.queries.agents import EvaluationRow, evaluation_of
 from gitsync.server.queries.differences import Content, changed_in_cluster, content_of, unpaired
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.filters import page_of
-from gitsync.server.queries.plans import PlanChange, effects, plan_changes
+from gitsync.server.queries.plans import ObjectEffect, PlanChange, effects, plan_changes
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.server.templates import leave_notice
 from gitsync.services.reviews import Approval, is_held
@@ -128,11 +129,16 @@ class PlanPage:
             pending=pending,
             draft=draft,
             elsewhere=_elsewhere(draft, shown),
-            effects=effects(view, view.plan, self.pages.engine.view.owned_by) if view.plan is not None else [],
+            effects=self._effects(view),
             mode="unified" if mode == "unified" else "split",
             start=start,
             following=following,
         )
+
+    def _effects(self, view: ApplicationView) -> list[ObjectEffect]:
+        """Return the effects of the plan of an Application, none where it has no plan."""
+        state = self.pages.engine.view
+        return effects(view, view.plan, state.owned_by, state.applications) if view.plan is not None else []
 
 
 @router.get("/plan", response_class=HTMLResponse)

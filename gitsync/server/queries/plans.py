@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gitsync.kube.references import Relation
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
+from gitsync.preview.effects import dangling_references
 from gitsync.server.formatting import visible
 from gitsync.server.queries.object_details import users_of
 from gitsync.server.queries.waiting import Owned, mounted_by
@@ -27,13 +29,32 @@ class ObjectEffect:
     is_loss: bool = False
 
 
-def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[ObjectEffect]:
-    """Return the effects of a plan, losses first."""
+def effects(
+    view: ApplicationView, plan: Plan, owned: Owned, others: Callable[[], Iterable[ApplicationView]] = tuple
+) -> list[ObjectEffect]:
+    """Return the effects of a plan, losses first; ``others`` are Applications that may declare what it refers to."""
     users = users_of(view.resources)
     written = {step.ref for step in plan.writes}
     not_restarted = {ref: [user for user in references if user.ref not in written] for ref, references in users.items()}
     references = [effect for step in plan.writes for effect in _of_step(view, step, owned, not_restarted)]
+    references += _dangling(view, plan, others)
     return sorted(references, key=lambda effect: (not effect.is_loss, effect.ref.kind, effect.ref.name))
+
+
+def _dangling(
+    view: ApplicationView, plan: Plan, others: Callable[[], Iterable[ApplicationView]]
+) -> Iterator[ObjectEffect]:
+    """Yield what the plan makes objects refer to, and neither Git nor the cluster is known to have."""
+    declared = {item.ref: item.change.desired for item in view.resources if item.change.desired is not None}
+
+    @cache
+    def provided() -> frozenset[ObjectRef]:
+        # read for a name that this Application does not declare only: there may be thousands of Applications
+        return frozenset(item.ref for other in others() for item in other.resources)
+
+    found = dangling_references(plan.writes, declared, lambda ref: ref in provided())
+    for ref, text in dict.fromkeys(found):
+        yield ObjectEffect(visible(text), ref)
 
 
 def _of_step(

@@ -12,7 +12,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.ports import ResourceView
 from gitsync.server.queries.plans import effects
 from tests.server.conftest import Open
-from tests.server.fakes import application, changed, resource
+from tests.server.fakes import application, changed, edited, resource
 
 
 def step(
@@ -82,6 +82,26 @@ def test_workloads_that_keep_old_values_are_named_unless_they_restart_anyway() -
     assert texts(settings, reader) == ["Deployment shop/agent keeps the old values until its Pods restart"]
     restarting = replace(reader, change=replace(reader.change, action=Action.UPDATE))
     assert texts(settings, restarting) == []
+
+
+def test_a_reference_to_what_nothing_declares_is_an_effect(site: Open) -> None:
+    def mounting(claim: str) -> dict[str, Any]:
+        return {"spec": {"template": {"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": claim}}]}}}}
+
+    web = step("Deployment", Action.UPDATE, ".spec.template.spec", live=mounting("data"), desired=mounting("dat"))
+    dangling = "mounts PersistentVolumeClaim shop/dat, which nothing in Git declares"
+    assert texts(web) == ["restarts 1 Pod", dangling]
+    assert texts(web, edited(resource("dat", "PersistentVolumeClaim"))) == ["restarts 1 Pod"]
+    unchanged = step("Deployment", Action.UPDATE, ".spec.template.x", live=mounting("dat"), desired=mounting("dat"))
+    assert texts(unchanged) == ["restarts 1 Pod"], "it was named before"
+    claim = resource("data", "PersistentVolumeClaim", sync="ToPrune")
+    pruned = replace(claim, change=replace(claim.change, action=Action.PRUNE))
+    kept = step("Deployment", Action.UPDATE, ".metadata.labels.a", live=mounting("data"), desired=mounting("data"))
+    assert "mounts PersistentVolumeClaim shop/data, which the change removes" in texts(kept, pruned)
+    elsewhere = application("base", [resource("dat", "PersistentVolumeClaim")])
+    page = "/apps/gitsync/shop/plan"
+    assert dangling in site([application(resources=[web])]).get(page).text
+    assert dangling not in site([application(resources=[web]), elsewhere]).get(page).text
 
 
 def test_losses_come_first_on_the_plan_and_are_named_as_such(site: Open) -> None:
