@@ -8,11 +8,15 @@ A link is written when drift ends, so that it has both times; drift that lasts i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
 
 from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.record import AuditRecord, Outcome
@@ -162,3 +166,86 @@ def _past_finding(link: AuditRecord) -> PastField:
         EndedBy(details["by"]),
         str(details["pod"]),
     )
+
+
+_CLOCKS: Final = timedelta(seconds=2)
+"""How far the time of a managed field, in whole seconds, and that of an event may be from each other."""
+_UNTIMED: Final = timedelta(minutes=1)
+"""How long before its detection a write may be that has no time, such as one of a subresource or a delete."""
+_WRITES: Final = frozenset({"create", "delete", "patch", "update"})
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedWrite:
+    """A write that the API server answered with success, from its audit log: by whom, to what, when."""
+
+    person: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    manager: str
+    time: datetime
+
+    def made(self, field: PastField) -> bool:
+        """Whether this write may have changed a field, or have deleted its object."""
+        ref = field.ref
+        # the plural of a kind begins with it but for its last letter: NetworkPolicy, networkpolicies
+        is_kind = self.group == ref.group and self.resource.startswith(ref.kind.lower()[:-1])
+        if not is_kind or (self.namespace, self.name) != (ref.namespace, ref.name):
+            return False
+        if not field.path and self.verb != "delete":
+            return False
+        if field.edited is not None:
+            return self.manager == field.manager and abs(self.time - field.edited) <= _CLOCKS
+        is_manager = not field.manager or self.manager == field.manager
+        return is_manager and -_CLOCKS <= field.detected - self.time <= _UNTIMED
+
+
+def audited_writes(lines: Iterable[bytes], names: Container[tuple[str, str]]) -> Iterator[AuditedWrite]:
+    """
+    Yield the writes to objects of some namespaces and names from an audit log of an API server.
+
+    It has one event of audit.k8s.io/v1 a line (https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/). What is
+    not such an event is skipped: a rotated file may begin or end within one.
+    """
+    for line in lines:
+        # most events are reads, and need not be parsed
+        if b'"ResponseComplete"' not in line or b'"verb":"get"' in line or b'"verb":"watch"' in line:
+            continue
+        with suppress(ValueError, TypeError, AttributeError, KeyError):
+            write = _audited_write(orjson.loads(line), names)
+            if write is not None:
+                yield write
+
+
+def _audited_write(event: dict[str, Any], names: Container[tuple[str, str]]) -> AuditedWrite | None:
+    target = event.get("objectRef") or {}
+    name = (str(target.get("namespace", "")), str(target.get("name", "")))
+    code = int((event.get("responseStatus") or {}).get("code", 0))
+    if event["verb"] not in _WRITES or name not in names or not 200 <= code < 300:
+        return None
+    # as the API server derives the manager of a write that names none
+    manager = parse_qs(urlsplit(event["requestURI"]).query).get("fieldManager", [""])[0]
+    return AuditedWrite(
+        _person(event),
+        event["verb"],
+        str(target.get("apiGroup", "")),
+        str(target["resource"]),
+        *name,
+        manager or str(event.get("userAgent", "")).partition("/")[0],
+        datetime.fromisoformat(event["requestReceivedTimestamp"]),
+    )
+
+
+def _person(event: dict[str, Any]) -> str:
+    user = str(event["user"]["username"])
+    impersonated = str((event.get("impersonatedUser") or {}).get("username", ""))
+    return f"{impersonated} (by {user})" if impersonated else user
+
+
+def person_of(field: PastField, writes: Iterable[AuditedWrite]) -> str:
+    """Return who changed a field, the newest of several that may have; empty where the log does not tell."""
+    newest = max((write for write in writes if write.made(field)), key=lambda write: write.time, default=None)
+    return newest.person if newest is not None else ""

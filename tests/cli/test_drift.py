@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,6 +38,23 @@ def test_the_history_lists_what_ended_newest_first(gitsync: Gitsync, data: Path)
         *("1", "2", "kubectl-edit"),
         *("self-heal", 2.0),
     )
+
+
+def test_an_audit_log_of_the_api_server_names_the_users(gitsync: Gitsync, data: Path, tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    target = {"resource": "configmaps", "namespace": "shop", "name": "a"}
+    event = {
+        "stage": "ResponseComplete",
+        "requestURI": "/api/v1/namespaces/shop/configmaps/a?fieldManager=kubectl-edit",
+        "verb": "update",
+        "user": {"username": "ada"},
+        "objectRef": target,
+        "responseStatus": {"code": 200},
+        "requestReceivedTimestamp": (START - timedelta(seconds=3)).isoformat(),
+    }
+    log.write_text(json.dumps(event, separators=(",", ":")) + "\n")
+    done = gitsync("drift", "shop", "--history", "--data", data, "--audit-log", log, "-o", "json")
+    assert [row["person"] for row in done.json] == ["ada"]
 
 
 def test_the_history_of_one_application(gitsync: Gitsync, data: Path) -> None:

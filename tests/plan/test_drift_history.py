@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
 
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, FieldOwner, Risk
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.drift_history import EndedBy, OpenDrift, OpenFinding, ended_finding_link, ended_link, past_fields
+from gitsync.plan.drift_history import (
+    EndedBy,
+    OpenDrift,
+    OpenFinding,
+    audited_writes,
+    ended_finding_link,
+    ended_link,
+    past_fields,
+    person_of,
+)
 from gitsync.plan.running import RunningFinding, RunningKind
 from tests.fakes.ports import START
 
@@ -45,6 +58,62 @@ def test_a_deleted_object_is_one_entry_without_a_field() -> None:
     deleted = replace(STEP, action=Action.CREATE, differences=())
     (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(deleted, START), END, EndedBy.SELF_HEAL)])
     assert (field.path, field.declared, field.changed_to, field.manager) == ("", None, None, "")
+
+
+def event(**members: Any) -> bytes:
+    """Return an event of an audit log: the write of the field, but for some members."""
+    return orjson.dumps(
+        {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "stage": "ResponseComplete",
+            "requestURI": "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=kubectl-edit",
+            "verb": "patch",
+            "user": {"username": "ada"},
+            "userAgent": "kubectl/v1.36.2 (linux/amd64)",
+            "objectRef": {"resource": "deployments", "namespace": "shop", "name": "web", "apiGroup": "apps"},
+            "responseStatus": {"code": 200},
+            "requestReceivedTimestamp": "2026-11-20T09:59:00.150307Z",
+            **members,
+        }
+    )
+
+
+def person(step: Change, *lines: bytes) -> str:
+    """Return who an audit log names for the only field of a step."""
+    (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(step, START), END, EndedBy.SELF_HEAL)])
+    return person_of(field, tuple(audited_writes(lines, {("shop", "web")})))
+
+
+def test_the_audit_log_names_the_person_of_a_write() -> None:
+    assert person(STEP, b"{", b"null\n", event()) == "ada"
+    assert person(STEP, event(impersonatedUser={"username": "bob"})) == "bob (by ada)"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"verb": "get"},
+        {"stage": "RequestReceived"},
+        {"responseStatus": {"code": 409}},
+        {"requestReceivedTimestamp": "2026-11-20T09:58:00Z"},
+        {"requestURI": "/apis/apps/v1/namespaces/shop/deployments/web"},  # another manager: kubectl
+        {"objectRef": {"resource": "deployments", "namespace": "shop", "name": "api", "apiGroup": "apps"}},
+        {"objectRef": {"resource": "statefulsets", "namespace": "shop", "name": "web", "apiGroup": "apps"}},
+        {"objectRef": None},
+        {"user": None},
+    ],
+)
+def test_another_request_names_no_person(members: dict[str, Any]) -> None:
+    assert person(STEP, event(**members)) == ""
+
+
+def test_the_person_of_a_deletion_is_that_of_the_delete() -> None:
+    deleted = replace(STEP, action=Action.CREATE, differences=())
+    times = [f"2026-11-20T{time}Z" for time in ("09:59:55", "09:59:58")]
+    edit, delete = event(requestReceivedTimestamp=times[1]), event(verb="delete", requestReceivedTimestamp=times[0])
+    assert person(deleted, delete, edit) == "ada"
+    assert person(deleted, edit) == ""
 
 
 def test_what_a_pod_ran_is_an_entry_of_its_workload() -> None:

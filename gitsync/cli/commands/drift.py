@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,11 +27,19 @@ from gitsync.cli.plan_output import addition_rows, rows_of
 from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
-from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
+from gitsync.plan.drift_history import (
+    DRIFT_ACTION,
+    AuditedWrite,
+    PastField,
+    audited_writes,
+    past_fields,
+    person_of,
+)
 
 _COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
 _HISTORY_COLUMNS = (
-    *("application", "object", "pod", "path", "from", "to", "manager", "detected", "ended", "by", "seconds"),
+    *("application", "object", "pod", "path", "from", "to", "manager"),
+    *("person", "detected", "ended", "by", "seconds"),
 )
 _CELL_LENGTH = 60
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
@@ -52,10 +62,16 @@ def drift(
         bool, typer.Option("--history", help="List what was changed before, and how that ended, newest first.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="The newest fields to list with --history.")] = 100,
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="With --history: name the users from this log of the API server."
+        ),
+    ] = None,
 ) -> Exit:
     """Show what was changed in the cluster since the last apply, by whom and when. Exit code 1: there is drift."""
     if history:
-        return _history(target, output, limit)
+        return _history(target, output, limit, audit_log)
     evaluator = Evaluator(target, age_key)
     if target.name:
         applications = [one_application(evaluator.client, target.namespace or NAMESPACE, target.name)]
@@ -76,11 +92,17 @@ def drift(
     return failed or (Exit.DIFFERENT if rows else Exit.OK)
 
 
-def _history(target: AnyTarget, output: Format, limit: int) -> Exit:
+def _history(target: AnyTarget, output: Format, limit: int, audit_log: Path | None) -> Exit:
     """List the drift that has ended, from the audit."""
     application = f"{target.namespace or NAMESPACE}/{target.name}" if target.name else ""
     with open_records(target.data) as records:
         links = records.audit_records(application, action=DRIFT_ACTION, limit=limit)
+    fields = [
+        field
+        for field in past_fields(links)
+        if not target.namespace or field.application.startswith(f"{target.namespace}/")
+    ][:limit]
+    writes = _writes(audit_log, fields) if audit_log is not None else ()
     rows = [
         {
             "application": field.application,
@@ -90,20 +112,26 @@ def _history(target: AnyTarget, output: Format, limit: int) -> Exit:
             "from": field.declared,
             "to": field.changed_to,
             "manager": field.manager,
+            **({"person": person_of(field, writes)} if audit_log is not None else {}),
             "detected": field.detected.isoformat(timespec="seconds"),
             "ended": field.ended.isoformat(timespec="seconds"),
             "by": field.by.value,
             "seconds": round(field.seconds, 1),
         }
-        for field in past_fields(links)
-        if not target.namespace or field.application.startswith(f"{target.namespace}/")
-    ][:limit]
+        for field in fields
+    ]
     if rows or output is not Format.TABLE:
         shown = (_cut(row, "from", "to") for row in rows)
         show(shown if output is Format.TABLE else rows, _HISTORY_COLUMNS, output, key="object")
     else:
         say("no drift has ended yet")
     return Exit.OK
+
+
+def _writes(audit_log: Path, fields: Sequence[PastField]) -> tuple[AuditedWrite, ...]:
+    """Return the writes to the objects of some fields from an audit log of the API server."""
+    with audit_log.open("rb") as lines:
+        return tuple(audited_writes(lines, {(field.ref.namespace, field.ref.name) for field in fields}))
 
 
 def _cut(row: dict[str, Any], *sides: str) -> dict[str, Any]:
