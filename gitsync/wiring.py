@@ -33,8 +33,7 @@ from gitsync.integrations.prometheus import Prometheus
 from gitsync.integrations.reasoner import Advisor
 from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
-from gitsync.operator.applicationsets.reconciler import SetReconciler, SetWriter
-from gitsync.operator.applicationsets.sources import SetSources
+from gitsync.operator.application_sets import SetReconciler, SetSources, SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler, WriteRights
 from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership

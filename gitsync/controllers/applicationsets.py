@@ -10,8 +10,7 @@ from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION, APPLICATION_SET, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator.applicationsets.reconciler import SetCache, SetReconciler
-from gitsync.operator.applicationsets.sources import set_of
+from gitsync.operator.application_sets import SetCache, SetReconciler, set_of
 from gitsync.plan.risk.applications import git_generators
 from gitsync.plan.tracking import controller_of
 from gitsync.runtime.workqueue import WorkQueue

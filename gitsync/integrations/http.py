@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitsync.runtime.deadline import Deadline
+from gitsync.runtime.clock import Deadline
 
 
 class RequestFailed(Exception):

@@ -1,8 +1,13 @@
 """Ports: what the engine needs from outside, in its own words; adapters implement them, and so may tests."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
 from gitsync.ports.advisors import Advice, AdviceCache, MetricResult, MetricsProvider, Reasoner, Sample
 from gitsync.ports.cluster import ApiResource, Cluster, EventWriter, KubernetesEvent, LiveCache, ObjectDetails, Scope
-from gitsync.ports.ports import Clock, Ports
 from gitsync.ports.records import Records, Reviews
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
@@ -41,6 +46,34 @@ from gitsync.ports.state import (
     SyncRequests,
     no_others,
 )
+
+
+class Clock(Protocol):
+    """
+    The current time; waiting is done by queues and events, never by sleeping on a clock.
+
+    Called by controllers, gate, records and clients whenever a decision depends on time.
+    """
+
+    def now(self) -> datetime:
+        """Return the time, aware, in UTC."""
+        ...
+
+    # intervals are measured by it: the time of day may be set back
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The cluster with its cached live objects, the records, and the time."""
+
+    cluster: Cluster
+    live: LiveCache
+    records: Records
+    clock: Clock
+
 
 __all__ = [
     "BOUNDS",

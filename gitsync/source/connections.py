@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from gitsync.runtime.deadline import Deadline
+from gitsync.runtime.clock import Deadline
 
 # seconds after which an idle connection is not used again: servers and firewalls close them after a minute or more
 _IDLE = 55.0

@@ -6,12 +6,13 @@ Mirrors that no Application uses are deleted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +38,7 @@ from gitsync.runtime.clock import Periodic
 from gitsync.source.edits import make_edit, make_revert
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
-from gitsync.source.large_files import fetch_changed, fetch_different, fetch_manifests, fetch_requested
+from gitsync.source.left_out import left_out, manifests
 from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.proposals import merge
@@ -375,3 +376,55 @@ class MirrorCleanup(Periodic):
             self.clean()
         except OSError as error:
             _log.warning("unused mirrors were not deleted: %s", error)
+
+
+def fetch_manifests(
+    mirror: Mirror, source: GitSource, credentials: Credentials, commit: str, max_age: float = 0.0
+) -> None:
+    """Fetch the manifests below a source's path."""
+    if not left_out(mirror.path):
+        return
+    tree = GitTree(mirror.path, commit, reader=mirror.objects)
+    below = tree.below(clean_path(source.path))
+    files = manifests((path, entry.id) for path, entry in below)
+    mirror.fetch_files(files, source.revision, commit, credentials, max_age)
+
+
+def fetch_requested(mirror: Mirror, source: GitSource, credentials: Credentials, commit: str, id: str) -> None:
+    """Fetch a file that a build reads, with all manifests of the commit: the build is about to read others of them."""
+    tree = GitTree(mirror.path, commit, reader=mirror.objects)
+    files = manifests((path, entry.id) for path, entry in tree.below(""))
+    mirror.fetch_files(files | {id}, source.revision, commit, credentials)
+
+
+def fetch_changed(
+    mirror: Mirror, source: GitSource, credentials: Credentials, head: str, commits: Sequence[str]
+) -> None:
+    """Fetch the files that a revert of commits reads: what they changed, before, after and at the head."""
+    if not left_out(mirror.path):
+        return
+    files = {id for commit in commits for id in _changed(mirror, head, commit)}
+    mirror.fetch_files(files, source.revision, head, credentials)
+
+
+def fetch_different(mirror: Mirror, source: GitSource, credentials: Credentials, base: str, head: str) -> None:
+    """Fetch the files that a merge reads: those that differ between two commits, on both sides."""
+    if not left_out(mirror.path):
+        return
+    trees = [GitTree(mirror.path, commit, reader=mirror.objects) for commit in (base, head)]
+    files: set[str] = set()
+    for path in mirror.changed_paths(base, head) or ():
+        for tree in trees:
+            with contextlib.suppress(KeyError):  # a side that does not have the file
+                files.add(tree.blob_id(path))
+    mirror.fetch_files(files, source.revision, base, credentials)
+
+
+def _changed(mirror: Mirror, head: str, commit: str) -> Iterator[str]:
+    with contextlib.suppress(GitFailed):  # of the first commit, which cannot be reverted, or of an unknown one
+        parent = mirror.git("rev-parse", "--verify", "--quiet", f"{commit}^1").decode().strip()
+        trees = [GitTree(mirror.path, revision, reader=mirror.objects) for revision in (head, commit, parent)]
+        for path in mirror.changed_paths(parent, commit) or ():
+            for tree in trees:
+                with contextlib.suppress(KeyError):
+                    yield tree.blob_id(path)

@@ -12,7 +12,7 @@ from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.base import Workers
 from gitsync.objects.keys import API_VERSION, GIT_PUSHED, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.operator.applicationsets.reconciler import SetCache
+from gitsync.operator.application_sets import SetCache
 from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.clock import SystemClock
 from tests.waiting import until

@@ -1,1 +1,0 @@
-"""Reconcile ApplicationSets: files from Git, expansion, comparison, and the writes of Applications."""
