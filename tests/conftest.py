@@ -8,6 +8,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ import pytest
 from tests.git_processes import GitProcesses
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
+
+# jsonschema would import it, where another tool has installed it, and compile 38 grammars for formats that we never check.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_collection_finish() -> None:

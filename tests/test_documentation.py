@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -117,11 +118,12 @@ def test_explained_messages_are_in_the_code() -> None:
     assert not [message for message in re.findall(r"^### `(.*)`$", text, re.MULTILINE) if message not in code]
 
 
+@cache
 def shared_names() -> set[str]:
     """Return the names of resources that definitions of other projects have too, such as Argo CD's applications."""
     names = {"kustomization", "kustomizations"}
     for file in (ROOT / "manifests" / "gitsync" / "crds").glob("*.yaml"):
-        spec = yaml.safe_load(file.read_text(encoding="utf-8")).get("spec")
+        spec = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader).get("spec")
         if spec is not None:
             names |= {spec["names"]["plural"], spec["names"]["singular"], *spec["names"].get("shortNames", ())}
     return names
@@ -136,14 +138,13 @@ def kubectl_words(text: str) -> Iterator[str]:
                 yield from re.sub(r"-f\s+\S+", "", arguments).split()
 
 
-SHARED_NAMES = shared_names()
 GROUPS = ("gitsync.dev", "agents.gitsync.dev", "argoproj.io", "kustomize.toolkit.fluxcd.io")
 
 
 def unqualified(word: str) -> list[str]:
     """Return the resources of an argument, such as ``agents,jobs/x``, whose group the API server would choose."""
     resources = [part.partition("/")[0].partition(".") for part in word.split(",")]
-    return [name for name, _, group in resources if name in SHARED_NAMES and not group.startswith(GROUPS)]
+    return [name for name, _, group in resources if name in shared_names() and not group.startswith(GROUPS)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -8,6 +8,7 @@ and never edit the results; a test compares them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,12 @@ _DROPPED = {"title", "additionalProperties", "$ref", "$defs", "anyOf", "const", 
 _ORDER = {name: index for index, name in enumerate(("description", "type", "nullable", "enum", "default", "required"))}
 
 
-class _Plain(yaml.SafeDumper):
+class _Plain(yaml.CSafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
+@cache
 def outputs() -> dict[Path, str]:
     """Return the text of each generated file."""
     definitions = {name: _definition(name, model) for name, model in _CRDS.items()}
@@ -101,7 +103,7 @@ def _written(default: Any, schema: dict[str, Any]) -> Any:
 
 
 def _definition(name: str, model: type[Spec]) -> str:
-    frame = yaml.safe_load((ROOT / "tools" / f"{name}_crd.yaml").read_text(encoding="utf-8"))
+    frame = yaml.load((ROOT / "tools" / f"{name}_crd.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     frame["metadata"]["annotations"] = {VERSION_ANNOTATION: __version__}
     version = frame["spec"]["versions"][0]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema_of(model)

@@ -13,7 +13,6 @@ from typing import Any
 
 import kubernetes
 import pytest
-from kubernetes.client import AppsV1Api, CoordinationV1Api, CoreV1Api
 from kubernetes.dynamic import DynamicClient
 from kubernetes.informer import SharedInformer
 from kubernetes.leaderelection.electionconfig import Config
@@ -68,7 +67,7 @@ def client(sandbox: Sandbox, tmp_path: Path) -> Iterator[Any]:
 
 
 def test_the_typed_client_creates_patches_and_deletes(client: Any) -> None:
-    core, apps = CoreV1Api(client), AppsV1Api(client)
+    core, apps = kubernetes.client.CoreV1Api(client), kubernetes.client.AppsV1Api(client)
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "typed"}, "data": {"a": "1"}}
     assert core.create_namespaced_config_map("default", body).metadata.uid
     assert core.patch_namespaced_config_map("typed", "default", {"data": {"b": "2"}}).data == {"a": "1", "b": "2"}
@@ -89,7 +88,7 @@ def test_the_typed_client_creates_patches_and_deletes(client: Any) -> None:
 
 
 def test_the_typed_client_watches(client: Any) -> None:
-    core = CoreV1Api(client)
+    core = kubernetes.client.CoreV1Api(client)
     version = core.list_namespaced_secret("default").metadata.resource_version
     for name in ("w1", "w2"):
         core.create_namespaced_secret("default", {"metadata": {"name": name}})
@@ -112,7 +111,7 @@ def test_the_dynamic_client_applies_and_deletes(client: Any) -> None:
 
 
 def test_an_informer_keeps_its_cache_equal_to_the_cluster(client: Any) -> None:
-    core = CoreV1Api(client)
+    core = kubernetes.client.CoreV1Api(client)
     core.create_namespace({"metadata": {"name": "informed"}})
     core.create_namespaced_config_map("informed", {"metadata": {"name": "before"}})
     events: queue.Queue[tuple[str, str]] = queue.Queue()
@@ -148,7 +147,7 @@ def test_one_candidate_leads_and_the_next_takes_over_when_its_lease_ends(client:
 
     def candidate(name: str) -> threading.Thread:
         lock = LeaseLock("leader", "default", name)
-        lock.api_instance = CoordinationV1Api(client)
+        lock.api_instance = kubernetes.client.CoordinationV1Api(client)
 
         def lead() -> None:
             leading.put(name)
@@ -165,7 +164,8 @@ def test_one_candidate_leads_and_the_next_takes_over_when_its_lease_ends(client:
     with pytest.raises(queue.Empty):
         leading.get(timeout=1)
     assert leading.get(timeout=60) == "two"
-    assert CoordinationV1Api(client).read_namespaced_lease("leader", "default").spec.holder_identity == "two"
+    lease = kubernetes.client.CoordinationV1Api(client).read_namespaced_lease("leader", "default")
+    assert lease.spec.holder_identity == "two"
     first.join(60)
     second.join(60)
 
