@@ -18,7 +18,8 @@ from typing import Any, Final
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from starlette.types import Scope
 
 from gitsync import __version__
@@ -108,6 +109,25 @@ class UnindentedLoader(FileSystemLoader):
         return _INDENTATION.sub("", source)
 
 
+class CompiledTemplates(BytecodeCache):
+    """What templates were compiled to, in memory: further dashboards of this process read it."""
+
+    def __init__(self) -> None:
+        self._code_of: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fill a bucket that was filled before; Jinja compares the checksum of the source."""
+        if bucket.key in self._code_of:
+            bucket.bytecode_from_string(self._code_of[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep what a bucket contains."""
+        self._code_of[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = CompiledTemplates()
+
+
 class Pages:
     """The templates, with autoescape on; every text from outside goes through ``visible`` first."""
 
@@ -117,6 +137,7 @@ class Pages:
         self._access = access
         self._templates = Environment(
             loader=UnindentedLoader(web_folder() / "templates"),
+            bytecode_cache=_COMPILED,
             autoescape=True,
             # a misspelt name fails in a test, instead of showing nothing
             undefined=StrictUndefined,
