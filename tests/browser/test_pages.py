@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watched
 from tests.browser.keyboard import walk
@@ -54,35 +54,36 @@ PAGES = {
 SELECTED = "getSelection().toString().trim()"
 """The selected text; whether that of a row ends with a line break depends on the rows after it."""
 Opens = Callable[..., Watched]
+Looks = Callable[..., Page]
 
 
 @pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
 @pytest.mark.parametrize(("path", "text"), PAGES.items())
-def test_every_page_says_what_it_should(open_page: Opens, path: str, text: str, javascript: bool) -> None:
-    page = open_page(path, java_script_enabled=javascript).page
+def test_every_page_says_what_it_should(look: Looks, path: str, text: str, javascript: bool) -> None:
+    page = look(path, java_script_enabled=javascript)
     expect(page.locator("main")).to_contain_text(text)
     assert page.locator("h1").count() == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-def test_no_page_excludes_anybody(open_page: Opens, path: str, scheme: str) -> None:
-    page = open_page(path, color_scheme=scheme, bypass_csp=True).page
+def test_no_page_excludes_anybody(look: Looks, path: str, scheme: str) -> None:
+    page = look(path, media={"color_scheme": scheme}, bypass_csp=True)
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_forced_colours_and_keys_suffice_on_every_page(open_page: Opens, path: str) -> None:
-    page = open_page(path, forced_colors="active", bypass_csp=True).page
+def test_forced_colours_and_keys_suffice_on_every_page(look: Looks, path: str) -> None:
+    page = look(path, media={"forced_colors": "active"}, bypass_csp=True)
     found = Axe().run(page)
     assert walk(page) == {}
     assert found.violations_count == 0, found.generate_report()
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_fit_a_small_screen(open_page: Opens, path: str) -> None:
-    page = open_page(path, viewport={"width": 320, "height": 700}).page
+def test_pages_fit_a_small_screen(look: Looks, path: str) -> None:
+    page = look(path, viewport={"width": 320, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
@@ -234,7 +235,7 @@ def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Open
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_plan_that_waits_excludes_nobody_and_fits(open_page: Opens, site: Site, scheme: str) -> None:
+def test_a_plan_that_waits_excludes_nobody_and_fits(look: Looks, site: Site, scheme: str) -> None:
     volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": f"attic-{scheme}"}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     path = f"shop/attic-{scheme}.yaml"
@@ -243,7 +244,7 @@ def test_a_plan_that_waits_excludes_nobody_and_fits(open_page: Opens, site: Site
     site.world.repo.commit("Drop the attic", {path: None})
     until(lambda: site.world.status()["phase"] == "AwaitingApproval")
     for url in (f"{APP}/plan", f"{APP}/diff", "/approvals", "/"):
-        page = open_page(url, color_scheme=scheme, bypass_csp=True, viewport={"width": 320, "height": 700}).page
+        page = look(url, media={"color_scheme": scheme}, bypass_csp=True, viewport={"width": 320, "height": 700})
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth") <= 320, url
@@ -357,9 +358,9 @@ def test_the_palette_goes_to_pages_and_objects(open_page: Opens) -> None:
     expect(page).to_have_url(re.compile("/drift$"))
 
 
-def test_nothing_scrolls_sideways_at_768(open_page: Opens) -> None:
+def test_nothing_scrolls_sideways_at_768(look: Looks) -> None:
     for path in ("/", "/apps", APP, "/audit", f"{APP}/history"):
-        page = open_page(path, viewport={"width": 768, "height": 900}).page
+        page = look(path, viewport={"width": 768, "height": 900})
         assert page.evaluate(
             "[...document.querySelectorAll('.scroll')].every(item => item.scrollWidth <= item.clientWidth)"
         ), path
@@ -383,8 +384,8 @@ def test_states_are_told_apart_in_forced_colours(open_page: Opens) -> None:
 
 
 @pytest.mark.parametrize("width", [1920, 2560, 3840])
-def test_a_wide_screen_is_used(open_page: Opens, width: int) -> None:
-    page = open_page("/apps", viewport={"width": width, "height": 1000}).page
+def test_a_wide_screen_is_used(look: Looks, width: int) -> None:
+    page = look("/apps", viewport={"width": width, "height": 1000})
     assert page.locator("main").evaluate("main => main.clientWidth") >= 0.6 * width
 
 

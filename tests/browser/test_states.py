@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from gitsync.ports import ResourceView
 from gitsync.ports.previews import Proposal, ProposalView
 from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
+from tests.browser.conftest import SharedPages
 from tests.browser.keyboard import walk
 from tests.server.fakes import NOW, access_of, application, changed, edited, engine, resource
 
@@ -129,33 +130,35 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
         yield made
 
 
-def open_state(browser: Browser, dashboards: dict[str, Served], state: str, **options: Any) -> Page:
-    name, path = STATES[state]
-    page = browser.new_context(bypass_csp=True, **options).new_page()
-    page.goto(dashboards[name].url + path)
-    expect(page.locator("main")).to_be_visible()
-    return page
+Show = Callable[..., Page]
+
+
+@pytest.fixture
+def show(dashboards: dict[str, Served], shared_pages: SharedPages) -> Show:
+    """Return what shows a state in a page that tests share."""
+
+    def shows(state: str, **options: Any) -> Page:
+        name, path = STATES[state]
+        page = shared_pages.visit(dashboards[name].url, path, bypass_csp=True, **options).page
+        expect(page.locator("main")).to_be_visible()
+        return page
+
+    return shows
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("state", STATES)
-def test_no_state_has_a_violation(browser: Browser, dashboards: dict[str, Served], state: str, scheme: Any) -> None:
-    page = open_state(browser, dashboards, state, color_scheme=scheme)
-    found = Axe().run(page)
-    page.context.close()
+def test_no_state_has_a_violation(show: Show, state: str, scheme: str) -> None:
+    found = Axe().run(show(state, media={"color_scheme": scheme}))
     assert found.violations_count == 0, found.generate_report()
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_forced_colours_and_keys_suffice_in_every_state(
-    browser: Browser, dashboards: dict[str, Served], state: str
-) -> None:
-    page = open_state(browser, dashboards, state, forced_colors="active")
+def test_forced_colours_and_keys_suffice_in_every_state(show: Show, state: str) -> None:
+    page = show(state, media={"forced_colors": "active"})
     found = Axe().run(page)
-    missed = walk(page)
-    page.context.close()
     assert found.violations_count == 0, found.generate_report()
-    assert missed == {}
+    assert walk(page) == {}
 
 
 def test_a_walk_finds_what_keys_do_not_reach(browser: Browser) -> None:
@@ -175,30 +178,26 @@ def test_a_walk_finds_what_keys_do_not_reach(browser: Browser) -> None:
 
 @pytest.mark.parametrize("width", [320, 720], ids=["320 px", "200 % of 1440 px"])
 @pytest.mark.parametrize("state", STATES)
-def test_every_state_fits(browser: Browser, dashboards: dict[str, Served], state: str, width: int) -> None:
-    page = open_state(browser, dashboards, state, viewport={"width": width, "height": 700})
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    page.context.close()
-    assert wide <= width
+def test_every_state_fits(show: Show, state: str, width: int) -> None:
+    page = show(state, viewport={"width": width, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_review_is_written_by_keyboard_alone(browser: Browser, dashboards: dict[str, Served]) -> None:
-    page = open_state(browser, dashboards, "a plan of 16 steps")
+def test_a_review_is_written_by_keyboard_alone(show: Show) -> None:
+    page = show("a plan of 16 steps")
     reached = []
     for _ in range(200):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.name || document.activeElement.textContent.trim()"))
         if reached[-1] == "Submit review":
             break
-    page.context.close()
     assert {"Skip to content", "step", "by", "reason", "decision", "Submit review"} <= set(reached)
 
 
-def test_a_key_leads_to_the_review(browser: Browser, dashboards: dict[str, Served]) -> None:
-    page = open_state(browser, dashboards, "a plan of 16 steps")
+def test_a_key_leads_to_the_review(show: Show) -> None:
+    page = show("a plan of 16 steps")
     page.keyboard.press("r")
     expect(page.get_by_label("Your name")).to_be_focused()
-    page.context.close()
 
 
 def test_a_disconnected_page_says_so_without_violations(browser: Browser, tmp_path: Path) -> None:
