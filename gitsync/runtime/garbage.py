@@ -25,13 +25,15 @@ class GarbageCollection(Periodic):
 
     Python's own collection of all objects stops every thread at any moment, 0.2 s with 1,000 Applications and 1.5 s
     with 5,000; it is off while this runs. Objects are frozen (see ``gc.freeze``) once many have survived a collection,
-    and examined again when their number has grown by half.
+    and examined again when their number has grown by half. What others froze before the start, such as the modules of a
+    test run, stays frozen after the end.
     """
 
     def __init__(self, every: float = _EVERY, *, examined: int = _EXAMINED) -> None:
         super().__init__("garbage", self.collect, every, at_start=False)
         self._examined = examined
         self._frozen = 0
+        self._frozen_by_others = 0
         self._frozen_blocks = 0
         self._collections = 0
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -39,12 +41,14 @@ class GarbageCollection(Periodic):
     def start(self) -> None:
         """Start the thread, and turn Python's own collection of all objects off."""
         gc.set_threshold(*_DEFAULT[:2], _NEVER)
+        # counted in, or the first collection would take them for growth and examine them all
+        self._frozen = self._frozen_by_others = gc.get_freeze_count()
         super().start()
 
     def stop(self) -> None:
         """Stop the thread, and turn Python's own collection of all objects on again."""
         super().stop()
-        if self._frozen:  # else they are objects that others froze, such as the modules of a test run
+        if self._frozen and not self._frozen_by_others:  # all or nothing can be unfrozen
             gc.unfreeze()
         gc.set_threshold(*_DEFAULT)
 
