@@ -19,7 +19,7 @@ from tests.git_processes import GitProcesses
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
-# jsonschema would import it, where another tool has installed it, and compile 38 grammars for formats that we never check.
+# jsonschema imports it where another tool has installed it, and compiles 38 grammars for formats that we never check.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 

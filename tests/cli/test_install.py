@@ -34,7 +34,7 @@ WEBHOOK = (
 
 
 def objects(text: str) -> dict[tuple[str, str], Manifest]:
-    return {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
+    return {(item["kind"], item["metadata"]["name"]): item for item in yaml.load_all(text, yaml.CSafeLoader)}
 
 
 @pytest.mark.kubectl

@@ -38,7 +38,8 @@ def printed(*arguments: str) -> str:
 def moved(stage: Stage, *arguments: str) -> list[Manifest]:
     """Return what is printed, moved into the namespace of the test; the definitions and the namespace are left out."""
     text = re.sub(r"(?m)^( *namespace): gitsync$", rf"\1: {stage.system}", printed(*arguments))
-    return [item for item in yaml.safe_load_all(text) if item["kind"] not in ("CustomResourceDefinition", "Namespace")]
+    items = yaml.load_all(text, yaml.CSafeLoader)
+    return [item for item in items if item["kind"] not in ("CustomResourceDefinition", "Namespace")]
 
 
 def install(stage: Stage) -> None:

@@ -145,7 +145,7 @@ def test_metrics_count_the_states_of_the_api(everywhere: Everywhere) -> None:
 
 
 def test_the_command_line_and_kubectl_show_the_states_of_the_api(everywhere: Everywhere) -> None:
-    version = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"][0]
+    version = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]["versions"][0]
     paths = {column["name"]: column["jsonPath"] for column in version["additionalPrinterColumns"]}
     for name, view in everywhere.views.items():
         manifest = {"metadata": {"namespace": "gitsync", "name": name}, "status": view.status}
