@@ -101,7 +101,7 @@ image-content: $(TEST) ## what the image contains, without a container engine: b
 
 requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
 	uv pip compile pyproject.toml $(PINS) -o requirements.txt
-	uv pip compile pyproject.toml --extra postgresql -c requirements.txt $(PINS) -o requirements-image.txt
+	uv pip compile pyproject.toml --extra postgresql --extra notify --extra oidc -c requirements.txt $(PINS) -o requirements-image.txt
 	uv pip compile --group installer $(PINS) -o requirements-uv.txt
 	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
 	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt

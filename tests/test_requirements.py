@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,29 @@ def test_each_requirement_is_pinned_and_hashed(path: Path) -> None:
 
     assert requirements
     assert [line[:60] for line in requirements if not re.match(r"[\w.\[\]-]+==\S+ .*--hash=sha256:", line)] == []
+
+
+@pytest.mark.parametrize("extra", ["postgresql", "notify", "oidc"])
+def test_the_image_has_the_extras_of_its_settings_as_tested(extra: str) -> None:
+    """The image has no pip: a setting that needs a missing extra could not be used at all."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = {name_of(line) for line in project["project"]["optional-dependencies"][extra]}
+    image = pins("requirements-image.txt")
+    assert wanted <= image.keys()
+    tested = pins("requirements-test.txt") | pins("requirements.txt")
+    assert {name: image[name] for name in wanted} == {name: tested[name] for name in wanted}
+
+
+def name_of(requirement: str) -> str:
+    """Return the name of a package, as indexes normalize it, without its extras."""
+    return re.split(r"[\[<>=]", requirement)[0].lower()
+
+
+def pins(file: str) -> dict[str, str]:
+    """Return the version of each package in a requirements file."""
+    lines = (ROOT / file).read_text().splitlines()
+    pairs = (line.split()[0].split("==") for line in lines if "==" in line and not line.startswith(" "))
+    return {name_of(name): version for name, version in pairs}
 
 
 @pytest.fixture
