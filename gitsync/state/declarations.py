@@ -87,8 +87,8 @@ class Declarations:
         """The Application that an object is left to, of those which several Applications declare."""
         self._undeclared: set[str] = set()
         """The Applications that follow a branch and have declared nothing here yet."""
-        self._new: set[str] = set()
-        """Those of them that were never reconciled: what they declare may be written for the first time any moment."""
+        self._new: dict[str, tuple[str, str]] = {}
+        """Those of them that were never reconciled, each with its age: any moment they may write something first."""
         self._awaited: dict[str, set[str]] = {}
         """The Applications that each Application waits for before it writes an object for the first time."""
 
@@ -105,7 +105,7 @@ class Declarations:
             if key not in self._declared_at and not self._declared.has(key):
                 self._undeclared.add(key)
                 if reach.is_new:
-                    self._new.add(key)
+                    self._new[key] = self._age(key)
             # setdefault: an Application that has declared something before must not appear as behind again
             self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
 
@@ -129,7 +129,7 @@ class Declarations:
             self._awaited.pop(key, None)
             # with its reach, by which it is compared
             self._undeclared.discard(key)
-            self._new.discard(key)
+            self._new.pop(key, None)
         self.set_declared(key, frozenset())
         with self._lock:
             self._declared.remove(key)
@@ -177,9 +177,9 @@ class Declarations:
         """Whether every Application that follows a branch has declared its objects, so that none is awaited."""
         return not self._undeclared
 
-    def awaited(self, key: str, unowned: Mapping[ObjectRef, str]) -> tuple[str, ...]:
+    def awaited(self, key: str, unowned: Mapping[ObjectRef, str]) -> frozenset[str]:
         """
-        Return the Applications that have to declare their objects before this one may claim its own, sorted.
+        Return the Applications that have to declare their objects before this one may claim its own.
 
         ``unowned`` are the objects that it would write for the first time, each with the Application whose mark it has,
         empty without one. Awaited are the owners of these marks, which may still declare them, and older Applications
@@ -189,22 +189,29 @@ class Declarations:
         with self._lock:
             # not of Agents, which plan by this too and declare nothing in Git
             if not self._declared.has(key):
-                return ()
+                return frozenset()
+            # collected once: there may be thousands of objects, and of new Applications
+            namespaces = {ref.namespace for ref in unowned}
             age = self._age(key)
-            older = {other for other in self._new if self._age(other) < age and self._deploys_to(other, unowned)}
+            older = {
+                other for other, its_age in self._new.items() if its_age < age and self._deploys_to(other, namespaces)
+            }
             awaited = older | (self._undeclared & frozenset(unowned.values())) - {key}
-            self._awaited[key] = set(awaited)
-        return tuple(sorted(awaited))
+            if awaited:
+                self._awaited[key] = set(awaited)
+            else:
+                self._awaited.pop(key, None)
+        return frozenset(awaited)
 
-    def _deploys_to(self, key: str, refs: Iterable[ObjectRef]) -> bool:
-        """Whether some objects are where an Application deploys to, by its spec: a manifest may still name another."""
+    def _deploys_to(self, key: str, namespaces: Collection[str]) -> bool:
+        """Whether an Application deploys to one of these by its spec, empty for none: a manifest may name another."""
         reach = self._reaches[key]
-        return any(ref.namespace == reach.namespace if ref.namespace else reach.is_cluster_scoped for ref in refs)
+        return reach.namespace in namespaces or (reach.is_cluster_scoped and "" in namespaces)
 
     def settle(self, key: str) -> None:
         """Store that a reconcile of an Application has ended, also where it could declare nothing."""
         with self._lock:
-            self._new.discard(key)
+            self._new.pop(key, None)
             due = self._no_longer_awaiting(key)
         for other in due:
             self._enqueue(other)
@@ -235,7 +242,7 @@ class Declarations:
         with self._lock:
             rivals = self._replace_declared(key, refs)
             self._undeclared.discard(key)
-            self._new.discard(key)
+            self._new.pop(key, None)
             # after it is stored: those that waited for it must find it
             due = rivals.union(self._no_longer_awaiting(key))
         # without the lock: the queue has its own

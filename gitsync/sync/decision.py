@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gitsync.apply.execute import is_terminating
@@ -136,12 +136,7 @@ class SyncGate:
         if backoff > 0:
             return replace(decision, requeue_after=backoff)
         if planned.awaited and execution.operation is None:
-            more = f" and {len(planned.awaited) - 1} more" if len(planned.awaited) > 1 else ""
-            message = (
-                f"waiting for {planned.awaited[0]}{more} to declare objects, which may be the same; fix or suspend one"
-                " that fails"
-            )
-            return replace(decision, message=message)
+            return replace(decision, message=_awaiting(planned.awaited))
         if not planned.is_applied and execution.operation is None:
             message = blocking_dependency(planned.app, planned.plan.revision, self._policies.application)
             if message:
@@ -223,6 +218,14 @@ def _trigger(planned: Planned, execution: ExecutionCache) -> str:
     if not planned.drifted:
         return "retry" if execution.retry.failures else "commit"
     return "drift" if app.sync.self_heal.enabled else ""
+
+
+def _awaiting(keys: Collection[str]) -> str:
+    """Return which Applications have to declare their objects first."""
+    more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+    # the first by name, so that each reconcile reports the same one
+    named = f"{min(keys)}{more}"
+    return f"waiting for {named} to declare objects, which may be the same; fix or suspend one that fails"
 
 
 def _is_part_of(plan: Plan, approved: Plan | None) -> bool:

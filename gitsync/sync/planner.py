@@ -52,7 +52,7 @@ class Planned:
     """What the Application applied last, which grows with each write that succeeds."""
     additions: Additions = field(default_factory=dict)
     """What users added beside what Git declares."""
-    awaited: tuple[str, ...] = ()
+    awaited: frozenset[str] = frozenset()
     """The Applications that have to declare their objects first: they may declare some that this one would create."""
 
     @property
@@ -139,11 +139,11 @@ class Planner:
         additions = additions_to(inputs.app, plan, undeclared, observation.schema_of, cache.additions)
         return Planned(inputs, target, observation, plan, undeclared, cache.applied, additions, awaited)
 
-    def _awaited(self, app: Application, observation: Observation) -> tuple[str, ...]:
+    def _awaited(self, app: Application, observation: Observation) -> frozenset[str]:
         """Return the Applications that have to declare their objects before this one claims its own."""
         # the marks of ten thousand objects are read only while an Application is new, or after a start
         if self._declarations.are_complete:
-            return ()
+            return frozenset()
         owners = {ref: owner_of(observation.live.get(ref, {})) for ref in observation.desired}
         return self._declarations.awaited(app.key, {ref: key for ref, key in owners.items() if key != app.key})
 

@@ -92,7 +92,7 @@ class Unreconciled:
         self.declarations.set_declared(f"gitsync/{name}", frozenset(refs))
 
     def awaited(self, name: str, owner: str = "", ref: ObjectRef = A) -> tuple[str, ...]:
-        return self.declarations.awaited(f"gitsync/{name}", {ref: owner})
+        return tuple(sorted(self.declarations.awaited(f"gitsync/{name}", {ref: owner})))
 
 
 def test_a_new_application_waits_for_older_new_ones() -> None:
@@ -160,7 +160,7 @@ def test_the_owner_of_a_mark_is_awaited_after_a_start() -> None:
 
 def test_an_agent_that_declares_nothing_in_git_awaits_none() -> None:
     new = Unreconciled(fa=SECOND)
-    assert new.declarations.awaited("shop/agent", {A: "gitsync/fa"}) == ()
+    assert new.declarations.awaited("shop/agent", {A: "gitsync/fa"}) == frozenset()
 
 
 def test_an_application_that_is_created_again_is_new_again() -> None:

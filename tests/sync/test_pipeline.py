@@ -372,12 +372,12 @@ def test_an_application_that_fails_is_not_awaited_by_younger_ones() -> None:
         declarations.register(key, Reach((URL, "main"), "prod", False, f"2026-11-20T10:00:0{second}Z", is_new=True))
     a = ObjectRef("", "ConfigMap", "prod", "a")
     declarations.set_declared("gitsync/younger", frozenset({a}))
-    assert declarations.awaited("gitsync/younger", {a: ""}) == (KEY,)
+    assert declarations.awaited("gitsync/younger", {a: ""}) == {KEY}
     engine.source.error = SourceUnavailable("away")
     with pytest.raises(SourceUnavailable):
         engine.run()
     assert "gitsync/younger" in engine.enqueued
-    assert declarations.awaited("gitsync/younger", {a: ""}) == ()
+    assert declarations.awaited("gitsync/younger", {a: ""}) == frozenset()
 
 
 def test_the_inventory_is_stored_with_the_commit_that_it_is_of() -> None:

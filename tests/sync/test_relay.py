@@ -124,11 +124,11 @@ def test_one_that_its_replica_has_not_reconciled_declares_nothing() -> None:
     a = ObjectRef("", "ConfigMap", "prod", "a")
     declarations.set_declared("gitsync/younger", frozenset({a}))
     engine.pipeline.relay(engine.application)
-    assert declarations.awaited("gitsync/younger", {a: ""}) == (KEY,)
+    assert declarations.awaited("gitsync/younger", {a: ""}) == {KEY}
     engine.source.commit("c1", config_map("a", x="1"))
     engine.run()
     engine.pipeline.relay(engine.application)
-    assert declarations.awaited("gitsync/younger", {a: ""}) == ()
+    assert declarations.awaited("gitsync/younger", {a: ""}) == frozenset()
     assert declarations.declared_elsewhere("gitsync/younger", [a]) == {a: KEY}
 
 
