@@ -87,15 +87,15 @@ def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: 
     """
     Apply or delete one object. Never raises: errors are part of the result.
 
-    A conflict is retried at once, and so is a write whose response was lost, since an apply repeats the same fields, a
-    delete names the uid, and a create never changes what exists. A create or a step of several writes may then conflict
-    with what it wrote itself: its outcome is unknown.
+    A conflict is retried at once where the write names no resourceVersion, and so is a write whose response was lost,
+    since an apply repeats the same fields, a delete names the uid, and a create never changes what exists. A create or
+    a step of several writes may then conflict with what it wrote itself: its outcome is unknown.
     """
     if change.problem:
         return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
     began = time.monotonic()
     try:
-        written = _with_retries(lambda: _write(request, change, cluster))
+        written = _with_retries(lambda: _write(request, change, cluster), _tries(change))
     except GitsyncError as error:
         message = mask_text(str(error), (change.desired, change.live))
         return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
@@ -172,30 +172,32 @@ def _replace(request: ApplyRequest, change: Change, desired: Manifest, cluster: 
     return leaving or cluster.apply(desired, manager=request.app.field_manager, user=user)
 
 
-def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
+def _tries(change: Change) -> int:
+    """Return how often a write is tried while it conflicts."""
+    # these name the resourceVersion of the live object as it was planned, which conflicts in each further attempt too
+    is_of_one_version = change.managed_fields is not None or change.removed or change.action is Action.RELEASE
+    return 1 if is_of_one_version else _TRIES
+
+
+def _with_retries(write: Callable[[], Manifest | None], tries: int) -> Manifest | None:
     lost: ClusterUnavailable | None = None
-    for _ in range(_TRIES - 1):
+    while True:
+        tries -= 1
         try:
             return write()
-        # not a race: it would exist in each further attempt too
-        except AlreadyExists:
-            raise
-        except Conflict:
-            continue
+        except Conflict as error:
+            # what conflicts now may be our own first write, so that the outcome is unknown and not a conflict
+            if lost is not None:
+                raise detached(lost) from error
+            # an object that exists is not a race: it would exist in each further attempt too
+            if isinstance(error, AlreadyExists) or tries <= 0:
+                raise
         except ClusterUnavailable as error:
-            # without a delay of the server the connection was lost: one more attempt tells whether it was the first
-            # that arrived
-            if error.retry_after is not None:
-                raise  # the API server asked to retry later
+            # a delay means that the API server asked to retry later
+            if lost is not None or error.retry_after is not None:
+                raise
+            # without one the connection was lost: one more attempt tells whether the first arrived
             lost = detached(error)
-            break
-    try:
-        return write()
-    # what conflicts now may be our own first write, so that the outcome is unknown and not a conflict
-    except Conflict as error:
-        if lost is not None:
-            raise detached(lost) from error
-        raise
 
 
 def _elapsed_ms(began: float) -> int:

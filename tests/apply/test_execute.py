@@ -17,7 +17,7 @@ from gitsync.apply.owner_writes import NotAnswered, OwnerWrites, WritePool, Writ
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import AlreadyExists, RecordUnavailable
+from gitsync.errors import AlreadyExists, Conflict, RecordUnavailable
 from gitsync.health.assess import assess
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk
@@ -63,7 +63,7 @@ class Bench:
         self.applier = Applier(self.ports, self.writes)
         self.held: dict[ObjectRef, InventoryEntry] = {}
         resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
-        self.live.follow([(resource, "") for resource in resources if resource is not None], 10)
+        self.live.follow([(resource, "") for resource in resources if resource is not None], 60)
 
     def be_patient(self, seconds: float) -> None:
         """Wait this long for the writes of a batch; running writes stay as they are."""
@@ -143,7 +143,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     mute = InformerCache(bench.client)
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
-    mute.follow([(resource, "")], 10)
+    mute.follow([(resource, "")], 60)
     bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.writes)
     steps = [Change(ref_of(manifest), Action.PRUNE, live=manifest, reason="is not in Git") for manifest in live]
     done = bench.applier.execute(bench.job(*steps))
@@ -198,7 +198,7 @@ def test_a_later_wave_waits_for_objects_of_an_earlier_one(bench: Bench) -> None:
     }
     resource = bench.cluster.resource("", "v1", "Pod")
     assert resource is not None
-    bench.live.follow([(resource, "")], 10)
+    bench.live.follow([(resource, "")], 60)
     done = bench.applier.execute(bench.job(create(pod, wave=1), create(config_map("after", x="1"), wave=2)))
     assert [result.change.ref.name for result in done.results] == ["p"]
     assert "Pod default/p to be healthy" in done.waiting
@@ -296,6 +296,20 @@ def test_conflicts_are_tried_again_but_not_for_ever(bench: Bench) -> None:
     assert bench.applier.execute(job).results[0].outcome is Outcome.SUCCEEDED
     bench.sandbox.inject(InjectedFault(FaultKind.CONFLICT, verb="patch", resource="configmaps"))
     assert bench.applier.execute(job).results[0].outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"managed_fields": ()}, {"removed": ("/data/x",)}, {"action": Action.RELEASE}],
+    ids=lambda step: next(iter(step)),
+)
+def test_a_write_to_a_version_that_is_gone_is_tried_once(bench: Bench, step: dict[str, Any]) -> None:
+    old = bench.cluster.apply(config_map("a", x="1"), manager="gitsync")
+    bench.cluster.apply(config_map("a", y="1"), manager="another")
+    update = replace(create(config_map("a", x="2")), **{"action": Action.UPDATE, "live": old, **step})
+    others = bench.sandbox.requests(verb="patch")
+    assert isinstance(bench.applier.execute(bench.job(update)).results[0].error, Conflict)
+    assert bench.sandbox.requests(verb="patch") == others + 1
 
 
 def test_a_step_with_a_known_problem_is_not_tried(bench: Bench) -> None:
