@@ -57,8 +57,8 @@ def post_review(client: Mapping[str, Any], url: str, review: Review, seconds: fl
     try:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         connection.request("POST", f"{parts.path or '/'}?{parts.query}", orjson.dumps(review), headers)
-        answer = connection.getresponse()
-        body = answer.read(_LIMIT)
+        with connection.getresponse() as answer:  # closes the socket also where the body is not read to its end
+            body = answer.read(_LIMIT)
     except (OSError, http.client.HTTPException) as error:
         raise WebhookError(f'Post "{url}": {go_text(error, parts.hostname, port)}') from error
     finally:

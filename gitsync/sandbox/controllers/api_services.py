@@ -57,7 +57,9 @@ def _get(spec: Manifest, address: tuple[str, int], path: str) -> int:
             # http.client would connect by itself to the address, and check the certificate for that.
             connection.sock = secured
             connection.request("GET", path, headers={"Connection": "close"})
-            return connection.getresponse().status
+            # closed with the answer: its body is not read, and it shares the socket
+            with connection.getresponse() as answer:
+                return answer.status
 
 
 _GROUP = "apiregistration.k8s.io"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import threading
 from collections.abc import Iterator
@@ -188,15 +189,15 @@ class Handler(BaseHTTPRequestHandler):
 def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """Give the URL of a webhook over HTTPS, and what it can be trusted by in base64."""
     certificate = make_certificate()
-    http = HTTPServer(("127.0.0.1", 0), Handler)
-    http.socket = certificate.server_context().wrap_socket(http.socket, server_side=True)
-    thread = threading.Thread(target=http.serve_forever)
+    webhook = HTTPServer(("127.0.0.1", 0), Handler)
+    webhook.socket = certificate.server_context().wrap_socket(webhook.socket, server_side=True)
+    thread = threading.Thread(target=webhook.serve_forever)
     thread.start()
     bundle = base64.b64encode(getattr(certificate, request.param).encode()).decode()
-    yield f"https://127.0.0.1:{http.server_port}/x", bundle
-    http.shutdown()
+    yield f"https://127.0.0.1:{webhook.server_port}/x", bundle
+    webhook.shutdown()
     thread.join()
-    http.server_close()
+    webhook.server_close()
 
 
 def test_webhooks_are_called_over_https(server: tuple[str, str]) -> None:
@@ -206,6 +207,24 @@ def test_webhooks_are_called_over_https(server: tuple[str, str]) -> None:
     assert call_over_https(hook, f"{url}?timeout=5s", review)["response"] == {"uid": "7", "allowed": True}
     with pytest.raises(CallError, match="certificate signed by unknown authority"):
         call_over_https({"clientConfig": {"url": url}, "timeoutSeconds": 5}, url, review)
+
+
+def test_an_answer_that_is_too_long_leaves_no_open_socket(
+    server: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[http.client.HTTPResponse] = []
+
+    class KeptResponse(http.client.HTTPResponse):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            answers.append(self)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "response_class", KeptResponse)
+    monkeypatch.setattr("gitsync.sandbox.connections._LIMIT", 4)
+    url, bundle = server
+    with pytest.raises(CallError, match="invalid character"):
+        call_over_https({"clientConfig": {"url": url, "caBundle": bundle}}, url, {"request": {"uid": "7"}})
+    assert [answer.closed for answer in answers] == [True]
 
 
 def test_nobody_at_the_url_is_told_as_go_does() -> None:
