@@ -21,7 +21,7 @@ from gitsync.cluster.errors import failure, unreachable
 from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
 from gitsync.runtime.work_costs import count_request
 
-_CONNECT = 5.0  # seconds; a load balancer without a server behind it does not refuse, it stays silent
+_CONNECT = 10.0  # seconds, as client-go has for a TLS handshake; a load balancer without a server behind it is silent
 _READ = 30.0
 # Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute.
 _WATCH_READ = 90.0
