@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from gitsync.errors import Conflict
+
+T = TypeVar("T")
 
 PATIENCE = 120.0
 """Seconds that a wait lasts at least: more than any pause of a loaded machine, and free where all is well."""
@@ -34,3 +40,32 @@ def never(condition: Callable[[], Any], seconds: float) -> None:
     while time.monotonic() < give_up:
         assert not condition(), "it happened"
         time.sleep(0.02)
+
+
+def despite_conflicts(write: Callable[[], T]) -> T:
+    """Call what reads and writes an object, again where another client has written it in between; return the result."""
+    results: list[T] = []
+
+    def is_written() -> bool:
+        with suppress(Conflict):
+            results.append(write())
+        return bool(results)
+
+    until(is_written, describe=lambda: "each write was in conflict with another client")
+    return results[0]
+
+
+def until_quiet(measure: Callable[[], Any], observations: int = 50) -> Any:
+    """
+    Wait until a measure has had one value for many observations in a row, and return it.
+
+    Observations are counted instead of seconds: a loaded machine, which delays what is measured, delays them too.
+    """
+    values: deque[Any] = deque(maxlen=observations)
+
+    def is_quiet() -> bool:
+        values.append(measure())
+        return len(values) == observations and all(value == values[0] for value in values)
+
+    until(is_quiet, describe=lambda: f"it still changes: {values[-1]}")
+    return values[-1]

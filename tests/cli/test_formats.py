@@ -113,7 +113,7 @@ def set_of(shop: Shop) -> Path:
     return file
 
 
-@pytest.mark.timeout(300)  # ninety commands
+@pytest.mark.timeout(900)  # ninety commands
 def test_every_list_has_every_format(differing: Shop) -> None:
     assert set(LISTS) == with_formats() - OTHERS
     with serve(create_app(differing.world.controller)) as web:

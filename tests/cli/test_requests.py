@@ -19,7 +19,7 @@ def phase(shop: Shop, wanted: str) -> None:
 
 
 def test_a_sync_waits_until_it_is_done(shop: Shop) -> None:
-    done = shop("sync", "shop", "--timeout", "20")
+    done = shop("sync", "shop", "--timeout", "120")
 
     assert done.code == 0
     assert done.out.startswith("gitsync/shop: Synced and healthy")
@@ -44,9 +44,10 @@ def test_a_sync_without_a_controller_times_out(shop: Shop) -> None:
 def test_a_sync_reports_what_it_waits_for(shop: Shop) -> None:
     shop.world.sandbox.pause("kubelet")
     web = (shop.world.repo.clone / "shop" / "web.yaml").read_text()
-    shop.world.repo.commit("more", {"shop/web.yaml": web.replace("replicas: 2", "replicas: 3")})
+    shop.world.synced(shop.world.repo.commit("more", {"shop/web.yaml": web.replace("replicas: 2", "replicas: 3")}))
+    until(lambda: "Waiting for rollout" in str(shop.world.status()["conditions"]), describe=shop.world.status)
 
-    done = shop("sync", "shop", "--timeout", "3")
+    done = shop("sync", "shop", "--timeout", "8")
 
     assert done.code == 3
     assert "Synced and progressing: Deployment shop/web: Waiting for rollout to finish" in done.err

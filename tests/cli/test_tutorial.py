@@ -91,7 +91,7 @@ def reports(terminal: Terminal, command: str, is_expected: Callable[[str], bool]
     until(lambda: is_expected(done[-1].out) or done.append(terminal(command)), 60, lambda: done[-1])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal) -> None:
     start, *status = [command for command in commands(1) if command != "make run"]
     assert terminal(start).code == Exit.OK

@@ -34,6 +34,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         made.application()
         made.start()
         made.synced(commit)
+        until(lambda: made.status()["health"] == "Healthy", describe=made.status)  # so that all of its Pods exist
         made.apply(agent(replicas=1))
         until(lambda: (made.get("Agent", "helper", api=AGENTS) or {}).get("status", {}).get("phase") == "Running", 30)
         yield made
@@ -88,7 +89,7 @@ def test_workloads_stay_and_nothing_else(world: World, gitsync: Gitsync, control
         world.stop()
     before = workloads(world)
     assert {name.partition("/")[0] for name in before} >= {"deployments", "pods", "services", "configmaps"}
-    done = uninstall(world, gitsync, "--yes", "--timeout", "30")
+    done = uninstall(world, gitsync, "--yes", "--timeout", "120")
     assert done.code == 0, done.err
     assert remains(world) == []
     world.sandbox.advance(120)
@@ -126,7 +127,7 @@ def test_a_namespace_with_other_workloads_stays(world: World, gitsync: Gitsync) 
         },
     }
     uid = metadata_of(world.apply(other))["uid"]
-    done = uninstall(world, gitsync, "--yes", "--timeout", "30")
+    done = uninstall(world, gitsync, "--yes", "--timeout", "120")
     assert done.code == 0, done.err
     live = world.get("Deployment", "other", NAMESPACE, "apps/v1")
     assert live is not None
@@ -135,7 +136,7 @@ def test_a_namespace_with_other_workloads_stays(world: World, gitsync: Gitsync) 
 
 
 def test_workloads_are_deleted_on_request_by_the_controller(world: World, gitsync: Gitsync) -> None:
-    done = uninstall(world, gitsync, "--yes", "--delete-workloads", "--timeout", "30")
+    done = uninstall(world, gitsync, "--yes", "--delete-workloads", "--timeout", "120")
     assert done.code == 0, done.err
     assert remains(world) == []
     until(lambda: not [name for name in workloads(world) if "kube-root-ca" not in name], 20, lambda: workloads(world))

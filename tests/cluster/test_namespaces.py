@@ -58,7 +58,7 @@ def test_what_may_not_be_listed_everywhere_is_said_at_once_with_the_cure(watch: 
 
 def test_named_namespaces_are_followed_together(cluster: KubernetesCluster, watch: Watch) -> None:
     view = watch("one", "two")
-    view.follow([(CONFIG_MAP, "")], 10)
+    view.follow([(CONFIG_MAP, "")], 60)
     names = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in view.all(CONFIG_MAP)}
     assert {("one", "a"), ("two", "a")} <= names
     assert {namespace for namespace, _ in names} == {"one", "two"}
@@ -71,7 +71,7 @@ def test_named_namespaces_are_followed_together(cluster: KubernetesCluster, watc
 
 def test_an_object_elsewhere_is_not_taken_for_absent(watch: Watch) -> None:
     view = watch("one", "two")
-    view.follow([(CONFIG_MAP, "")], 10)
+    view.follow([(CONFIG_MAP, "")], 60)
     with pytest.raises(Refused, match=r"ConfigMap in namespace three: the controller watches only .* one, two; add"):
         view.get(CONFIG_MAP, "three", "a")
 
@@ -97,7 +97,7 @@ def test_of_all_namespaces_those_that_may_be_read_are_followed(watch: Watch) -> 
 
 def test_kinds_without_namespaces_are_followed_whole(server: Sandbox, client: Client) -> None:
     view = InformerCache(client, ("default",))
-    view.follow([(NAMESPACE, "")], 10)
+    view.follow([(NAMESPACE, "")], 60)
     assert view.get(NAMESPACE, "", "kube-system") is not None
     view.stop()
 
@@ -119,7 +119,7 @@ def test_one_namespace_is_followed_where_only_it_may_be_read(cluster: Kubernetes
 
 def test_a_kind_followed_everywhere_is_not_followed_again_in_one_namespace(server: Sandbox, client: Client) -> None:
     view = InformerCache(client)
-    view.follow([(CONFIG_MAP, "")], 10)
+    view.follow([(CONFIG_MAP, "")], 60)
     view.follow([(CONFIG_MAP, "default")], 10, only=True)
     assert server.requests(verb="watch", resource="configmaps") <= 1
     assert view.get(CONFIG_MAP, "kube-system", "absent") is None
@@ -134,7 +134,7 @@ def test_a_kind_followed_in_one_namespace_can_be_followed_everywhere(
         cluster.apply(config_map(name, "1"), manager="m")
     view = InformerCache(client)
     view.follow([(CONFIG_MAP, "one")], 10, only=True)
-    view.follow([(CONFIG_MAP, "")], 10)
+    view.follow([(CONFIG_MAP, "")], 60)
     assert (view.get(CONFIG_MAP, "two", "a") or {})["data"] == {"x": "1"}
     assert len([item for item in view.all(CONFIG_MAP) if item["metadata"]["name"] == "a"]) == 2
     cluster.apply(config_map("one", "2"), manager="m")

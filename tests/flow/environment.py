@@ -8,10 +8,13 @@ from typing import Any
 
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.base import BaseController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.gate.policy import Policy
+from gitsync.objects.change import Decision
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.sandbox.server import Sandbox
@@ -19,7 +22,7 @@ from gitsync.services.requests import UserRequests
 from gitsync.services.reviews import Approval
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
-from tests.waiting import until
+from tests.waiting import until, until_quiet
 
 NAMESPACE = "gitsync"
 
@@ -138,11 +141,11 @@ class World:
     def apply(self, manifest: Manifest, manager: str = "another") -> Manifest:
         return self.cluster.apply(manifest, manager=manager)
 
-    def application(self, name: str = "shop", **spec: Any) -> None:
-        """Declare an Application of the repository, polled each second."""
+    def application(self, name: str = "shop", *, is_observed: bool = True, **spec: Any) -> None:
+        """Declare an Application of the repository, polled each second; a controller that runs has observed it then."""
         sync = {"interval": "1s", **spec.pop("sync", {})}
         source = {"repoURL": self.repo.url, "path": name, **spec.pop("source", {})}
-        self.apply(
+        declared = self.apply(
             {
                 "apiVersion": "gitsync.dev/v1alpha1",
                 "kind": "Application",
@@ -150,6 +153,15 @@ class World:
                 "spec": {"source": source, "destination": {"namespace": name}, "sync": sync, **spec},
             }
         )
+        # else a commit that follows may be synced by the former spec
+        if self._controller is not None and is_observed:
+            until(lambda: self._has_observed(declared), describe=lambda: f"Application {name} is not observed")
+
+    def _has_observed(self, declared: Manifest) -> bool:
+        applications = self.controller.requests
+        assert isinstance(applications, BaseController)
+        observed = applications._get(OwnerKey.of_ref(ref_of(declared)))
+        return observed is not None and observed["metadata"]["generation"] >= declared["metadata"]["generation"]
 
     def get(self, kind: str, name: str, namespace: str = "shop", api: str = "v1") -> Manifest | None:
         group, _, version = api.rpartition("/")
@@ -177,8 +189,13 @@ class World:
         return found
 
     def approve(self, *steps: str, name: str = "shop") -> None:
-        """Approve the plan that waits, or some steps of it."""
-        view = self.view(name)
+        """Approve the plan that waits, or some steps of it; wait for it first, since a reconcile may be under way."""
+
+        def held_view() -> ApplicationView | None:
+            view = self.view(name)
+            return view if view.verdict is not None and view.verdict.decision is Decision.HELD else None
+
+        view: ApplicationView = until(held_view, describe=lambda: self.status(name))
         assert view.plan is not None
         self.requests.approve(view, view.plan.digest, Approval(User("ada"), "checked", steps=steps))
 
@@ -192,6 +209,34 @@ class World:
         """Wait until the commit is applied completely and return the status."""
         until(lambda: is_synced(self.status(name), commit), timeout, lambda: self.status(name))
         return self.status(name)
+
+    def in_phase(self, phase: str, name: str = "shop") -> dict[str, Any]:
+        """Wait until an Application is in a phase and return that status: a later one may be of the next attempt."""
+
+        def status_in_phase() -> dict[str, Any] | None:
+            status = self.status(name)
+            return status if status.get("phase") == phase else None
+
+        reached: dict[str, Any] = until(status_in_phase, describe=lambda: self.status(name))
+        return reached
+
+    def quiet(self) -> None:
+        """
+        Wait until the controller has made no request for a while, nor has one to make: what is counted then stays.
+
+        Watches and the renewal of Leases never end, and count as nothing.
+        """
+
+        def measure() -> tuple[int, int]:
+            requests = self.sandbox.requests
+            endless = requests(verb="watch") + requests(resource="leases.coordination.k8s.io")
+            return requests() - endless, self._keys_in_work()
+
+        until(lambda: until_quiet(measure)[1] == 0, describe=lambda: f"a key is worked on for ever: {measure()}")
+
+    def _keys_in_work(self) -> int:
+        queues = [part._queue for part in self.controller.parts if isinstance(part, BaseController)]
+        return sum(len(queue) + len(queue._working) for queue in queues)
 
 
 def is_synced(status: dict[str, Any], commit: str) -> bool:

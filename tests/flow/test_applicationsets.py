@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from gitsync.gate.policy import Policy
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.record import Outcome
+from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.server.queries.tree import tree
 from tests.flow.environment import NAMESPACE, World
@@ -81,11 +80,15 @@ def source_ready(world: World, name: str = "shops") -> dict[str, Any]:
 
 
 def eventually(world: World, expected: list[str], reason: str = "Current") -> None:
-    until(
-        lambda: apps(world) == expected and ready(world).get("reason") == reason,
-        15,
-        lambda: (apps(world), json.dumps(status(world), indent=1)),
-    )
+    """Wait until there are these Applications, and the set as it is declared now is ready, or not, for this reason."""
+
+    def is_reached() -> bool:
+        live = world.get("ApplicationSet", "shops", NAMESPACE, API)
+        shown = (live or {}).get("status") or {}
+        is_of_now = live is not None and shown.get("observedGeneration") == live["metadata"]["generation"]
+        return is_of_now and find_condition(shown, "Ready").get("reason") == reason and apps(world) == expected
+
+    until(is_reached, describe=lambda: (apps(world), json.dumps(status(world), indent=1)))
 
 
 def test_folders_of_git_become_applications_that_sync(world: World) -> None:
@@ -127,6 +130,7 @@ def test_an_outage_of_git_is_a_condition_and_changes_no_application(world: World
     world.start()
     eventually(world, ["a"])
     until(lambda: source_ready(world).get("status") == "True")
+    world.quiet()
     served = world.repo.bare
     before = writes_of_set(world)
     away = served.rename(served.with_name("away"))
@@ -170,17 +174,18 @@ def test_a_changed_element_changes_only_its_application(world: World) -> None:
     declare(world, listed("a", "b"))
     world.start()
     eventually(world, ["a", "b"])
-    before = writes_of_set(world)
+    world.quiet()
+    requested = writes_of_set(world)
     elements = [{"path": "apps/a", "path.basename": "a"}, {"path": "apps", "path.basename": "b"}]
-    declare(world, [{"list": {"elements": elements}}])
-    until(lambda: spec(world, "b")["source"]["path"] == "apps")
-    settle(world)
-    assert writes_of_set(world) == before + 2  # the apply, and the transfer of what the create owns
-    elements[1]["path"] = "apps/b"
-    declare(world, [{"list": {"elements": elements}}])
-    until(lambda: spec(world, "b")["source"]["path"] == "apps/b")
-    settle(world)
-    assert writes_of_set(world) == before + 3
+    for path in ("apps", "apps/b"):
+        elements[1]["path"] = path
+        declare(world, [{"list": {"elements": elements}}])
+        until(lambda path=path: spec(world, "b")["source"]["path"] == path)  # type: ignore[misc]
+        world.quiet()
+    written = [(record.action, record.resource.rpartition("/")[2]) for record in set_records(world)]
+    assert sorted(written) == [("create", "a"), ("create", "b"), ("update", "b"), ("update", "b")]
+    refused = len(set_records(world, "Failed"))  # where the status of the Application was written meanwhile
+    assert writes_of_set(world) - requested == 3 + refused  # two applies, and one transfer of what the create owns
 
 
 def test_what_a_template_no_longer_has_is_removed(world: World) -> None:
@@ -200,7 +205,7 @@ def test_an_application_that_is_not_observed_yet_is_not_taken_over(world: World)
     silent = InjectedFault(FaultKind.HALF_OPEN_WATCH, resource="applications.gitsync.dev")
     world.sandbox.inject(silent)
     world.start()
-    world.application("shop")
+    world.application("shop", is_observed=False)
     before = world.get("Application", "shop", NAMESPACE, API)
     declare(world, listed("shop"))
     eventually(world, ["shop"], "WriteFailed")
@@ -226,13 +231,13 @@ def test_deletions_above_the_share_wait_for_approval(world: World) -> None:
     eventually(world, ["a", "b", "c"])
     declare(world, listed("a", "e"))
     eventually(world, ["a", "b", "c", "e"], "AwaitingApproval")
-    settle(world)  # then the created one counts too
+    world.quiet()  # then the created one counts too
     held = status(world)["heldDeletions"]
     assert (held["names"], held["count"]) == (["b", "c"], 2)
     assert "2 of 4 Applications would be deleted, more than maxDeletePercent (25)" in held["reason"]
     assert "approve it by `gitsync appset approve shops -n gitsync`" in ready(world)["message"]
     approve(world, "not-the-id")
-    settle(world)
+    world.quiet()
     assert apps(world) == ["a", "b", "c", "e"]
     approve(world, status(world)["heldDeletions"]["id"])
     eventually(world, ["a", "e"])
@@ -283,9 +288,9 @@ def test_an_update_that_conflicts_is_planned_again_soon(world: World) -> None:
     declare(world, listed("a"))
     world.start()
     eventually(world, ["a"])
-    kind, every_try = "applications.gitsync.dev", 5
+    kind = "applications.gitsync.dev"
     world.sandbox.inject(
-        InjectedFault(FaultKind.CONFLICT, verb="patch", resource=kind, agent="gitsync", skip=1, count=every_try)
+        InjectedFault(FaultKind.CONFLICT, verb="patch", resource=kind, agent="gitsync", skip=1, count=1)
     )
     world.apply({**named("a"), "spec": {"source": {"path": "elsewhere"}}}, manager="ada")  # the one that passes
     until(lambda: spec(world, "a")["source"]["path"] == "apps/a")
@@ -321,6 +326,7 @@ def test_the_policy_limits_what_is_changed(world: World, policy: str, names: lis
     elements = [{"path": "apps", "path.basename": "a"}, *listed("b", "c", "e")[0]["list"]["elements"]]
     declare(world, [{"list": {"elements": elements}}], syncPolicy={"applicationsSync": policy})
     eventually(world, names)
+    world.quiet()
     assert spec(world, "a")["source"]["path"] == path
 
 
@@ -361,11 +367,14 @@ def test_idle_sets_and_unrelated_commits_make_no_request(world: World) -> None:
     declare(world, files, template=template(world, "{{name}}", "apps/a"))
     world.start()
     eventually(world, ["a"])
-    settle(world)
-    before = requests_of_sets(world)
-    world.repo.commit("unrelated", {"docs/x.md": "text"})
-    settle(world, 2.5)
-    assert requests_of_sets(world) == before
+    world.namespace("docs")
+    world.application("docs")  # of the same repository, which is polled once for both
+    world.synced(world.repo.commit("related", {"docs/x.yaml": config_map("x", x="1")}), "docs")
+    world.quiet()
+    requested = requests_of_sets(world)
+    world.synced(world.repo.commit("unrelated", {"docs/x.yaml": config_map("x", x="2")}), "docs")
+    world.quiet()
+    assert requests_of_sets(world) == requested
 
 
 def test_a_restart_writes_nothing(world: World) -> None:
@@ -373,11 +382,12 @@ def test_a_restart_writes_nothing(world: World) -> None:
     declare(world, folders(world))
     world.start()
     eventually(world, ["a", "b"])
-    settle(world)
+    world.quiet()
     world.stop()
     before = writes_of_set(world)
     world.start()
-    settle(world, 2)
+    until(lambda: world.controller.sets.cached() == 1)
+    world.quiet()
     assert writes_of_set(world) == before
     assert ready(world)["status"] == "True"
 
@@ -391,7 +401,7 @@ def test_a_lost_answer_ends_the_same_and_is_audited(world: World) -> None:
     world.start()
     eventually(world, ["a", "b"])
     until(lambda: [*world.controller.records.unresolved()] == [])
-    records = world.controller.records.audit_records(f"{NAMESPACE}/applicationset:shops", outcome="Succeeded")
+    records = set_records(world)
     assert sorted((one.action, one.resource.rpartition("/")[2]) for one in records) == [
         ("create", "a"),
         ("create", "b"),
@@ -411,9 +421,7 @@ def test_a_controller_killed_while_it_creates_ends_the_same(world: World) -> Non
     world.start()
     eventually(world, sorted(names))
     until(lambda: [*world.controller.records.unresolved()] == [])
-    key = f"{NAMESPACE}/applicationset:shops"
-    done = world.controller.records.audit_records(key, limit=1000, outcome="Succeeded")
-    assert {one.resource.rpartition("/")[2] for one in done} == set(names)
+    assert {one.resource.rpartition("/")[2] for one in set_records(world)} == set(names)
 
 
 def test_many_elements_take_one_write_each(world: World) -> None:
@@ -423,11 +431,12 @@ def test_many_elements_take_one_write_each(world: World) -> None:
     declare(world, [{"list": {"elements": elements}}], template=suspended)
     world.start()
     until(lambda: status(world).get("counts", {}).get("current") == ELEMENTS and ready(world)["status"] == "True", 60)
+    world.quiet()
     assert writes_of_set(world) == ELEMENTS
     elements[7] = {"name": "another"}
     declare(world, [{"list": {"elements": elements}}], template=suspended)
     until(lambda: "another" in apps(world) and "app-7" not in apps(world), 60)
-    settle(world)
+    world.quiet()
     assert writes_of_set(world) == ELEMENTS + 2
 
 
@@ -458,10 +467,9 @@ def approve(world: World, id: str) -> None:
     world.apply({"apiVersion": API, "kind": "ApplicationSet", "metadata": metadata}, manager="approver")
 
 
-def settle(world: World, seconds: float = 0.7) -> None:
-    """Wait until a reconcile that is due would have ended."""
-    time.sleep(seconds)
-    until(lambda: world.controller.requests.queue_length() == 0)
+def set_records(world: World, outcome: str = "Succeeded") -> tuple[AuditRecord, ...]:
+    """Return what the audit has of the writes of the set that ended so."""
+    return world.controller.records.audit_records(f"{NAMESPACE}/applicationset:shops", limit=1000, outcome=outcome)
 
 
 def writes_of_set(world: World) -> int:

@@ -22,7 +22,7 @@ from tests.faults.runner import failures_of
 from tests.faults.stepped_controller import SteppedClock, SteppedController, records_of
 from tests.flow.environment import World
 from tests.flow.factories import config_map, job
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 FILES = {
     "shop/a.yaml": config_map("a", x="1"),
@@ -85,7 +85,7 @@ class Deletion:
     def drive(self, injector: FaultInjector, is_over: Any) -> None:
         """Reconcile, with a new controller after a crash, until the deletion is over."""
         engine = SteppedController(self.world, self.renderer, self.clock, injector)
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + PATIENCE
         try:
             while time.monotonic() < give_up:
                 try:
@@ -172,7 +172,7 @@ def test_writes_of_an_application_that_was_deleted_meanwhile_get_an_outcome(
     world.application(sync={"prune": False})
     injector = FaultInjector(Call("api", "apply", "/ConfigMap/shop/a", 0), failure)
     engine, clock = SteppedController(world, renderer, SteppedClock(), injector), time.monotonic()
-    while not injector.has_struck and time.monotonic() < clock + 60:
+    while not injector.has_struck and time.monotonic() < clock + PATIENCE:
         with suppress(Crashed, GitsyncError):
             engine.applications.reconcile("gitsync/shop")
     engine.stop()
@@ -194,7 +194,7 @@ def test_a_failed_hook_stops_its_sync_although_the_end_was_interrupted(
     world.namespace("shop")
     world.application()
     injector = FaultInjector(Call("database", method, "", nth), "refused")
-    clock, give_up = SteppedClock(), time.monotonic() + 60
+    clock, give_up = SteppedClock(), time.monotonic() + PATIENCE
     engine = SteppedController(world, renderer, clock, injector)
     while not (injector.has_struck and is_over(world.status())) and time.monotonic() < give_up:
         with suppress(GitsyncError):

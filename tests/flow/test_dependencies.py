@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import WIDGET, WIDGETS, config_map
 from tests.waiting import until
@@ -18,7 +16,7 @@ def test_an_application_waits_for_those_it_depends_on(world: World) -> None:
     until(
         lambda: "depends on Application gitsync/base" in world.condition("Ready").get("message", ""), 10, world.status
     )
-    time.sleep(0.5)
+    world.quiet()
     assert world.get("ConfigMap", "a") is None
     assert world.status()["revision"].get("applied") != first
     second = world.repo.commit("fixed", {"base/Broken.yaml": config_map("fine")})

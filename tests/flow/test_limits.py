@@ -55,12 +55,11 @@ def test_a_commit_over_its_limit_is_rolled_back_until_git_has_a_newer_one(world:
     assert "postSync" not in world.status()
     server.default = BAD
     bad = released(world)
-    until(lambda: world.condition("Ready").get("reason") == "RolledBack", 20, world.status)
     said = (
         f'error rate 0.31 {{pod="web-7"}} is over 0.05: rolled back to {good[:12]} until there is a newer commit than '
     )
-    assert world.condition("Ready")["message"] == said + bad[:12]
-    assert world.condition("WithinLimits")["reason"] == "OverLimit"
+    until(lambda: world.condition("Ready")["message"] == said + bad[:12], describe=world.status)
+    until(lambda: world.condition("WithinLimits")["reason"] == "OverLimit", describe=world.status)
     assert world.view().status["pinned"]["commit"] == good
     until(lambda: release(world) == "1", 10)
     records = until(lambda: [r for r in world.controller.records.history() if r.trigger == "rollback"], 10)
@@ -83,7 +82,7 @@ def test_a_commit_over_its_limit_is_held_for_a_person(world: World, server: Serv
     bad = released(world)
     until(lambda: world.condition("Ready").get("reason") == "Held", 20, world.status)
     assert release(world) == "2"
-    assert "error rate 0.31" in world.condition("Ready")["message"]
+    until(lambda: "error rate 0.31" in world.condition("Ready")["message"], describe=world.status)
     record = world.controller.records.history()[0]
     assert (record.trigger, record.outcome.value, record.commit.id) == ("post-sync", "Held", bad)
     assert world.status()["history"][0]["outcome"] == "Held"
@@ -95,7 +94,7 @@ def test_a_commit_over_its_limit_may_only_be_said_to_be(world: World, server: Se
     bad = released(world)
     until(lambda: world.status().get("postSync", {}).get("verdict"), 20, world.status)
     until(lambda: world.condition("Ready")["status"] == "True", 10, world.status)
-    assert "error rate 0.31" in world.condition("Ready")["message"]
+    until(lambda: "error rate 0.31" in world.condition("Ready")["message"], describe=world.status)
     assert world.condition("WithinLimits")["status"] == "False"
     asked = len(server.queries)
     world.controller.requests.poll_now([f"{NAMESPACE}/shop"])

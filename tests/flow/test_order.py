@@ -96,7 +96,7 @@ def test_a_wave_that_never_gets_healthy_holds_the_next_and_a_newer_commit_supers
     world.application()
     world.start()
     until(lambda: "waits for" in world.condition("Reconciling").get("message", ""), 10, world.status)
-    assert world.status()["phase"] == "Executing"
+    world.in_phase("Executing")
     assert world.get("ConfigMap", "second") is None
     well = with_annotation(deployment("first", image="web:2"), "gitsync.dev/sync-wave", "1")
     commit = world.repo.commit("well", {"shop/first.yaml": well})

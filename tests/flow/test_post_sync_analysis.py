@@ -28,12 +28,13 @@ def test_a_degraded_commit_is_rolled_back_until_git_has_a_newer_one(world: World
     until(lambda: world.status().get("pinned", {}).get("instead") == bad, 20, world.status)
     until(lambda: image(world) == "web:1", 10)
     until(lambda: world.condition("Ready").get("reason") == "RolledBack", 10, world.status)
-    assert "CrashLoopBackOff" in world.condition("Ready")["message"]
+    until(lambda: "CrashLoopBackOff" in world.condition("Ready")["message"], describe=world.status)
     until(lambda: world.status()["health"] == "Healthy", 20, world.status)
-    assert world.status()["sync"] == "OutOfSync"
-    record = until(lambda: world.controller.records.history(f"{NAMESPACE}/shop"))[0]
-    assert (record.trigger, record.commit.id) == ("rollback", good)
-    failed = world.controller.records.history(f"{NAMESPACE}/shop")[1]
+    until(lambda: world.status()["sync"] == "OutOfSync", describe=world.status)
+    history = world.controller.records.history
+    until(lambda: history(f"{NAMESPACE}/shop")[0].trigger == "rollback", describe=lambda: history(f"{NAMESPACE}/shop"))
+    rollback, failed, *_ = history(f"{NAMESPACE}/shop")
+    assert rollback.commit.id == good
     assert (failed.commit.id, failed.outcome) == (bad, Outcome.FAILED)
     assert "CrashLoopBackOff" in failed.message
     better = world.repo.commit("better", {"shop/web.yaml": deployment("web", image="web:3")})

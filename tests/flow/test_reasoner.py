@@ -9,7 +9,7 @@ from tests.flow.factories import config_map
 from tests.integrations.fake_endpoint import endpoint, said
 from tests.waiting import until
 
-OPENAI = {"model": "tiny", "timeout": "5s"}
+OPENAI = {"model": "tiny", "timeout": "60s"}
 
 
 def test_a_raised_class_waits_for_approval(world: World) -> None:

@@ -12,7 +12,7 @@ from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
 from tests.flow.environment import World
 from tests.flow.factories import config_map
-from tests.waiting import until
+from tests.waiting import despite_conflicts, until
 
 MODEL = "http://model/v1"
 EVIL = "http://evil/v1"
@@ -78,11 +78,17 @@ def endpoint(world: World) -> str:
 
 def edit(world: World, manager: str = "kubectl-edit", **changes: Any) -> None:
     """Edit the Deployment as ``kubectl edit`` does: read it, change it, and write the whole of it."""
+    despite_conflicts(lambda: _edit(world, manager, **changes))
+
+
+def _edit(world: World, manager: str, **changes: Any) -> None:
     manifest = live(world)
     if "replicas" in changes:
         manifest["spec"]["replicas"] = changes["replicas"]
     if "endpoint" in changes:
         container(manifest)["env"][0]["value"] = changes["endpoint"]
+    if "image" in changes:
+        container(manifest)["image"] = changes["image"]
     if "add" in changes:
         container(manifest)["env"].append(changes["add"])
     if changes.get("privileged"):
@@ -122,10 +128,11 @@ def test_an_edit_is_restored_while_a_commit_waits_for_approval(world: World) -> 
     plan = world.view().plan
     edit(world, "kubectl-scale", replicas=7)
     until(lambda: live(world)["spec"]["replicas"] == 2, 15, world.status)
-    until(lambda: world.status()["phase"] == "AwaitingApproval", 15, world.status)
     assert endpoint(world) == MODEL
-    after = world.view().plan
     assert plan is not None
+    world.quiet()
+    world.in_phase("AwaitingApproval")
+    after = world.view().plan
     assert after is not None
     assert (after.digest, after.risk) == (plan.digest, Risk.DANGEROUS)
 
@@ -136,7 +143,7 @@ def test_an_edit_to_the_value_of_a_held_commit_is_undone(world: World) -> None:
     until(lambda: world.status()["phase"] == "AwaitingApproval", 15, world.status)
     edit(world, endpoint=EVIL)
     until(lambda: endpoint(world) == MODEL, 15, world.status)
-    assert world.status()["phase"] == "AwaitingApproval"
+    world.in_phase("AwaitingApproval")
 
 
 DENY = {"kind": "Deny", "schedule": "* * * * *", "duration": "1h"}
@@ -195,7 +202,7 @@ def test_a_repair_that_fails_holds_back_no_other_and_no_commit(world: World) -> 
     settings = world.get("ConfigMap", "settings") or {}
     world.cluster.replace({**settings, "data": {"x": "2"}, "immutable": True}, manager="kubectl-edit")
     until(lambda: world.condition("Ready").get("reason") == "RepairFailed", 15, world.status)
-    assert "ConfigMap shop/settings" in world.status()["problems"][0]["object"]
+    until(lambda: "ConfigMap shop/settings" in str(world.status().get("problems")), describe=world.status)
     edit(world, replicas=7)
     until(lambda: live(world)["spec"]["replicas"] == 2, 15, world.status)
     second = world.repo.commit("scale", {"shop/web.yaml": agent(replicas=3)})
@@ -246,9 +253,7 @@ def test_a_suspended_application_shows_commits_and_health(world: World) -> None:
     suspend(world, True)
     second = world.repo.commit("scale", {"shop/web.yaml": agent(replicas=3)})
     until(lambda: world.status()["revision"].get("fetched") == second, 15, world.status)
-    manifest = live(world)
-    container(manifest)["image"] = "web:crash"
-    world.cluster.replace(manifest, manager="kubectl-edit")
+    edit(world, image="web:crash")
     until(lambda: world.status().get("health") == "Degraded", 30, world.status)
     assert world.status()["sync"] == "OutOfSync"
     plan = world.view().plan

@@ -89,7 +89,7 @@ def finalizer(world: World, names: list[str]) -> None:
     found = world.get("ConfigMap", "a")
     assert found is not None
     path = "/api/v1/namespaces/shop/configmaps/a"
-    world.client.send("PUT", path, {**found, "metadata": {**found["metadata"], "finalizers": names}})
+    world.client.patch(path, [{"op": "add", "path": "/metadata/finalizers", "value": names}], {})
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -99,7 +99,7 @@ def test_a_replacement_waits_until_the_object_is_gone(world: World, restarts: bo
         world.stop()
         world.start()
     until(lambda: "ConfigMap shop/a to be gone" in world.condition("Ready").get("message", ""), 10, world.status)
-    assert world.status()["sync"] == "OutOfSync"
+    until(lambda: world.status()["sync"] == "OutOfSync", describe=world.status)
     finalizer(world, [])
     world.synced(second)
     assert (world.get("ConfigMap", "a") or {})["data"] == {"key": "two"}

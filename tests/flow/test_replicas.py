@@ -280,7 +280,9 @@ def test_a_plan_is_approved_at_a_replica_that_does_not_own_it(world: World, star
     second = world.repo.commit("second", {f"{name}/b.yaml": None for name in NAMES})
     here = world.controller
     theirs = next(name for name in NAMES if not here.owns(f"{NAMESPACE}/{name}"))
-    until(lambda: is_held(world.view(theirs)), PATIENCE, lambda: world.view(theirs).status)
+    until(lambda: here.view.application(f"{NAMESPACE}/{theirs}"), PATIENCE)
+    owners = lambda: (members(world), here.owns(f"{NAMESPACE}/{theirs}"))  # noqa: E731
+    until(lambda: is_held(world.view(theirs)), PATIENCE, lambda: (owners(), world.view(theirs).status))
     world.approve(name=theirs)
     until(lambda: are_synced(world, second, (theirs,)), PATIENCE, lambda: world.status(theirs))
     assert world.get("ConfigMap", f"{theirs}-b") is None

@@ -140,11 +140,14 @@ def test_one_deletion_is_approved_and_another_waits(world: World) -> None:
     world.approve("/PersistentVolumeClaim/shop/a")
     until(lambda: world.get("PersistentVolumeClaim", "a") is None, 10, world.status)
     until(lambda: len(pending_steps(world)) == 2, 10, lambda: pending_steps(world))
-    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    world.quiet()
+    world.in_phase("AwaitingApproval")
     assert pending_steps(world) == ["note", "b"]
     assert world.status()["revision"]["applied"] == first
     assert (world.get("ConfigMap", "note") or {})["data"] == {"text": "old"}
-    (record, *_) = world.controller.records.history("gitsync/shop")
+    history = world.controller.records.history
+    until(lambda: history("gitsync/shop")[0].commit.id == second, describe=lambda: history("gitsync/shop"))
+    (record, *_) = history("gitsync/shop")
     assert [(step.action, step.ref) for step in record.steps] == [("prune", "/PersistentVolumeClaim/shop/a")]
     assert record.approver == "ada"
 

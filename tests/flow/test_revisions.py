@@ -8,6 +8,7 @@ import pytest
 
 from gitsync.cli.applications import request_sync
 from gitsync.cli.options import ApplicationTarget
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.record import AuditRecord
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
@@ -33,14 +34,14 @@ def test_a_rewritten_branch_is_held_until_its_plan_is_approved(world: World, app
     world.repo.git("reset", "-q", "--hard", first)
     world.repo.git("push", "-q", "-f", "origin", "HEAD:main")
     until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
-    assert world.condition("SourceReady")["reason"] == "RevisionRefused"
+    until(lambda: world.condition("SourceReady")["reason"] == "RevisionRefused", describe=world.status)
     assert world.status()["revision"]["applied"] == second
     world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
     until(lambda: data(world) == {"x": "2"}, 10, world.status)  # and the last good one is kept up
     assert world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
-    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
-    assert f"does not contain the applied commit {second[:12]}" in world.condition("Ready")["message"]
-    assert (data(world), world.status()["revision"]["applied"]) == ({"x": "2"}, second)
+    status = world.in_phase("AwaitingApproval")
+    assert f"does not contain the applied commit {second[:12]}" in find_condition(status, "Ready")["message"]
+    assert (data(world), status["revision"]["applied"]) == ({"x": "2"}, second)
     world.approve()
     world.synced(first)
     assert data(world) == {"x": "1"}
@@ -62,8 +63,8 @@ def test_a_rewritten_branch_is_held_by_a_push_webhook_and_by_a_request_in_the_cl
     world.start()  # the request is in the cluster, so the plan is held again
     known = world.controller.view.application
     until(lambda: (found := known(f"{NAMESPACE}/shop")) is not None and found.plan is not None, 10, world.status)
-    assert world.status()["phase"] == "AwaitingApproval"
-    assert (data(world), world.status()["revision"]["applied"]) == ({"x": "2"}, second)
+    assert world.in_phase("AwaitingApproval")["revision"]["applied"] == second
+    assert data(world) == {"x": "2"}
 
 
 def test_a_branch_that_was_rewritten_during_a_pin_is_held_after_it(world: World) -> None:
@@ -78,13 +79,18 @@ def test_a_branch_that_was_rewritten_during_a_pin_is_held_after_it(world: World)
     world.repo.git("push", "-q", "-f", "origin", "HEAD:main")
     rewritten = world.repo.commit("other", {"shop/a.yaml": config_map("a", x="3")})
     world.application()
-    until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
-    message = world.condition("SourceReady")["message"]
-    kept = str(
-        world.status()["revision"]["applied"]
-    )  # the second where the answer of a poll before the push still counts
-    assert f"does not contain the applied commit {second[:12]}; it is held, and {kept[:12]} stays applied" in message
-    assert (kept, data(world)) in ((first, {"x": "1"}), (second, {"x": "2"}))
+    held = f"does not contain the applied commit {second[:12]}; it is held, and "
+    # the second stays where the answer of a poll before the push still counts
+    stays = {f"{held}{commit[:12]} stays applied": (commit, {"x": x}) for commit, x in ((first, "1"), (second, "2"))}
+
+    def is_held() -> bool:
+        status = world.status()
+        message = str(find_condition(status, "SourceReady").get("message"))
+        state = (status["revision"]["applied"], data(world))
+        return any(said in message and state == kept for said, kept in stays.items())
+
+    until(is_held, describe=world.status)
+    assert "non-fast-forward" in world.condition("Ready")["message"]
     assert world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
     until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
     world.approve()
@@ -153,8 +159,8 @@ def test_a_misspelt_path_is_reported_and_deletes_nothing(world: World) -> None:
     assert "the path shpo does not exist" in world.condition("Rendered")["message"]
     world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
     until(lambda: world.status()["revision"]["fetched"] != commit, 10, world.status)
-    assert world.status()["phase"] == "Failed"
-    assert (world.status()["revision"]["applied"], data(world)) == (commit, {"x": "1"})
+    assert world.in_phase("Failed")["revision"]["applied"] == commit
+    assert data(world) == {"x": "1"}
     world.application()
     until(lambda: data(world) == {"x": "2"}, 10, world.status)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections import deque
 
 import pytest
 
@@ -45,17 +44,6 @@ def requests(world: World) -> int:
     return sum(world.sandbox.requests(resource=resource, agent="gitsync") for resource in resources)
 
 
-def settled(world: World) -> None:
-    """Wait until the controller has made no request for a while and no Application waits for a worker."""
-    seen: deque[int] = deque(maxlen=40)
-
-    def is_quiet() -> bool:
-        seen.append(requests(world) + world.controller.requests.queue_length())
-        return len(seen) == seen.maxlen and len(set(seen)) == 1
-
-    until(is_quiet, 60)
-
-
 def requests_by_application(world: World) -> dict[str, int]:
     return {name: world.controller.view.cost(f"{NAMESPACE}/{name}").requests for name in APPS}
 
@@ -68,7 +56,7 @@ def test_a_first_sync_makes_three_requests_beside_those_for_objects(
     world: World, fleet: str, git_processes: GitProcesses
 ) -> None:
     """The finalizer and the inventory before the objects, since each has to be stored first, and the result."""
-    settled(world)
+    world.quiet()
     assert world.sandbox.requests(verb="patch", resource="configmaps", agent="gitsync") == len(APPS)
     assert world.sandbox.requests(verb="update", resource="applications.gitsync.dev", agent="gitsync") == len(APPS)
     assert status_writes(world) == 2 * len(APPS)
@@ -79,12 +67,13 @@ def test_a_first_sync_makes_three_requests_beside_those_for_objects(
 def test_a_commit_that_affects_one_application_writes_one_status(
     world: World, fleet: str, git_processes: GitProcesses
 ) -> None:
+    world.quiet()
     commit = world.repo.commit("one", {"app-07/a.yaml": config_map("a", of="changed")})
     git_processes.forget()
     before, costs = status_writes(world), requests_by_application(world)
     pushed(world)
     world.synced(commit, "app-07")
-    settled(world)
+    world.quiet()
     after = requests_by_application(world)
     assert {name for name in APPS if after[name] != costs[name]} == {"app-07"}
     assert 2 <= after["app-07"] - costs["app-07"] <= 3, "the object and its status"
@@ -94,16 +83,17 @@ def test_a_commit_that_affects_one_application_writes_one_status(
 
 
 def test_a_commit_that_affects_no_application_writes_nothing_also_after_a_restart(world: World, fleet: str) -> None:
+    world.quiet()
     world.repo.commit("none", {"README.md": "x"})
     before = requests(world)
     pushed(world)
-    settled(world)
+    world.quiet()
     assert requests(world) == before
     before = status_writes(world)
     world.stop()
     world.start()
     until(lambda: len(world.controller.view.applications()) == len(APPS), 30)
-    settled(world)
+    world.quiet()
     assert status_writes(world) == before
 
 
@@ -121,7 +111,7 @@ def test_a_restart_renders_only_what_git_changed(world: World, fleet: str, monke
     world.start()
     world.synced(commit, "app-07", timeout=30)
     until(lambda: len(world.controller.view.applications()) == len(APPS), 30)
-    settled(world)
+    world.quiet()
     assert rendered == ["app-07"]
     assert all(view.status["sync"] == "Synced" for view in world.controller.view.applications())
 
@@ -146,11 +136,11 @@ def test_git_servers_that_never_answer_delay_no_other_application(world: World) 
 
 def test_a_changed_value_that_the_api_server_stores_as_it_is_costs_one_request(world: World, fleet: str) -> None:
     """No dry run precedes the write: the value before shows how the API server stores it."""
-    settled(world)
+    world.quiet()
     before, written = world.sandbox.requests(resource="configmaps", agent="gitsync"), status_writes(world)
     commit = world.repo.commit("all", {f"{name}/a.yaml": config_map("a", of="another") for name in APPS})
     pushed(world)
     all_synced(world, commit)
-    settled(world)
+    world.quiet()
     assert world.sandbox.requests(resource="configmaps", agent="gitsync") - before == len(APPS)
     assert status_writes(world) - written == len(APPS)

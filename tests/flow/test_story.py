@@ -11,7 +11,7 @@ import pytest
 
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map, deployment
-from tests.waiting import until
+from tests.waiting import until, until_quiet
 
 pytestmark = [
     pytest.mark.kubectl,
@@ -84,6 +84,7 @@ def test_a_day_with_gitsync(world: World) -> None:
     assert "extra" not in kubectl(world, "get", "cm", "-n", "shop", "-o", "name")
 
     # Broken YAML, then an unknown field: the cluster is left alone, and file and line are said.
+    until_quiet(lambda: world.get("Deployment", "web", api="apps/v1"))  # its Pods follow the last replicas
     before = kubectl(world, "get", "deploy,cm", "-n", "shop", "-o", "jsonpath={..metadata.resourceVersion}")
     repo.commit("broken", {"shop/web.yaml": deployment("web", image="web:3") + "  oops: [\n"})
     until(lambda: world.condition("Rendered").get("status") == "False", 5, world.status)

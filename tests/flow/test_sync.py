@@ -13,7 +13,7 @@ from gitsync.ports import Cluster, LiveCache
 from gitsync.sync.observe import Observation, Selection, observe
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map, deployment
-from tests.waiting import until
+from tests.waiting import despite_conflicts, until
 
 LIST = "kind: Kustomization\nresources: [a.yaml]\n"
 
@@ -55,14 +55,14 @@ def test_drift_is_healed_at_once_and_recorded_before_it_is_reverted(world: World
     world.application()
     world.start()
     world.synced(commit)
-    edited = world.get("Deployment", "web", api="apps/v1")
-    assert edited is not None
-    world.client.send(
-        "PUT",
-        "/apis/apps/v1/namespaces/shop/deployments/web",
-        {**edited, "spec": {**edited["spec"], "replicas": 5}},
-        {"fieldManager": "kubectl-edit"},
-    )
+    path = "/apis/apps/v1/namespaces/shop/deployments/web"
+
+    def scale() -> None:
+        live = world.client.get(path)
+        spec = {**live["spec"], "replicas": 5}
+        world.client.send("PUT", path, {**live, "spec": spec}, {"fieldManager": "kubectl-edit"})
+
+    despite_conflicts(scale)
     until(lambda: (world.get("Deployment", "web", api="apps/v1") or {})["spec"]["replicas"] == 2, 3)
     until(lambda: (world.status().get("drift") or {}).get("correctedTotal") == 1)
     record = world.controller.records.history(f"{NAMESPACE}/shop")[0]
@@ -89,12 +89,12 @@ def test_drift_is_only_reported_with_self_heal_off(world: World) -> None:
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "9"}},
         {"fieldManager": "else", "force": "true"},
     )
-    until(lambda: world.status()["phase"] == "Drifted", 5, world.status)
+    status = world.in_phase("Drifted")
     found = world.get("ConfigMap", "a")
     assert found is not None
     assert found["data"]["x"] == "9"
-    assert world.status()["sync"] == "OutOfSync"
-    assert world.status()["drift"]["objects"] == 1
+    assert status["sync"] == "OutOfSync"
+    assert status["drift"]["objects"] == 1
 
 
 def test_a_deleted_object_comes_back(world: World) -> None:
@@ -149,9 +149,8 @@ def test_one_refused_object_fails_alone_and_the_next_commit_cures_it(world: Worl
     first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "shop/bad.yaml": bad})
     world.application()
     world.start()
-    until(lambda: world.status().get("phase") == "Failed", 5, world.status)
+    status = world.in_phase("Failed")
     assert world.get("ConfigMap", "a") is not None
-    status = world.status()
     assert status["problems"][0]["object"] == "ConfigMap shop/Not_A_Name"
     assert status["revision"].get("applied") != first
     fixed = world.repo.commit("fixed", {"shop/bad.yaml": config_map("good", x="1")})
@@ -166,17 +165,10 @@ def test_an_unchanged_application_asks_and_writes_nothing_for_twenty_intervals(w
     world.start()
     world.synced(commit)
     until(lambda: world.status()["health"] == "Healthy", 10, world.status)
-    until(lambda: is_silent(world))
+    world.quiet()
     before = requests(world)
     time.sleep(20)
     assert requests(world) - before == 0
-
-
-def is_silent(world: World) -> bool:
-    """Whether the controller makes no request for a second."""
-    before = requests(world)
-    time.sleep(1)
-    return requests(world) == before
 
 
 def requests(world: World) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gitsync.objects.conditions import find_condition
 from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.http import discovery
@@ -53,12 +54,13 @@ def test_other_objects_are_healed_while_a_group_is_unavailable(world: World, fir
     take_down(world)
     world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
     until(lambda: data(world, "a") == {"x": "1"}, 10, world.status)
-    until(lambda: world.status()["sync"] == "Unknown", 10, world.status)
-    status = world.status()
-    assert status["phase"] == "Observing"
+    until(lambda: world.status()["resources"].get("synced") == 2, describe=world.status)
+    status = world.in_phase("Observing")
+    assert status["sync"] == "Unknown"
     assert [problem["object"] for problem in status["problems"]] == ["Widget shop/w"]
     assert "kubectl get apiservices" in status["problems"][0]["message"]
-    assert (world.condition("Ready")["status"], world.condition("Ready")["reason"]) == ("Unknown", "GroupUnavailable")
+    ready = find_condition(status, "Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "GroupUnavailable")
     assert status["health"] == "Healthy"
     assert (status["resources"]["synced"], status["resources"].get("missing")) == (2, 0)
     assert len(status["inventory"]) == len(before) == 3
@@ -93,7 +95,8 @@ def test_an_unobserved_object_that_left_git_is_pruned_once_its_group_recovers(wo
     world.sandbox.clear_faults()
     world.synced(second, timeout=40)
     assert size(world) is None
-    assert world.sandbox.requests(verb="delete", resource=KIND) == 1
+    # at least: it may be requested again before the list that was under way shows that it is gone, and names the uid
+    assert world.sandbox.requests(verb="delete", resource=KIND) >= 1
 
 
 def test_a_later_wave_waits_for_an_object_that_is_unobserved(world: World, first: str) -> None:
@@ -101,7 +104,7 @@ def test_a_later_wave_waits_for_an_object_that_is_unobserved(world: World, first
     later = config_map("later", x="1").replace("metadata:", "metadata:\n  annotations: {gitsync.dev/sync-wave: '1'}")
     second = world.repo.commit("second", {"shop/later.yaml": later, "shop/a.yaml": config_map("a", x="2")})
     until(lambda: "to be observed" in str(world.condition("Ready").get("message")), 10, world.status)
-    assert data(world, "a") == {"x": "2"}
+    until(lambda: data(world, "a") == {"x": "2"}, describe=world.status)
     assert data(world, "later") is None
     world.sandbox.clear_faults()
     world.synced(second, timeout=40)
@@ -129,8 +132,8 @@ def test_a_group_that_was_never_discovered_loses_nothing_of_the_inventory(
         second = world.repo.commit("second", {"shop/widget.yaml": None, "shop/a.yaml": config_map("a", x="2")})
         world.start()
         until(lambda: data(world, "a") == {"x": "2"}, 10, world.status)
-        until(lambda: world.status()["sync"] == "Unknown", 10, world.status)
-        assert "the kinds of example.com/v1 are not known" in world.status()["problems"][0]["message"]
+        unknown = "the kinds of example.com/v1 are not known"
+        until(lambda: unknown in str(world.status().get("problems")), describe=world.status)
         assert len(world.status()["inventory"]) == 3
     world.synced(second, timeout=40)
     assert size(world) is None
@@ -151,7 +154,7 @@ def test_a_deleted_application_waits_for_the_objects_that_are_unobserved(world: 
     take_down(world)
     world.client.send("DELETE", "/apis/gitsync.dev/v1alpha1/namespaces/gitsync/applications/shop", {})
     until(lambda: data(world, "a") is None and data(world, "b") is None, 10, world.status)
-    assert "Widget shop/w" in str(world.status()["problems"])
+    until(lambda: "Widget shop/w" in str(world.status().get("problems")), describe=world.status)
     world.sandbox.clear_faults()
     until(lambda: world.get("Application", "shop", "gitsync", "gitsync.dev/v1alpha1") is None, 40, world.status)
     assert size(world) is None

@@ -60,7 +60,7 @@ def test_they_are_reported_where_the_application_says_so(world: World) -> None:
     until(lambda: len(shown(world)) == 2, 10, lambda: shown(world))
     assert {kind for _, kind in shown(world)} == {Difference.FOREIGN}
     assert live(world) == (["MODEL_ID", "DEBUG"], True)
-    assert world.status()["sync"] == "Synced"
+    until(lambda: world.status()["sync"] == "Synced", describe=world.status)
 
 
 def test_remove_takes_them_out_and_nothing_else(world: World) -> None:
@@ -72,8 +72,7 @@ def test_remove_takes_them_out_and_nothing_else(world: World) -> None:
         assert intent.reasoning.endswith("takes over the fields applied by kubectl-set")
     found = world.get("Deployment", "web", api="apps/v1") or {}
     assert found["spec"]["replicas"] == 2
-    until(lambda: world.status()["sync"] == "Synced")
-    assert shown(world) == []
+    until(lambda: world.status()["sync"] == "Synced" and shown(world) == [], describe=lambda: shown(world))
 
 
 def test_remove_without_self_heal_shows_them_as_drift_of_their_own_class(world: World) -> None:

@@ -43,7 +43,7 @@ def app_of(server: Endpoint, **more: Any) -> Application:
         "spec": {"source": {"repoURL": "https://x.example/r"}},
     }
     # not validated: a test sets a shorter time limit than users may
-    openai = OpenAI.model_construct(endpoint=server.url, model="tiny", **{"timeout": 5.0, **more})
+    openai = OpenAI.model_construct(endpoint=server.url, model="tiny", **{"timeout": 60.0, **more})
     return replace(parse_application(manifest), openai=openai)
 
 

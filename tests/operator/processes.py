@@ -87,7 +87,7 @@ class Operators:
                 none: Any = None
                 adapters = Adapters(cluster, live, self.records, none, none, clock or SystemClock(), pool)
                 controller = build_operator(adapters, Declarations())
-                live.follow([(cluster.resource("agents.gitsync.dev", "v1alpha1", kind), "") for kind in KINDS], 10)
+                live.follow([(cluster.resource("agents.gitsync.dev", "v1alpha1", kind), "") for kind in KINDS], 60)
                 yield Process(controller, cluster, live, self.records)
         finally:
             live.stop()

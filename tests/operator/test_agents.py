@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -55,11 +54,11 @@ def test_nothing_is_written_when_nothing_changes(world: World) -> None:
     world.start()
     world.apply(agent(replicas=2))
     running(world)
-    time.sleep(0.5)  # the status of Pods and Endpoints settles
+    world.quiet()  # the status of Pods and Endpoints settles
     before = writes(world)
-    world.controller.stop()
+    world.stop()
     world.start()
-    time.sleep(1)
+    world.quiet()
     assert writes(world) == before
 
 
@@ -121,7 +120,7 @@ def test_a_rotated_secret_restarts_the_pods_once(world: World) -> None:
     until(lambda: serving(world)[REVISION] != before)
     running(world)
     after = serving(world)[REVISION]
-    time.sleep(0.3)
+    world.quiet()
     assert serving(world)[REVISION] == after
     stored = str([world.get("Deployment", "helper", api="apps/v1"), status_of(world)])
     assert "b25l" not in stored  # "one" in base64
@@ -133,9 +132,8 @@ def test_a_missing_service_is_reported_and_does_not_stop_the_agent(world: World)
     tool = {"name": "tickets", "type": "MCP", "mcp": {"serviceRef": {"name": "tickets-mcp", "port": 8080}}}
     model = {"provider": "OpenAICompatible", "id": "m", "endpoint": "http://llm.shop.svc:8000/v1"}
     world.apply(agent(tools=[tool], model=model))
-    until(lambda: condition(world, "ReferencesResolved").get("status") == "False")
-    message = condition(world, "ReferencesResolved")["message"]
-    assert message == "Service shop/llm does not exist; Service shop/tickets-mcp does not exist"
+    message = "Service shop/llm does not exist; Service shop/tickets-mcp does not exist"
+    until(lambda: condition(world, "ReferencesResolved").get("message") == message, describe=lambda: status_of(world))
     running(world)
     for name in ("llm", "tickets-mcp"):
         spec = {"selector": {"app": name}, "ports": [{"port": 8080}]}
@@ -259,9 +257,12 @@ def test_events_report_what_happened(world: World) -> None:
     world.start()
     world.apply(agent())
     running(world)
-    found = world.client.get("/api/v1/namespaces/shop/events")["items"]
-    reasons = {one["reason"] for one in found if one["involvedObject"]["kind"] == "Agent"}
-    assert {"NewRevision", "AllReplicasReady"} <= reasons
+
+    def reasons() -> set[str]:
+        events = world.client.get("/api/v1/namespaces/shop/events")["items"]
+        return {event["reason"] for event in events if event["involvedObject"]["kind"] == "Agent"}
+
+    until(lambda: reasons() >= {"NewRevision", "AllReplicasReady"}, describe=reasons)
 
 
 @pytest.mark.parametrize("path", ["spec.model.endpoint"])

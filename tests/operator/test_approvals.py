@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.user import User
 from gitsync.services.reviews import Approval, OwnerReviews
 from tests.agents.factories import agent, changed
 from tests.flow.environment import World
-from tests.operator.agent_world import annotate, approve, condition, running, status_of
+from tests.operator.agent_world import annotate, approve, running, status_of
 from tests.waiting import until
 
 ACCOUNT = {"image": "registry.internal/agents/helper:1.0", "serviceAccount": {"create": False, "name": "deployer"}}
@@ -19,8 +19,12 @@ ENDPOINT = "http://elsewhere.example.com/v1"
 
 
 def held(world: World) -> dict[str, Any]:
-    until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval", 10, lambda: status_of(world))
-    plan: dict[str, Any] = status_of(world)["plan"]
+    def waiting_plan() -> Any:
+        status = status_of(world)
+        is_held = find_condition(status, "Reconciling").get("reason") == "AwaitingApproval"
+        return status["plan"] if is_held else None
+
+    plan: dict[str, Any] = until(waiting_plan, describe=lambda: status_of(world))
     return plan
 
 
@@ -36,7 +40,7 @@ def test_an_annotation_never_approves(world: World) -> None:
     plan = held(world)
     for text in (plan["digest"], plan["id"], *"0123456789abcdef"):
         annotate(world, "helper", approve=text)
-    time.sleep(1)
+    world.quiet()
     assert "elsewhere" not in deployment(world)
     assert held(world)["digest"] == plan["digest"]
     approve(world)
@@ -54,7 +58,7 @@ def test_an_approval_is_of_one_plan(world: World) -> None:
     world.apply(changed(agent(), "spec.model.endpoint", "http://third.example.com/v1"))
     until(lambda: held(world)["digest"] != first)
     annotate(world, "helper", approve=first)
-    time.sleep(0.5)
+    world.quiet()
     assert "third" not in deployment(world)
 
 

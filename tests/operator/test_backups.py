@@ -9,7 +9,7 @@ from tests.agents.factories import agent, changed
 from tests.flow.environment import World
 from tests.operator.agent_world import annotate, approve, condition, delete, running, status_of
 from tests.operator.surroundings import define
-from tests.waiting import until
+from tests.waiting import despite_conflicts, until
 
 SNAPSHOTS = "snapshot.storage.k8s.io/v1"
 VOLUME = {"name": "data", "mountPath": "/data", "size": "1Gi", "accessModes": ["ReadWriteMany"]}
@@ -32,8 +32,8 @@ def jobs(world: World) -> list[Manifest]:
 
 def finish(world: World, snapshot: Manifest, **status: Any) -> None:
     """Report the end of a snapshot, as its driver does."""
-    path = f"/apis/{SNAPSHOTS}/namespaces/shop/volumesnapshots/{snapshot['metadata']['name']}/status"
-    world.client.send("PUT", path, {**snapshot, "status": status})
+    path = f"/apis/{SNAPSHOTS}/namespaces/shop/volumesnapshots/{snapshot['metadata']['name']}"
+    despite_conflicts(lambda: world.client.send("PUT", f"{path}/status", {**world.client.get(path), "status": status}))
 
 
 def last(world: World) -> dict[str, Any]:
@@ -100,12 +100,14 @@ def test_the_backup_before_a_change_runs_with_the_settings_that_still_serve(worl
     before = saved(command=["copy"])
     world.apply(changed(before, "spec.model", {**before["spec"]["model"], **changed_model}))
     until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
+    world.sandbox.pause("job")  # the backup takes a while
     approve(world)
     until(lambda: condition(world, "Reconciling").get("reason") == "BackingUp")
     job = world.get("Job", "helper-backup-generation-2", api="batch/v1") or {}
     variables = job["spec"]["template"]["spec"]["containers"][0]["env"]
     assert "not-there" not in str(variables)
     assert "elsewhere" not in str(variables)
+    world.sandbox.resume("job")
     until(lambda: condition(world, "Reconciling").get("reason") != "BackingUp", 30)
 
 
@@ -142,7 +144,7 @@ def test_a_lost_volume_starts_from_a_snapshot(world: World) -> None:
     def source() -> Any:
         return (world.get("PersistentVolumeClaim", "helper-data") or {}).get("spec", {}).get("dataSource")
 
-    until(source, 20)
+    until(source, describe=lambda: (status_of(world), world.get("PersistentVolumeClaim", "helper-data")))
     assert source()["name"] == snapshots(world)[0]["metadata"]["name"]
     world.apply(saved())
     running(world, generation=4)

@@ -23,7 +23,7 @@ from tests.agents.factories import agent, member, system
 from tests.flow.environment import World
 from tests.operator.agent_world import API, delete
 from tests.operator.processes import Operators, Process
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}]}}
 IS_COMPLETE = os.environ.get("GITSYNC_FAULTS") == "all"
@@ -87,7 +87,7 @@ class MortalCluster(KubernetesCluster):
 
 def drive(process: Process, keys: list[ObjectRef], is_done: Callable[[], bool]) -> None:
     """Reconcile these objects until what they should become is true and nothing is left to do."""
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         after = [process.reconcile(key) for key in keys]
         if 0.0 not in after and is_done():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent
 from tests.flow.environment import World
 from tests.operator.agent_world import approve, condition, running, status_of
-from tests.waiting import until
+from tests.waiting import despite_conflicts, until
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/shop/leases"
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -33,7 +32,8 @@ def lease(world: World, name: str = "helper-leader") -> Manifest | None:
 
 def hold(world: World, holder: str, at: str = "2026-01-01T00:00:00.000000Z") -> None:
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": at}
-    world.client.send("PUT", f"{LEASES}/helper-leader", {**(lease(world) or {}), "spec": spec})
+    path = f"{LEASES}/helper-leader"
+    despite_conflicts(lambda: world.client.send("PUT", path, {**(lease(world) or {}), "spec": spec}))
 
 
 def test_the_replicas_get_a_lease_and_the_right_to_it_alone(world: World) -> None:
@@ -46,7 +46,8 @@ def test_the_replicas_get_a_lease_and_the_right_to_it_alone(world: World) -> Non
     pods = "system:serviceaccount:shop:helper"
     ask = world.client.send
     found = lease(world) or {}
-    ask("PUT", f"{LEASES}/helper-leader", {**found, "spec": {"holderIdentity": "helper-1"}}, user=pods)
+    held = {"spec": {"holderIdentity": "helper-1"}}
+    despite_conflicts(lambda: ask("PUT", f"{LEASES}/helper-leader", {**(lease(world) or {}), **held}, user=pods))
     until(lambda: status_of(world).get("leader") == "helper-1", 10, lambda: status_of(world))
     for method, path, body in (
         ("GET", LEASES, None),
@@ -76,8 +77,8 @@ def test_pods_that_get_a_token_wait_for_approval_and_rights_that_no_spec_widens_
     running(world, generation=3)
     # Pods of the revision before may lead until their grace period of 30 seconds has passed.
     until(lambda: lease(world) is None, 60)
-    assert world.get("Role", "helper-leader", api=RBAC) is None
-    assert world.get("RoleBinding", "helper-leader", api=RBAC) is None
+    until(lambda: world.get("Role", "helper-leader", api=RBAC) is None)
+    until(lambda: world.get("RoleBinding", "helper-leader", api=RBAC) is None)
 
 
 def test_renewals_reconcile_nothing_and_another_holder_is_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,11 +95,11 @@ def test_renewals_reconcile_nothing_and_another_holder_is_shown(world: World, mo
     running(world)
     hold(world, "helper-1")
     until(lambda: status_of(world).get("leader") == "helper-1", 10, lambda: status_of(world))
-    time.sleep(0.5)
+    world.quiet()
     before = len(reconciled)
     for second in range(20):
         hold(world, "helper-1", f"2026-01-01T00:00:{second:02}.000000Z")
-    time.sleep(0.5)
+    world.quiet()
     assert len(reconciled) == before
     hold(world, "helper-2")
     until(lambda: status_of(world).get("leader") == "helper-2", 10, lambda: status_of(world))

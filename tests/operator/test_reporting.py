@@ -20,7 +20,7 @@ def test_a_defect_is_reported_and_goes_with_its_cause(world: World, monkeypatch:
         world.start()
         world.apply(agent())
         found = until(lambda: (one := condition(world, "Stalled")).get("reason") == "InternalError" and one)
+        until(lambda: status_of(world)["phase"] == "Failed", describe=lambda: status_of(world))
     assert "gitsync has a defect (KeyError, id " in found["message"]
     assert "Secret" not in found["message"]
-    assert status_of(world)["phase"] == "Failed"
     assert running(world)["phase"] == "Running"

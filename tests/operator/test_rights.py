@@ -43,9 +43,13 @@ def test_the_installed_rights_are_enough_for_every_child(world: World) -> None:
     world.apply(config_map("triage-prompt", **{"system.md": "Sort tickets."}))
     full = changed(changed(example(), "metadata.namespace", "shop"), "spec.lifecycle.validate", None)
     world.apply(changed(full, "spec.update", {"type": "RollingUpdate"}))
-    until(lambda: status_of(world, "triage").get("children"), 20, lambda: status_of(world, "triage"))
-    found = {child["kind"] for name in ("leader", "triage") for child in status_of(world, name)["children"]}
-    assert found >= {"Lease", "Role", "RoleBinding", "Deployment", "StatefulSet", "NetworkPolicy"}
+    wanted = {"Lease", "Role", "RoleBinding", "Deployment", "StatefulSet", "NetworkPolicy"}
+
+    def kinds() -> set[str]:
+        statuses = [status_of(world, name) for name in ("leader", "triage")]
+        return {child["kind"] for status in statuses for child in status.get("children") or ()}
+
+    until(lambda: kinds() >= wanted, describe=kinds)
     stalled = [
         one
         for name in ("leader", "triage")

@@ -58,6 +58,7 @@ def test_a_canary_runs_beside_and_is_promoted(world: World) -> None:
     with always_ready(world, 4):
         world.apply(version("1.1", replicas=4, update=CANARY))
         until(lambda: replicas(world, "helper-canary") == (2, 2) and replicas(world) == (2, 2), 15)
+        until(lambda: (status_of(world).get("rollout") or {}).get("weight") == 50, describe=lambda: status_of(world))
         status = status_of(world)
         assert status["currentRevision"] == first
         assert status["rollout"] | {"startedAt": "", "stepAt": "", "readyAt": ""} == {
@@ -93,9 +94,9 @@ def test_a_canary_returns_when_a_user_aborts_it(world: World) -> None:
 
 
 def test_a_canary_that_does_not_start_is_removed_at_its_deadline(world: World) -> None:
-    update = {**CANARY, "progressDeadlineSeconds": 2}
+    update = {**CANARY, "progressDeadlineSeconds": 2}  # of what never starts alone: others take their time
     world.start()
-    world.apply(version("1.0", replicas=2, update=update))
+    world.apply(version("1.0", replicas=2, update=CANARY))
     first = running(world)["currentRevision"]
     with always_ready(world, 2):
         world.apply(version("crash", replicas=2, update=update))
@@ -104,17 +105,16 @@ def test_a_canary_that_does_not_start_is_removed_at_its_deadline(world: World) -
     status = status_of(world)
     assert (status["currentRevision"], status["lastGoodRevision"]) == (first, first)
     assert status["failedRevision"] == status["updateRevision"]
-    world.apply(version("1.2", replicas=2, update={**update, "canary": {"steps": [{"weight": 50}]}}))
+    world.apply(version("1.2", replicas=2, update={**CANARY, "canary": {"steps": [{"weight": 50}]}}))
     running(world, generation=3)
 
 
 @pytest.mark.parametrize("kind", ["RollingUpdate", "Recreate"])
 def test_a_failed_update_returns_to_the_last_good_revision(world: World, kind: str) -> None:
-    update = {"type": kind, "progressDeadlineSeconds": 2}
     world.start()
-    world.apply(version("1.0", update=update))
+    world.apply(version("1.0", update={"type": kind}))
     first = running(world)["currentRevision"]
-    world.apply(version("crash", update=update))
+    world.apply(version("crash", update={"type": kind, "progressDeadlineSeconds": 2}))
     until(lambda: condition(world, "Stalled").get("reason") == "RolledBack", 15, lambda: status_of(world))
     until(lambda: replicas(world) == (1, 1))
     assert f"helper-{serving(world)[REVISION]}" == first
@@ -149,9 +149,11 @@ def test_changing_to_blue_green_moves_the_pods_without_a_gap(world: World) -> No
 
 
 def test_checks_run_against_a_preview_before_the_first_request(world: World) -> None:
+    world.sandbox.pause("job")  # the preview stays until the checks have ended
     world.start()
     world.apply(version("1.0", lifecycle=CHECKS))
     until(lambda: world.get("Deployment", "helper-preview", api="apps/v1"))
+    world.sandbox.resume("job")
     status = running(world)
     assert status["validation"]["result"] == "Passed"
     assert condition(world, "Validated")["status"] == "True"

@@ -37,7 +37,7 @@ def test_members_are_created_wave_by_wave(world: World) -> None:
     until(lambda: exists(world, "c"))
     until(lambda: condition(world, "Reconciling", "desk", DESK).get("status") == "True")
     assert not exists(world, "b")
-    assert status_of(world, "desk", DESK)["currentWave"] == 1
+    until(lambda: status_of(world, "desk", DESK)["currentWave"] == 1)
     world.apply(system(member("a", "b"), member("b", "c"), member("c"), entrypoint="a"))
     status = ready(world, generation=2)
     assert status["waves"] == [["c"], ["b"], ["a"]]

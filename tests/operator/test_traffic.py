@@ -69,7 +69,7 @@ def version(name: str, replicas: int = 2, **spec: Any) -> dict[str, Any]:
 def stopped_by(kind: str, name: str) -> dict[str, Any]:
     """Return a version whose canary has this check, analysis or probe, and a deadline of some seconds."""
     setting = STOPS[kind]
-    update = {**CANARY, "progressDeadlineSeconds": 8 if kind == "readiness" else 120}
+    update = {**CANARY, "progressDeadlineSeconds": 4 if name == "bad unready" else 600}
     update |= {key: value for key, value in setting.items() if key == "canary"}
     lifecycle = {key: value for key, value in setting.items() if key == "validate"}
     evaluation = {key: value for key, value in setting.items() if key == "evaluation"}
@@ -183,6 +183,9 @@ def test_a_request_in_flight_is_answered_before_its_pod_ends(world: World) -> No
     caller, answers = Caller(world), list[str]()
     asking = threading.Thread(target=lambda: answers.append(caller.ask("/slow")))
     asking.start()  # it is answered once the drain of its Pod has begun
+    (pod,) = world.client.get("/api/v1/namespaces/shop/pods")["items"]
+    log = f"/api/v1/namespaces/shop/pods/{pod['metadata']['name']}/log"
+    until(lambda: "receives /slow" in world.client.text(log))
     world.apply(version("2", replicas=1, lifecycle=drain))
     running(world, generation=2, timeout=30)
     asking.join()

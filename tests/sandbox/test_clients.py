@@ -94,7 +94,7 @@ def test_the_typed_client_watches(client: Any) -> None:
         core.create_namespaced_secret("default", {"metadata": {"name": name}})
     watch = Watch()
     seen = []
-    for event in watch.stream(core.list_namespaced_secret, "default", resource_version=version, timeout_seconds=5):
+    for event in watch.stream(core.list_namespaced_secret, "default", resource_version=version, timeout_seconds=60):
         seen.append((event["type"], event["object"].metadata.name))
         if len(seen) == 2:
             watch.stop()

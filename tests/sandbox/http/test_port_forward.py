@@ -164,7 +164,7 @@ def test_a_port_that_does_not_answer_is_explained(sandbox: Sandbox, pod: str, po
 def test_other_protocols_are_refused_and_the_connection_ends(sandbox: Sandbox) -> None:
     with upgraded(sandbox, "echo", Upgrade="websocket") as (connection, head):
         assert head.startswith("HTTP/1.1 400 ")
-        connection.settimeout(5)
+        connection.settimeout(60)
         while connection.recv(1 << 16):
             pass
     with upgraded(sandbox, "gone") as (_, head):

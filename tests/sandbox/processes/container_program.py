@@ -19,6 +19,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.strip("/")
         if name == "slow":  # ends after a drain has begun
+            print("receives /slow", flush=True)
             DRAINING.wait(60)
             time.sleep(0.5)
         elif name == "drain":

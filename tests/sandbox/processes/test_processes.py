@@ -154,7 +154,7 @@ def test_logs_of_a_run_and_of_the_one_before(api: Client) -> None:
     )
     status = container_of(api, "failing")
     assert status["lastState"]["terminated"]["exitCode"] == 3
-    assert status["restartCount"] == 3
+    assert status["restartCount"] >= 3
     assert log(api, "failing") == log(api, "failing", "?previous=true") == "starts as exit 3\n"
 
 
