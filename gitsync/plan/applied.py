@@ -88,10 +88,12 @@ class AppliedStates:
 
         That is so where the Application leaves fields of it to others.
         """
-        keeps_others = app.sync.undeclared_fields in ("Report", "Ignore")
+        digest = self._spec_digest(manifest)
+        if not digest or app.sync.undeclared_fields in ("Report", "Ignore"):
+            return ""
         ref = ref_of(manifest)
         is_ignored = bool(options_of(manifest).ignore) or any(applies_to(rule, ref) for rule in app.sync.ignore)
-        return "" if keeps_others or is_ignored else self._spec_digest(manifest)
+        return "" if is_ignored else digest
 
     def record_all(self, app: Application, declared: Declared, refs: Iterable[ObjectRef], inventory: Inventory) -> None:
         """Remember that objects are as a commit declares them that was applied completely."""

@@ -12,7 +12,7 @@ from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRuns
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.self_heal import SelfHeals
-from gitsync.merge.schema import Schemas
+from gitsync.merge.schema import Schema, Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest
@@ -177,6 +177,8 @@ class CheckCache:
 
     validated: Mapping[ObjectRef, Manifest] | None = None
     validated_by: Schemas | None = None
+    schemas: Mapping[tuple[str, str], Schema | None] = field(default_factory=dict)
+    """Those that they match, by apiVersion and kind."""
     # the last member is the PolicySet, compared by identity: it is replaced as a whole when the operator changes it
     policy_checked: tuple[Mapping[ObjectRef, Manifest], Application, object] | None = None
     violations: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ from gitsync.sync.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.running import readers_of
 from gitsync.sync.status.report import FailureReason, Report
-from gitsync.sync.validation import validate_once
+from gitsync.sync.validation import validate_changed
 
 _EARLY = 60.0
 """Seconds before its time at which a deletion still counts as one by the TTL: clocks differ."""
@@ -155,7 +155,7 @@ class SyncEvaluator:
             # an object that is not valid is an error of the commit, which says nothing about health
             report.stage = FailureReason.RENDER
             report.observation = None
-            validate_once(observation, target.locate, cache.checks)
+            validate_changed(observation, target.locate, cache.checks)
         report.stage = FailureReason.PLAN
         report.observation = observation
         failed = cache.execution.failed

@@ -10,6 +10,7 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy, application_violations, query_violation, server_violations, violations
 from gitsync.gate.policy_files import PolicySet, policies_for
 from gitsync.gate.validation import check_manifests, check_rules, validate
+from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION
@@ -20,25 +21,36 @@ from gitsync.sync.input import Locator
 from gitsync.sync.observe import Observation, created_namespace
 
 
-def validate_once(observation: Observation, locate: Locator, cache: CheckCache) -> None:
-    """Validate the declared objects, unless the same ones were valid by the same schemas."""
-    if cache.validated is observation.desired and cache.validated_by is observation.schemas:
+def validate_changed(observation: Observation, locate: Locator, cache: CheckCache) -> None:
+    """
+    Raise InvalidInput for the first declared object that does not match its schema or is always rejected.
+
+    Objects that were valid by the same schema are not validated again: a commit changes few of them.
+    """
+    desired = observation.desired
+    if cache.validated is desired and cache.validated_by is observation.schemas:
         return
-    validate_desired(observation, locate)
-    cache.validated = observation.desired
+    known = cache.validated or {}
+    schemas: dict[tuple[str, str], Schema | None] = {}
+    for ref, manifest in desired.items():
+        kind = (str(manifest.get("apiVersion")), str(manifest.get("kind")))
+        if kind not in schemas:
+            schemas[kind] = observation.schema_of(manifest)
+        schema = schemas[kind]
+        # By identity: what Git did not change is the same manifest, and another definition is another schema.
+        is_known = known.get(ref) is manifest and kind in cache.schemas and cache.schemas[kind] is schema
+        if not is_known:
+            _validate(ref, manifest, schema, locate)
+    cache.validated = desired
     cache.validated_by = observation.schemas
+    cache.schemas = schemas
 
 
-def validate_desired(observation: Observation, locate: Locator) -> None:
-    """Raise InvalidInput for the first declared object that does not match its schema or is always rejected."""
-    for ref, manifest in observation.desired.items():
-        schema = observation.schema_of(manifest)
-        for problem in validate(manifest, schema) if schema is not None else ():
-            raise InvalidInput(
-                f"{problem.path}: {problem.what}", location=locate(manifest, problem.path), object=str(ref)
-            )
-        for line in check_manifests([manifest]):
-            raise InvalidInput(line, location=locate(manifest, ""))
+def _validate(ref: ObjectRef, manifest: Manifest, schema: Schema | None, locate: Locator) -> None:
+    for problem in validate(manifest, schema) if schema is not None else ():
+        raise InvalidInput(f"{problem.path}: {problem.what}", location=locate(manifest, problem.path), object=str(ref))
+    for line in check_manifests([manifest]):
+        raise InvalidInput(line, location=locate(manifest, ""))
 
 
 def policy_violations(
