@@ -8,6 +8,7 @@ from pathlib import Path
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import GroupUnavailable, Rejected
 from gitsync.objects.application import GitSource
+from gitsync.objects.charts import ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import GroupKind, ObjectRef
@@ -18,6 +19,7 @@ from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.source.repositories import Repositories
 from gitsync.workers import protocol
+from gitsync.workers.helm import HelmProgram
 
 
 class DirectLiveCache:
@@ -92,16 +94,22 @@ class CallerCluster(KubernetesCluster):
 class InProcessRenderer:
     """Render in this process, to exactly what the controller's render processes return."""
 
-    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+    def __init__(self, helm: Helm | None = None) -> None:
+        self._helm = helm or HelmProgram()
+
+    def render(self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions) -> Build:
         """Return the manifests and the files read."""
-        rendered = build(snapshot.tree, path, renderer=renderer)
+        rendered = build(snapshot.tree, path, renderer=renderer, chart=chart, helm=self._helm)
         reject_ambiguous_bools(rendered.manifests)
         # through the messages of the render processes: JSON turns some keys and numbers into others
         return protocol.to_build(protocol.as_received(protocol.of_build(rendered)))
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
+    def trace(
+        self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions, wanted: FieldSelection
+    ) -> Traces:
         """Return the steps that set these fields."""
-        return trace(build(snapshot.tree, path, renderer=renderer, provenance=True), wanted)
+        made = build(snapshot.tree, path, renderer=renderer, provenance=True, chart=chart, helm=self._helm)
+        return trace(made, wanted)
 
 
 class FolderSource(Repositories):

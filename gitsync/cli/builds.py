@@ -12,6 +12,7 @@ from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.errors import GitsyncError, InvalidInput, one_line
+from gitsync.objects.charts import ChartFile, ChartOptions
 from gitsync.render.build import Build, build
 from gitsync.render.yaml.writer import write_all
 from gitsync.source.local import LocalTarget, open_path
@@ -89,12 +90,14 @@ class BuildOptions(NamedTuple):
     The Git revision to render (empty: the files on disk), the renderer, and whether loads are restricted.
 
     ``remotes`` are the URLs of other repositories, with ``*``, whose folders a kustomization may name.
+    ``chart`` has the values of a folder that is a chart.
     """
 
     revision: str = ""
     renderer: str = "Auto"
     load_restrictions: bool = True
     remotes: tuple[str, ...] = ()
+    chart: ChartOptions = ChartOptions()
 
     def render(
         self, place: LocalTarget, *, provenance: bool = False, faults: list[InvalidInput] | None = None
@@ -107,12 +110,23 @@ class BuildOptions(NamedTuple):
             load_restrictions=self.load_restrictions,
             provenance=provenance,
             faults=faults,
+            chart=self.chart,
+            helm=_Helm(),
         )
         if not self.remotes:
             return render(place.tree)
         from gitsync.cli.remotes import render_with_remotes  # it loads Git, which a plain build does not need
 
         return render_with_remotes(place.tree, render, self.remotes, faults)
+
+
+class _Helm:
+    """Helm, which is loaded with the first chart; see ``gitsync.objects.charts.Helm``."""
+
+    def template(self, chart: tuple[ChartFile, ...], values: tuple[ChartFile, ...], options: ChartOptions) -> bytes:
+        from gitsync.workers.helm import HelmProgram  # most builds have no chart
+
+        return HelmProgram().template(chart, values, options)
 
 
 def map_forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[TaskOutput]:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.options import GitTarget, close_at_end, load_settings
+from gitsync.cli.change import PreviewedChange
+from gitsync.cli.options import ClusterTarget, GitTarget, close_at_end, load_settings
 from gitsync.cli.output import Exit
 from gitsync.cluster.kubernetes import collection_path
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.policy_files import PolicySet
 from gitsync.kube.parts import all_parts
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import ABSENT, DRIFT, Change, Decision, Plan, Review, Verdict
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
@@ -28,12 +29,16 @@ from gitsync.plan.generated import is_configuration
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Source
+from gitsync.preview.compare import Preview, RootChange
+from gitsync.preview.effects import effects_of
+from gitsync.preview.roots import Root
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.local import open_path
 from gitsync.source.signatures import verify_revision
+from gitsync.source.validation import clean_path
 from gitsync.state.declarations import Declarations, Reach
 from gitsync.state.tracked import TrackedObjects
 from gitsync.sync.additions import Additions
@@ -355,3 +360,37 @@ def _declared_fields(change: Change) -> list[str]:
     """Return the fields of a step that Git declares with another value; the object itself where it is new."""
     fields = [item.path for item in change.differences if item.kind in DRIFT and item.desired is not ABSENT]
     return fields or ([""] if change.desired is not None and change.live is None else [])
+
+
+# a previewed change: what a sync of the merge would write, drift included
+
+
+def known_roots(cluster: ClusterTarget, change: PreviewedChange) -> tuple[Root, ...]:
+    """Return the folders of the repository that Applications of the cluster deploy, declared in it or not."""
+    applications = (parse_application(manifest) for manifest in all_applications(connect(cluster.cluster)))
+    return tuple(Root(clean_path(app.source.path), app) for app in applications if change.is_own(app.source.repo_url))
+
+
+def live_changes(
+    cluster: ClusterTarget, change: PreviewedChange, comparison: Preview, policies: Path | None
+) -> Iterator[RootChange]:
+    """Yield what a sync of the merge would write for each Application whose folder changes, drift included."""
+    roots = {root for item in comparison.changes for root in item.roots if root.application}
+    for root in sorted(roots, key=lambda item: item.name):
+        app = root.application
+        if app is None:
+            continue
+        target = GitTarget(
+            kubeconfig=cluster.kubeconfig, data=cluster.data, name=app.name, namespace=app.namespace, policies=policies
+        )
+        try:
+            evaluator = Evaluator(target)
+            manifest = one_application(evaluator.client, app.namespace, app.name)
+            evaluated = evaluator.evaluate_tree(manifest, change.result, root.path)
+        except GitsyncError as error:  # the others are compared all the same
+            yield RootChange((root,), problem=str(error))
+            continue
+        steps = tuple(evaluated.plan.outstanding)
+        is_rejected = evaluated.verdict.decision is Decision.REFUSED
+        violations = evaluated.verdict.reasons if is_rejected else ()
+        yield RootChange((root,), steps, effects_of(steps, {}), violations, evaluated.traces)

@@ -18,6 +18,7 @@ from gitsync.preview.roots import find_roots
 from gitsync.render.build import Build, build
 from gitsync.services.adopt import AdoptService, ProposedAdoption
 from gitsync.source.validation import clean_path
+from gitsync.workers.helm import HelmProgram
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class EditedFolder:
     @cached_property
     def build(self) -> Build:
         """What the folder renders to; raises InvalidInput where it does not."""
-        return build(self.tree, self.path, renderer=self.app.source.renderer)
+        source = self.app.source
+        return build(self.tree, self.path, renderer=source.renderer, chart=self.app.chart, helm=HelmProgram())
 
     def _roots(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.path, *(root.path for root in find_roots(self.tree, lambda _: True)))))

@@ -105,15 +105,27 @@ class RendererName(StrEnum):
 
     AUTO = "Auto"
     KUSTOMIZE = "Kustomize"
+    HELM = "Helm"
     PLAIN = "Plain"
 
 
 Renderer = Annotated[
     RendererName,
     typer.Option(
-        help="Kustomize, Plain (all manifests as they are), or Auto: Kustomize where there is a kustomization file."
+        help="Kustomize, Helm, Plain (all manifests as they are), or Auto: Kustomize where there is a kustomization"
+        " file, Helm where there is a Chart.yaml."
     ),
 ]
+ValueFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--values",
+        metavar="FILE",
+        help="Values of a chart, as in spec.source.helm.valueFiles: relative to the chart, or to the root with a /."
+        " Repeatable.",
+    ),
+]
+ReleaseName = Annotated[str, typer.Option("--release-name", help="The release of a chart.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, Self
@@ -11,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
@@ -49,6 +51,56 @@ class Decryption(Section):
     secret_ref: SecretRef = Field(description="Secret with age keys, in members that end in `.agekey`.")
 
 
+_FREE_FORM = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _json_of(values: object) -> object:
+    """Return a mapping as JSON, in which form it can be compared and passed on."""
+    # The models fill in the default, which is the text itself.
+    if values == "":
+        return values
+    if not isinstance(values, dict):
+        raise PydanticCustomError("values", "values is not a mapping", {"hint": "write key: value, without a |"})
+    return json.dumps(values)
+
+
+class HelmSettings(Section):
+    """How the path is rendered where it is a Helm chart."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "valuesObject": "write values",
+        "parameters": "write them into values",
+        "fileParameters": "write them into values",
+        "valuesFiles": "write valueFiles",
+        "version": "charts are rendered by the Helm that is installed beside gitsync",
+        "namespace": "write destination.namespace",
+    }
+
+    release_name: Annotated[str, Field(max_length=53)] = Field(
+        "", description="Name of the release; absent: that of the Application."
+    )
+    value_files: Annotated[Strings, Field(max_length=20)] = Field(
+        (),
+        description="Values files of the repository, later ones over earlier ones: relative to the chart, or to the"
+        " root of the repository with a leading `/`.",
+    )
+    ignore_missing_value_files: bool = Field(False, description="Whether values files that do not exist are skipped.")
+    values: Annotated[str, BeforeValidator(_json_of), WithJsonSchema(_FREE_FORM)] = Field(
+        "", description="Values over those of all files, as a mapping; viewers of the Application can read them."
+    )
+    skip_crds: bool = Field(False, description="Whether the CustomResourceDefinitions in `crds/` are left out.")
+    skip_tests: bool = Field(False, description="Whether objects with the hook `test` are left out.")
+    kube_version: Annotated[str, Field(max_length=64)] = Field(
+        "", description="Kubernetes version that templates see, such as `1.36.2`; absent: that of Helm."
+    )
+    api_versions: Annotated[Strings, Field(max_length=1000)] = Field(
+        (), description="API versions that templates see beside Helm's own, such as `monitoring.coreos.com/v1`."
+    )
+
+
+_NO_SETTINGS = HelmSettings()
+
+
 class GitSource(Section):
     """Where the manifests are."""
 
@@ -58,8 +110,7 @@ class GitSource(Section):
         "branch": "write revision",
         "directory": "folders without a kustomization are read with renderer: Plain",
         "kustomize": "write it into the kustomization in Git",
-        "chart": "render the chart into Git with `helm template`",
-        "helm": "render the chart into Git with `helm template`",
+        "chart": "commit the folder of the chart, and name it as path",
     }
 
     repo_url: Annotated[Text, Field(max_length=2048)] = Field(
@@ -71,9 +122,12 @@ class GitSource(Section):
         " selects its highest tag.",
     )
     path: Annotated[str, Field(max_length=1024)] = Field(".", description="The folder to render.")
-    renderer: Literal["Auto", "Kustomize", "Plain"] = Field(
-        "Auto", description="How to render the folder; `Auto` uses Kustomize where there is a kustomization file."
+    renderer: Literal["Auto", "Kustomize", "Helm", "Plain"] = Field(
+        "Auto",
+        description="How to render the folder; `Auto` uses Kustomize where there is a kustomization file, Helm where"
+        " there is a `Chart.yaml`.",
     )
+    helm: HelmSettings | None = Field(None, description="How the path is rendered where it is a Helm chart.")
     credentials: CredentialsRef | None = Field(
         None, description="How to sign in at the Git server; absent: anonymously."
     )
@@ -556,6 +610,22 @@ class Application:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def chart(self) -> ChartOptions:
+        """How the path is rendered where it is a Helm chart."""
+        helm = self.source.helm or _NO_SETTINGS
+        return ChartOptions(
+            release=helm.release_name or self.name,
+            namespace=self.destination.namespace or self.namespace,
+            value_files=helm.value_files,
+            values=helm.values,
+            skips_missing_files=helm.ignore_missing_value_files,
+            includes_crds=not helm.skip_crds,
+            skips_tests=helm.skip_tests,
+            kube_version=helm.kube_version,
+            api_versions=helm.api_versions,
+        )
+
+    @property
     def target_hash(self) -> str:
         """
         A hash of the source and destination, for which a commit was applied.
@@ -575,6 +645,8 @@ class Application:
                     "verify": source.verify.mode,
                     "verify_keys": source.verification_secret,
                     "decryption_keys": source.decryption_secret,
+                    # absent where it is not set, as in the hashes of earlier versions
+                    **({"helm": source.helm.model_dump()} if source.helm else {}),
                 },
                 destination.model_dump(),
             ]

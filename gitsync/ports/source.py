@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gitsync.errors import FileNotFetched
 from gitsync.objects.application import Application, GitSource
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Tree
@@ -313,15 +314,17 @@ class Renderer(Protocol):
     """
     Render a path of a snapshot.
 
-    Called by a reconcile when commit, path or renderer changed, and by the provenance service for the steps that set
-    a field.
+    Called by a reconcile when commit, path, renderer or the options of a chart changed, and by the provenance service
+    for the steps that set a field.
     """
 
-    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+    def render(self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions) -> Build:
         """Return the manifests and the files read; raise InvalidInput with ``file:line``."""
         ...
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
+    def trace(
+        self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions, wanted: FieldSelection
+    ) -> Traces:
         """Return the steps that set these fields, in order; the empty field means the object."""
         ...
 

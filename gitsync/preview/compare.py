@@ -13,6 +13,7 @@ from gitsync.gate.validation import ManifestRule, check_rules, parse_rules
 from gitsync.kube.kinds import CRD
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
+from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.objects.tree import Tree
@@ -20,7 +21,7 @@ from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.plan.normalize import desired_objects
 from gitsync.preview.effects import Effect, effects_of, made_secrets, missing_references
 from gitsync.preview.roots import BuildSources, Root, find_roots
-from gitsync.render.build import build
+from gitsync.render.build import Build, build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import Traces, trace
 from gitsync.render.yaml.reader import read_all
@@ -102,11 +103,12 @@ def rules_of(files: Mapping[str, bytes], *, controller_rights: bool = False) -> 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The files before and after a change, and the paths that differ."""
+    """The files before and after a change, and the paths that differ; ``helm`` renders the charts among them."""
 
     base: Tree
     result: Tree
     changed: frozenset[str]
+    helm: Helm | None = None
 
 
 def preview(
@@ -232,7 +234,7 @@ class _RootComparer:
         wanted = {step.ref: fields for step in change.steps if (fields := _declared_fields(step))}
         if not wanted:
             return change
-        made = build(self._sides.result, root.path, cache=self._cache, renderer=root.renderer, provenance=True)
+        made = self._build(self._sides.result, root, provenance=True)
         return replace(change, traces=trace(made, wanted))
 
     def _is_provided(self, ref: ObjectRef) -> bool:
@@ -259,13 +261,24 @@ class _RootComparer:
         if tree.entry(root.path) is None and root.path:
             return {}
         try:
-            rendered = build(tree, root.path, cache=self._cache, renderer=root.renderer)
+            rendered = self._build(tree, root)
         except EmptyRender:  # an empty folder declares nothing
             return {}
         # As the controller does: what it will refuse has to fail here.
         reject_ambiguous_bools(rendered.manifests)
         cluster_scoped = cluster_scoped_kinds(rendered.manifests)
         return desired_objects(app, rendered.manifests, lambda of: of not in cluster_scoped)
+
+    def _build(self, tree: Tree, root: Root, *, provenance: bool = False) -> Build:
+        return build(
+            tree,
+            root.path,
+            cache=self._cache,
+            renderer=root.renderer,
+            provenance=provenance,
+            chart=root.application.chart if root.application else None,
+            helm=self._sides.helm,
+        )
 
     def _violations(self, root: Root, objects: Mapping[ObjectRef, Manifest]) -> tuple[str, ...]:
         """Return what the policies reject; those that name Applications say nothing about a bare folder."""

@@ -11,6 +11,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.keys import GROUP
 from gitsync.objects.tree import Entry, Tree
+from gitsync.render.kustomize.charts import CHART_FILE, DEFAULT_HOME
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.yaml.reader import read_all
 
@@ -113,6 +114,8 @@ class Sources:
     files: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
     kind: str = ""
+    charts: frozenset[str] = frozenset()
+    """The folders of its charts, everything below which counts."""
 
 
 class BuildSources:
@@ -129,8 +132,9 @@ class BuildSources:
 
     def reads_any(self, root: Root, changed: Collection[str]) -> bool:
         """Whether the build of a root can read one of the changed paths."""
-        if not _has_kustomization(self._tree, root.path) or root.renderer == "Plain":
-            return any(_is_below(path, root.path) for path in changed)
+        if not _has_kustomization(self._tree, root.path) or root.renderer in ("Plain", "Helm"):
+            folders = (root.path, *self._chart_sources(root))
+            return any(_is_below(path, folder) for path in changed for folder in folders)
         files: set[str] = set()
         pending = [root.path]
         visited: set[str] = set()
@@ -143,7 +147,27 @@ class BuildSources:
             files |= sources.files
             pending.extend(sources.folders)
         # a new kustomization in an included folder counts too: it replaces how the folder is read
-        return any(path in files or posixpath.dirname(path) in visited for path in changed)
+        charts = [chart for folder in visited for chart in self.direct(folder).charts]
+        return any(
+            path in files or posixpath.dirname(path) in visited or any(_is_below(path, chart) for chart in charts)
+            for path in changed
+        )
+
+    def _chart_sources(self, root: Root) -> Iterator[str]:
+        """Yield what a chart reads beside the files below its folder: values, and what links lead to."""
+        if root.application is None or self._tree.entry(f"{root.path}/{CHART_FILE}".lstrip("/")) is not Entry.FILE:
+            return
+        for file in root.application.chart.value_files:
+            yield from self._passed("", file if file.startswith("/") else f"{root.path}/{file}")
+        pending = [root.path]
+        while pending:
+            folder = pending.pop()
+            for name in self._tree.names(folder):
+                path = f"{folder}/{name}".lstrip("/")
+                if self._tree.entry(path) is Entry.LINK:
+                    yield from self._passed("", path)
+                elif self._tree.entry(path) is Entry.FOLDER:
+                    pending.append(path)
 
     def direct(self, folder: str) -> Sources:
         """Return what the kustomization of a folder names itself; nothing where it has none."""
@@ -154,6 +178,7 @@ class BuildSources:
     def _read(self, folder: str) -> Sources:
         files: set[str] = set()
         folders: set[str] = set()
+        charts: set[str] = set()
         kind = ""
         for name in FILE_NAMES:
             file = f"{folder}/{name}" if folder else name
@@ -168,7 +193,8 @@ class BuildSources:
             kind = next((str(item.get("kind") or "") for item in documents if isinstance(item, dict)), "")
             for text in _texts(documents):
                 self._add(folder, text, files, folders)
-        return Sources(frozenset(files), frozenset(folders), kind)
+            charts.update(_clean(f"{folder}/{home}") for home in _chart_homes(documents))
+        return Sources(frozenset(files), frozenset(folders), kind, frozenset(charts))
 
     def _add(self, folder: str, text: str, files: set[str], folders: set[str]) -> None:
         # `files: [key=path]` of generators names a path behind the sign
@@ -201,6 +227,15 @@ class BuildSources:
 
 def _has_kustomization(tree: Tree, folder: str) -> bool:
     return any(tree.entry(f"{folder}/{name}" if folder else name) for name in FILE_NAMES)
+
+
+def _chart_homes(documents: Iterable[Any]) -> Iterator[str]:
+    """Yield the folders of charts that kustomizations name; a chart more than is rendered costs a build."""
+    for document in documents:
+        if isinstance(document, dict) and document.get("helmCharts"):
+            options = document.get("helmGlobals")
+            home = options.get("chartHome") if isinstance(options, dict) else None
+            yield str(home or DEFAULT_HOME)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
+from gitsync.objects.charts import ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.build_cache import CachedSteps
@@ -28,12 +29,13 @@ from gitsync.render.provenance.step_source import BUILD_STEP, SourceFile, StepSo
 from gitsync.render.resources.field_spec import KIND_ORDER, gvk_order
 from gitsync.render.resources.internal_annotations import INTERNAL, MANAGED_BY, annotate
 from gitsync.render.resources.resource import Gvk, Id, Origin, Resource
+from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.scalar_types import Quoted, is_plain, plain
 
 if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the time of a small one
     from gitsync.render.provenance.recorder import History, Recorder
 
-RENDERERS: Final = ("Auto", "Kustomize", "Plain")
+RENDERERS: Final = ("Auto", "Kustomize", "Helm", "Plain")
 _NO_FOLDER: Final = {
     None: (EmptyRender, "does not exist"),
     Entry.SUBMODULE: (InvalidInput, "is a Git submodule, whose files are in another repository"),
@@ -61,6 +63,8 @@ class Build(NamedTuple):
     """The history of each manifest's fields, where it was asked for."""
     remotes: tuple[tuple[str, str], ...] = ()
     """References to other repositories, and the commits that they named."""
+    chart: ChartOptions | None = None
+    """The options that the result depends on, where the folder is a chart."""
 
 
 def build(
@@ -72,9 +76,12 @@ def build(
     load_restrictions: bool = True,
     provenance: bool = False,
     faults: list[InvalidInput] | None = None,
+    chart: ChartOptions | None = None,
+    helm: Helm | None = None,
 ) -> Build:
     """
-    Render a folder: as Kustomize does where it has a kustomization file, else as plain manifests.
+    Render a folder: as Kustomize does where it has a kustomization file, as Helm does where it is a chart, else as
+    plain manifests. ``helm`` renders charts; without it they are refused.
 
     Raise InvalidInput, with ``file:line`` and what to do, for any error in the input. Given a list of ``faults``,
     errors that do not prevent further checks are appended to it instead, and the result is what is left without them.
@@ -91,9 +98,18 @@ def build(
     steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not is_observed else None)
     loader = Loader(files, folder, is_restricted=load_restrictions)
     errors = ErrorCollector(faults)
-    kustomization = loader.kustomization() if renderer != "Plain" else None
+    kustomization = loader.kustomization() if renderer in ("Auto", "Kustomize") else None
     if kustomization is not None:
-        return _build_kustomization(loader, kustomization, BuildContext(kustomization, recorder, errors, steps))
+        return _build_kustomization(loader, kustomization, BuildContext(kustomization, recorder, errors, steps, helm))
+    if renderer in ("Auto", "Helm"):
+        from gitsync.render.kustomize import charts  # late: few folders are charts
+
+        if charts.is_chart(files, folder):
+            return _build_chart(loader, chart or ChartOptions(), helm, _Run(files, steps, recorder))
+    if renderer == "Helm":
+        raise InvalidInput(
+            f"the folder has no {charts.CHART_FILE}", location=path or ".", hint="correct the path, or the renderer"
+        )
     if renderer == "Kustomize":
         reject_chart(files, folder)
         raise InvalidInput(
@@ -108,6 +124,25 @@ def build(
             file, document = resource.origin
             recorder.start(resource, "manifest", SourceFile(file, texts[file], document))
     return _result(_Run(files, steps, recorder), resources)
+
+
+def _build_chart(loader: Loader, options: ChartOptions, helm: Helm | None, run: _Run) -> Build:
+    """Build a folder that is a chart, with the values that the Application names."""
+    from gitsync.render.kustomize import charts
+
+    files = loader.files
+    values = charts.read_values(files, loader.folder, options)
+    resources = charts.chart_resources(files, loader.folder, values, options, helm)
+    scopes = Scopes()
+    _refuse_duplicates(scopes.ids_of(resources), resources)
+    if not resources:
+        raise EmptyRender(
+            "the chart renders to no object", location=loader.folder or ".", hint="correct the chart or its values"
+        )
+    if run.recorder:
+        for resource in resources:
+            run.recorder.start(resource, "chart", SourceFile(resource.origin.file, b"", place=resource.origin.file))
+    return _result(run, resources)._replace(chart=options)
 
 
 def _similar_paths(tree: Tree, path: str) -> str:

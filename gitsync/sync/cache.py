@@ -141,7 +141,7 @@ class GitCache:
 class RenderCache:
     """The last rendered commits of one source, and the objects prepared from them."""
 
-    source: tuple[str, str, str] = ("", "", "")  # URL, path and renderer
+    source: tuple[object, ...] = ()  # what of the source a build, or its error, depends on besides the commit
     commits: dict[str, RenderResult] = field(default_factory=dict)
     # by identity: hashing a manifest costs more than it saves
     prepared: dict[int, PreparedObject] = field(default_factory=dict)

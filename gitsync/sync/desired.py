@@ -215,7 +215,7 @@ class DesiredState:
     def _result(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
         source = inputs.app.source
         render = cache.render
-        key = (source.repo_url, source.path, source.renderer)
+        key = (source.repo_url, source.path, source.renderer, source.helm)
         # the branch is not in the key: the same commit renders to the same objects
         if render.source != key:
             render.source = key

@@ -193,9 +193,10 @@ class RemoteBases:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
         path = app.source.path
         renderer = app.source.renderer
+        chart = app.chart
         snapshot = replace(snapshot, tenant=app.namespace)
         bases, build = self._fetcher(app).collect(
-            lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer)
+            lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer, chart)
         )
         urls = frozenset(parsed(reference, "").url for reference in bases)
         if urls:
@@ -212,9 +213,10 @@ class RemoteBases:
         """Return the steps that set these fields; see ``Renderer.trace``."""
         path = app.source.path
         renderer = app.source.renderer
+        chart = app.chart
         snapshot = replace(snapshot, tenant=app.namespace)
         return self._fetcher(app).collect(
-            lambda remotes: self._renderer.trace(with_remotes(snapshot, remotes), path, renderer, wanted)
+            lambda remotes: self._renderer.trace(with_remotes(snapshot, remotes), path, renderer, chart, wanted)
         )[1]
 
     def files(self, app: Application, snapshot: Snapshot, build: Build) -> Snapshot:
@@ -226,10 +228,13 @@ class RemoteBases:
 
     def is_current(self, app: Application, build: Build) -> bool:
         """
-        Return whether a build may still be used: its references are allowed now, and name the same commits.
+        Return whether a build may still be used: it is of a chart with the options that the Application has now, its
+        references are allowed now, and they name the same commits.
 
         A server is asked once per interval.
         """
+        if build.chart not in (None, app.chart):
+            return False
         if not build.remotes:
             return True
         fetcher = self._fetcher(app)

@@ -17,6 +17,7 @@ from gitsync.files import PRIVATE, write_file
 from gitsync.objects.application import Application
 from gitsync.render.build import Build
 from gitsync.workers import protocol
+from gitsync.workers.helm import helm_fingerprint
 
 _KEPT_SECONDS: Final = 30 * 86_400.0
 """30 days; a build that was neither written nor read meanwhile belongs to no Application any more."""
@@ -81,4 +82,6 @@ def _fingerprint(folder: Path) -> str:
     files = sorted(folder.rglob("*.py"))
     # Size and time, not content: hashing the renderer would slow each start.
     facts = [f"{file.relative_to(folder)} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
+    # what a chart renders to depends on the version of Helm
+    facts.append(helm_fingerprint())
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, detached
+from gitsync.objects.charts import ChartOptions
 from gitsync.ports import Snapshot
 from gitsync.ports.previews import PreviewRequest
 from gitsync.preview.report import PreviewReport
@@ -111,14 +112,17 @@ class RenderPool:
         self._slow_lanes: dict[str, threading.Lock] = {}
         self._queue = RenderQueue()
 
-    def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
+    def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto", chart: ChartOptions | None = None) -> Build:
         """Return what a path of a commit renders to; raise InvalidInput with ``file:line``."""
-        build: Build = self._answer(snapshot, path, renderer)["build"]
+        build: Build = self._answer(snapshot, path, renderer, chart=chart and list(chart))["build"]
         return build
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
+    def trace(
+        self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions | None, wanted: FieldSelection
+    ) -> Traces:
         """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
-        return protocol.to_traces(self._answer(snapshot, path, renderer, wanted=protocol.of_wanted(wanted))["traces"])
+        answer = self._answer(snapshot, path, renderer, chart=chart and list(chart), wanted=protocol.of_wanted(wanted))
+        return protocol.to_traces(answer["traces"])
 
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         """Return what a merge does; raise InvalidInput as ``render`` does."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.objects.application import Application, parse_application
+from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import matches_url
@@ -76,7 +77,7 @@ def line_authors(git_dir: str, reader: ObjectReader, merge: str, places: Collect
     return {place: reader.commit(id).commit for place, id in writers.items() if id != merge}
 
 
-def previewed(request: dict[str, Any]) -> dict[str, Any]:
+def previewed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, Any]:
     """Return the report about a merge, without the line authors that git cannot tell within a second."""
     asked = to_preview(request["merge"])
     merged = asked.merge
@@ -90,7 +91,7 @@ def previewed(request: dict[str, Any]) -> dict[str, Any]:
             for commit in (merged.base, merged.commit)
         )
         comparison = preview(
-            Sides(base, result, merged.changed),
+            Sides(base, result, merged.changed, helm),
             lambda url: any(matches_url(own, url) for own in asked.urls),
             rules_of(asked.policies, controller_rights=asked.controller_rights),
             known=[Root(app.source.path, app) for app in map(_known_application, asked.applications)],

@@ -8,11 +8,13 @@ quotes arrives as it was written: Kustomize would rewrite it, but a cluster must
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
@@ -83,6 +85,7 @@ def of_build(build: Build, previous: Build | None = None) -> dict[str, Any]:
         "sources": [[bytes_as_text(build.sources[number].file), build.sources[number].document] for number in sent],
         "files_read": None if is_same else [bytes_as_text(path) for path in sorted(build.files_read)],
         "warnings": [bytes_as_text(warning) for warning in build.warnings],
+        "chart": list(build.chart) if build.chart else None,
     }
 
 
@@ -104,6 +107,7 @@ def to_build(message: dict[str, Any], previous: Build | None = None) -> Build:
         else frozenset(map(text_as_bytes, files_read)),
         warnings=tuple(map(text_as_bytes, message["warnings"])),
         sources=tuple(origin for _, origin in parts),
+        chart=to_chart(message["chart"]) if message.get("chart") else None,
     )
 
 
@@ -196,7 +200,7 @@ class BuildHistory:
     """Keep the last build of each folder of a repository, as requests name it."""
 
     def __init__(self) -> None:
-        self._built: OrderedDict[tuple[str, str, str], Built] = OrderedDict()
+        self._built: OrderedDict[tuple[str, ...], Built] = OrderedDict()
 
     def last(self, request: dict[str, Any]) -> Built | None:
         """Return the last build of what a request asks for."""
@@ -211,5 +215,11 @@ class BuildHistory:
             self._built.popitem(last=False)
 
 
-def _key(request: dict[str, Any]) -> tuple[str, str, str]:
-    return request["git_dir"], request["path"], request["renderer"]
+def _key(request: dict[str, Any]) -> tuple[str, ...]:
+    return request["git_dir"], request["path"], request["renderer"], repr(request.get("chart"))
+
+
+def to_chart(message: Sequence[Any]) -> ChartOptions:
+    """Return the options of a chart, which JSON holds as a list; those that are absent have their defaults."""
+    options = ChartOptions(*message)
+    return options._replace(value_files=tuple(options.value_files), api_versions=tuple(options.api_versions))

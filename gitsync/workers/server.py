@@ -18,14 +18,16 @@ import orjson
 
 import gitsync.render.yaml.composer  # noqa: F401  # a build loads it late, where the limits would count it
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.charts import Helm
 from gitsync.objects.tree import MountedTree, Tree
-from gitsync.render.build import build
+from gitsync.render.build import Build, build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.workers import protocol
+from gitsync.workers.helm import HelmProgram
 from gitsync.workers.protocol import BuildHistory
 
 _MAPPED: Final = 4 << 30
@@ -99,8 +101,9 @@ _MAX_REQUESTS: Final = 1_000
 class RenderServer:
     """Answer requests, keeping what was parsed and built, until it has answered many or holds much memory."""
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory: int, helm: Helm | None = None) -> None:
         self._memory = memory
+        self._helm = helm
         self._caches: dict[str, ParseCache] = {}
         """By repository: folders of two may have the same path."""
         self._trees = TreeCache()
@@ -131,7 +134,7 @@ class RenderServer:
             # late: previews need the policies and pydantic, and most processes never make one
             from gitsync.workers.previews import previewed
 
-            return protocol.frame({"report": previewed(request), "is_last": self.is_done})
+            return protocol.frame({"report": previewed(request, self._helm), "is_last": self.is_done})
         tree = self._trees.open_all(request)
         if "values" in request:
             # late, as previews: most processes never edit
@@ -139,17 +142,21 @@ class RenderServer:
 
             return protocol.frame({"adoption": adopted(tree, request), "is_last": self.is_done})
         if "wanted" in request:
-            made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
+            made = self._build(tree, request, provenance=True)
             traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))
             return protocol.frame({"traces": traces, "is_last": self.is_done})
         cache = self._caches.setdefault(request["git_dir"], ParseCache())
-        made = build(tree, request["path"], cache=cache, renderer=request["renderer"])
+        made = self._build(tree, request, cache=cache)
         last = self._recent.last(request)
         reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
         previous = last.build if last and last.commit == request.get("before") else None
         frame = protocol.frame({"build": protocol.of_build(made, previous), "is_last": self.is_done})
         self._recent.keep(request, made)
         return frame
+
+    def _build(self, tree: Tree, request: dict[str, Any], **options: Any) -> Build:
+        chart = protocol.to_chart(request.get("chart") or ())
+        return build(tree, request["path"], renderer=request["renderer"], chart=chart, helm=self._helm, **options)
 
     @property
     def is_done(self) -> bool:
@@ -162,9 +169,9 @@ def _refusal(error: GitsyncError, *, is_last: bool, trace: str = "") -> bytes:
     return protocol.frame({"error": protocol.of_error(error), "is_last": is_last, "trace": printable})
 
 
-def serve(requests: BinaryIO, replies: BinaryIO, memory: int) -> None:
+def serve(requests: BinaryIO, replies: BinaryIO, memory: int, helm: Helm | None = None) -> None:
     """Answer each request until there are no more, or this process should be replaced."""
-    renderer = RenderServer(memory)
+    renderer = RenderServer(memory, helm)
     while length := requests.read(protocol.LENGTH_BYTES):
         request = orjson.loads(requests.read(int.from_bytes(length)))
         allow_processor_time(request["seconds"])
@@ -177,12 +184,14 @@ def serve(requests: BinaryIO, replies: BinaryIO, memory: int) -> None:
 def main() -> None:
     """Serve on standard input and output, with the limit on memory, in bytes, as the one argument."""
     memory = int(sys.argv[1])
+    helm = HelmProgram()
+    helm.prepare()
     confine(memory)
     gc.disable()  # a build makes many objects and hardly a cycle: collection waits until the process is idle
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # so that nothing printed by accident gets between the frames
         try:
-            serve(sys.stdin.buffer, replies, memory)
+            serve(sys.stdin.buffer, replies, memory, helm)
         except MemoryError:
             os._exit(protocol.OUT_OF_MEMORY)
 

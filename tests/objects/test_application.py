@@ -8,6 +8,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application, MetricQuery, parse_application
+from gitsync.objects.charts import ChartOptions
 
 
 def parsed(**post_sync: Any) -> Application:
@@ -116,6 +117,14 @@ def test_the_target_hash_is_that_of_earlier_versions() -> None:
     ("spec", "message"),
     [
         (
+            {"source": {"repoURL": "https://x", "helm": {"valuesObject": {"a": 1}}}},
+            "spec.source.helm.valuesObject: .*; write values",
+        ),
+        (
+            {"source": {"repoURL": "https://x", "helm": {"values": "a: 1"}}},
+            r"spec.source.helm.values: .*mapping",
+        ),
+        (
             {"source": {"repoURL": "https://x", "targetRevision": "main"}},
             "spec.source.targetRevision: .*; write revision",
         ),
@@ -130,3 +139,26 @@ def test_fields_of_argo_cd_and_flux_are_named_as_ours(spec: dict[str, Any], mess
     source = {"source": {"repoURL": "https://x"}}
     with pytest.raises(InvalidInput, match=message):
         parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": {**source, **spec}})
+
+
+def test_options_of_a_chart_are_those_of_the_spec_and_of_the_application():
+    settings = {"valueFiles": ["prod.yaml"], "values": {"size": 2}, "skipCrds": True, "apiVersions": ["a/v1"]}
+    app = parse_application(
+        {
+            "metadata": {"name": "shop", "namespace": "team"},
+            "spec": {"source": {"repoURL": "https://x", "helm": settings}, "destination": {"namespace": "prod"}},
+        }
+    )
+
+    assert app.chart == ChartOptions(
+        "shop", "prod", ("prod.yaml",), '{"size": 2}', includes_crds=False, api_versions=("a/v1",)
+    )
+
+
+def test_options_of_a_chart_change_the_target_but_not_that_of_earlier_versions():
+    def hash_of(**source):
+        spec = {"source": {"repoURL": "https://x", **source}}
+        return parse_application({"metadata": {"name": "a", "namespace": "b"}, "spec": spec}).target_hash
+
+    assert hash_of(helm={"releaseName": "r"}) != hash_of()
+    assert hash_of(helm=None) == hash_of()

@@ -6,6 +6,7 @@ import pytest
 
 from gitsync.preview.roots import BuildSources, Root, find_roots
 from tests.preview.factories import tree
+from tests.render.kustomize_cases import MemoryTree
 
 APP = """apiVersion: gitsync.dev/v1alpha1
 kind: Application
@@ -83,3 +84,35 @@ def test_kustomizations_that_include_each_other_end() -> None:
     files = {"a/kustomization.yaml": "resources: [../b]", "b/kustomization.yaml": "resources: [../a, f.yaml]"}
 
     assert BuildSources(tree(files)).reads_any(Root("a"), {"b/f.yaml"})
+
+
+CHARTS = {
+    "apps/shop.yaml": APP.replace("path: %s", "path: web, helm: {valueFiles: [prod.yaml, ../env/eu.yaml, /us.yaml]}"),
+    "web/Chart.yaml": "name: web",
+    "app/kustomization.yaml": "helmCharts: [{name: db, valuesFile: db.yaml}]",
+    "app/charts/db/Chart.yaml": "name: db",
+    "more/kustomization.yaml": "helmGlobals: {chartHome: vendor}\nhelmCharts: [{name: x}]",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "readers"),
+    [
+        ("web/templates/a.yaml", ["web"]),
+        ("env/eu.yaml", ["web"]),
+        ("us.yaml", ["web"]),
+        ("shared/files/x.txt", ["web"]),
+        ("env/us.yaml", []),
+        ("app/charts/db/templates/a.yaml", ["app"]),
+        ("app/db.yaml", ["app"]),
+        ("app/other.yaml", ["app"]),
+        ("more/vendor/x/values.yaml", ["more"]),
+        ("more/charts/x/values.yaml", []),
+    ],
+)
+def test_a_chart_reads_all_below_it_and_its_values(changed: str, readers: list[str]) -> None:
+    files: dict[str, bytes | str] = {path: text.encode() for path, text in CHARTS.items()}
+    sources = MemoryTree({**files, "web/files": "../shared/files", "shared/files/x.txt": b"x"})
+    roots = find_roots(sources, lambda url: True)
+
+    assert [root.path for root in roots if BuildSources(sources).reads_any(root, {changed})] == readers

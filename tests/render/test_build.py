@@ -102,7 +102,6 @@ def test_an_object_of_flux_may_stand_in_a_file_named_as_a_kustomization():
 @pytest.mark.parametrize(
     ("path", "renderer"),
     [
-        pytest.param("chart", "Auto", id="the folder itself"),
         pytest.param("chart", "Plain", id="as plain manifests"),
         pytest.param("chart", "Kustomize", id="as a kustomization"),
         pytest.param("", "Plain", id="below plain manifests"),
@@ -118,7 +117,7 @@ def test_a_helm_chart_is_rejected_with_what_to_do(path, renderer):
     line = refusal(files, path, renderer=renderer)
 
     assert "chart/Chart.yaml: the folder chart is a Helm chart" in line
-    assert "helm template" in line
+    assert "name it in helmCharts of a kustomization" in line
 
 
 def test_a_plain_folder_without_manifests_is_refused():

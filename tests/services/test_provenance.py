@@ -10,6 +10,7 @@ import pytest
 
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource, parse_application
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
@@ -32,10 +33,12 @@ class InProcess:
     asked: list[FieldSelection] = field(default_factory=list)
     error: GitsyncError | None = None
 
-    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+    def render(self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions) -> Build:
         raise AssertionError("nothing is rendered without provenance")
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
+    def trace(
+        self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions, wanted: FieldSelection
+    ) -> Traces:
         self.asked.append(wanted)
         if self.error:
             raise self.error

@@ -11,6 +11,7 @@ from pyrage.x25519 import Identity
 
 from gitsync.errors import EmptyRender, InvalidInput, SourceUnavailable
 from gitsync.objects.application import Application, parse_application
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
@@ -41,7 +42,7 @@ class CountingRenderer:
     def __init__(self) -> None:
         self.commits: list[str] = []
 
-    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+    def render(self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions) -> Build:
         self.commits.append(snapshot.commit.id)
         return build(snapshot.tree, path, renderer=renderer)
 
@@ -174,6 +175,20 @@ def test_another_destination_makes_other_objects_of_the_render() -> None:
     world.describe(destination={"namespace": "test"})
     assert list(world.load("c1").objects) == [ObjectRef("", "ConfigMap", "test", "a")]
     assert world.renderer.commits == ["c1"]
+
+
+def test_a_build_of_a_chart_is_used_for_its_own_options_alone() -> None:
+    world = World()
+    renderer: Any = world.renderer
+    source: Any = world.source
+    bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
+    app = parse_application(world.manifest)
+    other = parse_application({**world.manifest, "metadata": {**world.manifest["metadata"], "name": "other"}})
+    made = Build((), frozenset(), chart=app.chart)
+
+    assert bases.is_current(app, made)
+    assert not bases.is_current(other, made)
+    assert bases.is_current(other, Build((), frozenset()))
 
 
 def test_a_kind_that_is_not_known_yet_is_looked_up_again() -> None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from gitsync.agents.model.agent import AgentSpec
-from gitsync.agents.rollout.blue_green import advance_blue_green, keep_old
+from gitsync.agents.model.scaling import BlueGreen
 from gitsync.agents.rollout.canary import advance_canary, keep_canary_requests
 from gitsync.agents.rollout.context import Rollout, RolloutContext, repeat_checks
 from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import Placement, RolloutStage, RolloutState, Track
-from gitsync.agents.rollout.steady import fail, hold, keep_running
+from gitsync.agents.rollout.steady import fail, hold, keep_running, move
 
 
 def advance(spec: AgentSpec, state: RolloutState, observed: Observed) -> Rollout:
@@ -104,7 +104,7 @@ def _goal(state: RolloutState, observed: Observed) -> str:
 def _kept(context: RolloutContext) -> Rollout:
     """Keep the current revision, and beside it the old one after a switch of a blue-green Agent."""
     if context.state.stage is RolloutStage.KEEP_OLD and (context.is_blue_green or context.state.home is context.home):
-        return keep_old(context)
+        return _keep_old(context)
     return keep_running(context)
 
 
@@ -163,4 +163,70 @@ def _update(context: RolloutContext) -> Rollout:
         return keep_running(context.at(updated))
     if update.type == "Canary" and update.canary is not None:
         return advance_canary(context, update.canary)
-    return advance_blue_green(context)
+    return _advance_blue_green(context)
+
+
+# blue-green: the new revision runs beside, is checked, and the Service is switched to it
+
+
+def _advance_blue_green(context: RolloutContext) -> Rollout:
+    """Run the new revision beside the serving one, check it, and switch the Service."""
+    state = context.state
+    observed = context.observed
+    if state.home is Track.STABLE:  # it was another type of update before
+        return move(context, Track.BLUE)
+    side = state.home.other
+    beside = context.workload(side)
+    # Also the number: a side that was scaled up meanwhile must not take all requests with fewer Pods.
+    is_ready = beside.is_complete and beside.revision == state.goal and beside.wanted >= observed.wanted
+    # A Job that has begun stays, also when a Pod of its side is not ready for a moment.
+    is_checked = context.has_checks and (is_ready or observed.checks is not CheckResult.NONE)
+    placements = [context.serving(state.home, state.current), Placement(side, state.goal, observed.wanted)]
+    layout = context.layout(placements, side, state.goal if is_checked else "")
+    # Without checks a ready side is as good as a checked one.
+    verdict = context.verdict if context.has_checks else CheckResult.PASSED
+    if verdict is CheckResult.FAILED:
+        return fail(context, f"checks failed: {observed.checks_message}")
+    if not is_ready:
+        if reason := context.given_up(side):
+            return fail(context, f"{beside.ready} of {observed.wanted} replicas are ready: {reason}")
+        return Rollout(
+            state=state,
+            layout=layout,
+            weight=0,
+            waiting=context.missing_replicas(side),
+            requeue_after=context.next_look(side),
+        )
+    if verdict is CheckResult.INCONCLUSIVE:
+        return repeat_checks(context, layout, placements)
+    if verdict is not CheckResult.PASSED:
+        waiting = context.running_checks
+        return Rollout(state=state, layout=layout, weight=0, stalled=context.failed_checks, waiting=waiting)
+    settings = context.spec.update.blue_green or BlueGreen()
+    # The user promotes a revision by its name: a click for an earlier one must not switch this one.
+    if settings.promotion == "Manual" and observed.promote != state.goal:
+        return Rollout(state=state, layout=layout, weight=0, waiting=f"a user to promote {state.goal}")
+    switched = replace(
+        state, current=state.goal, home=side, stage=RolloutStage.KEEP_OLD, old=state.current, ready_at=observed.now
+    )
+    return _keep_old(context.at(switched))
+
+
+def _keep_old(context: RolloutContext) -> Rollout:
+    """Keep the old revision beside for some time after the switch."""
+    state = context.state
+    observed = context.observed
+    settings = context.spec.update.blue_green or BlueGreen()
+    placements = [context.serving(state.home, state.current)]
+    seconds = settings.keep_old_seconds - (observed.now - (state.ready_at or observed.now)).total_seconds()
+    if seconds <= 0 or not context.is_blue_green:
+        ended = context.at(replace(state.ended(), last_good=state.current))
+        return Rollout(state=ended.state, layout=ended.layout(placements))
+    placements.append(Placement(state.home.other, state.old, observed.wanted))
+    kept = context.at(replace(state, last_good=state.current))
+    return Rollout(
+        state=kept.state,
+        layout=kept.layout(placements),
+        waiting="the old revision to be removed",
+        requeue_after=seconds,
+    )

@@ -7,10 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from gitsync.cli.builds import BuildOptions, find_object
-from gitsync.cli.options import LoadRestrictor, Output, Remotes, Renderer, RendererName, Revision, command
+from gitsync.cli.options import (
+    LoadRestrictor,
+    Output,
+    ReleaseName,
+    Remotes,
+    Renderer,
+    RendererName,
+    Revision,
+    ValueFiles,
+    command,
+)
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path, show_path
+from gitsync.objects.charts import RELEASE, ChartOptions
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.mask import MASK, is_secret
@@ -36,9 +47,12 @@ def explain(
     renderer: Renderer = RendererName.AUTO,
     load_restrictor: LoadRestrictor = True,
     remote: Remotes = None,
+    values: ValueFiles = None,
+    release_name: ReleaseName = RELEASE,
 ) -> Exit:
     """Show which file and line set a field of a rendered object, and the steps that changed it."""
-    options = BuildOptions(rev, renderer, load_restrictor, tuple(remote or ()))
+    chart = ChartOptions(release_name, value_files=tuple(values or ()))
+    options = BuildOptions(rev, renderer, load_restrictor, tuple(remote or ()), chart)
     build = options.render(open_path(path, options.revision), provenance=True)
     if not object:
         show(list(map(_object_row, build.manifests, build.provenance)), _OBJECTS, output, key="object")

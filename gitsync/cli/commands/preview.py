@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.change import CiJob, PreviewedChange, detect, local_change
+from gitsync.cli.change import CiJob, PreviewedChange, detect, local_change, pull_request_change
 from gitsync.cli.dashboard import read_token
 from gitsync.cli.options import ClusterTarget, Policies, command
 from gitsync.cli.output import Exit, say, to_json
@@ -24,6 +24,7 @@ from gitsync.preview.report import PreviewReport, report_of, with_live
 from gitsync.preview.roots import Root
 from gitsync.preview.text import annotate, to_lines
 from gitsync.services.policies import read_policies
+from gitsync.workers.helm import HelmProgram
 
 
 class PreviewFormat(StrEnum):
@@ -97,19 +98,17 @@ def preview(
     elif spans or paths or staged:
         raise InvalidInput("name a pull request or a change of this clone, not both", location="--pr")
     else:
-        from gitsync.cli.pull_request import pull_request_change  # late: it needs the clients of Git hosts
-
         previewed = pull_request_change(pull_request, read_token(token))
     known: Sequence[Root] = ()
     if live:
-        from gitsync.cli.live_preview import known_roots  # late, with its client of the cluster: most need none
+        from gitsync.cli.comparison import known_roots  # late, with its client of the cluster: most need none
 
         known = known_roots(cluster, previewed)
     comparison = _compared(previewed, policies, known)
     merged = previewed.merge
     report = report_of(comparison, merged.base, merged.head, previewed.authors)
     if live:
-        from gitsync.cli.live_preview import live_changes
+        from gitsync.cli.comparison import live_changes
 
         report = with_live(report, live_changes(cluster, previewed, comparison, policies))
     if markdown_file is not None:
@@ -124,7 +123,7 @@ def preview(
 def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Root]) -> Preview:
     policy_set = read_policies(policies) if policies else PolicySet()
     return preview_of(
-        Sides(change.base, change.result, change.merge.changed),
+        Sides(change.base, change.result, change.merge.changed, HelmProgram()),
         change.is_own,
         Rules(policy_set.policies, policy_set.rules),
         change.below,

@@ -177,7 +177,12 @@ class _Target:
             raise InvalidInput(f"{path} is {what} Component", location=location, hint=f"list it under {field_name}")
         # A component changes what its parent has gathered; a base knows nothing of it.
         into = self._into if is_component else Accumulator()
-        accumulate(self._context, loader, inner, into, join_origin(self._seen_from, path))
+        outer = self._context.outer_namespace
+        self._context.outer_namespace = self._file.fields.get("namespace") or outer
+        try:
+            accumulate(self._context, loader, inner, into, join_origin(self._seen_from, path))
+        finally:
+            self._context.outer_namespace = outer
         return into
 
     # configuration
@@ -222,10 +227,27 @@ class _Target:
                         find=partial(self._option_places, field_name, index),
                     )
                     self._absorb(made, step_source, BuildStep(configured_in=self._seen_file, kind=kind))
+        for index, item in self._file.rows("helmCharts"):
+            with self._errors:
+                self._add_chart(item, self._file.where("helmCharts", index))
         for plugin, where in self._plugins("generators"):
             with self._errors:
                 made = plugins.generate(plugin, self._plugin_context(where))
                 self._absorb(made, self._plugin_source("generators", plugin, where), self._step(plugin))
+
+    def _add_chart(self, item: Mapping[str, Any], where: str) -> None:
+        """Add what Helm makes of a chart below this folder."""
+        from gitsync.render.kustomize import charts  # late: few kustomizations have charts
+
+        namespace = self._file.fields.get("namespace") or self._context.outer_namespace
+        home = (self._file.fields.get("helmGlobals") or {}).get("chartHome") or charts.DEFAULT_HOME
+        with _located(where):
+            chart = charts.kustomize_chart(self._loader, {"namespace": namespace, **item}, home, where)
+            made = charts.generated_resources(self._loader, chart, self._context.helm)
+        for resource in made:
+            file = resource.origin.file
+            source = StepSource(file, find=lambda change, file=file: (file,))  # type: ignore[misc]
+            self._absorb(resource, source, BuildStep(configured_in=self._seen_file, kind=charts.GENERATOR))
 
     def _places(self, field_name: str, index: int, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         """Return where the values of a generated object are written, if the build records that."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.charts import Helm
 from gitsync.render.build_cache import CachedSteps
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.kustomization import Kustomization
@@ -24,9 +25,17 @@ class BuildContext:
     """The state of one build, shared by all its kustomizations."""
 
     def __init__(
-        self, kustomization: Kustomization, recorder: Recorder | None, errors: ErrorCollector, steps: CachedSteps
+        self,
+        kustomization: Kustomization,
+        recorder: Recorder | None,
+        errors: ErrorCollector,
+        steps: CachedSteps,
+        helm: Helm | None = None,
     ) -> None:
         self.recorder = recorder
+        self.helm = helm
+        self.outer_namespace = ""
+        """The namespace of the nearest kustomization around the present one, for charts without one of their own."""
         self.errors = errors
         self.steps = steps
         self.scopes = Scopes()

@@ -141,6 +141,14 @@ class Files:
             return parse()
         return self._cache.get(self._tree.blob_id(path), purpose, parse)
 
+    def blob_id(self, path: str) -> str:
+        """Return an id of the content of the file at a real path."""
+        return self._tree.blob_id(path)
+
+    def kept(self, digest: str, purpose: str, make: Callable[[], T]) -> T:
+        """Return what was made of several files, from the cache where there is one; ``digest`` covers all of them."""
+        return make() if self._cache is None else self._cache.get(digest, purpose, make)
+
     def names(self, folder: str) -> tuple[str, ...]:
         """Return the sorted names in a real folder; the result then depends on the whole folder."""
         self._listed.add(f"{folder}/" if folder else "/")

@@ -100,6 +100,22 @@ CONFIGURATION: Final = Struct(
         "nameReference": ListOf(Struct({**_GVK, "fieldSpecs": ListOf(FIELD_SPEC)})),
     }
 )
+HELM_CHART: Final = Struct(
+    {
+        **dict.fromkeys(
+            (
+                *("name", "version", "repo", "releaseName", "namespace", "valuesFile", "valuesMerge", "kubeVersion"),
+                *("nameTemplate", "digest"),
+            ),
+            TEXT,
+        ),
+        "additionalValuesFiles": TEXTS,
+        "apiVersions": TEXTS,
+        # as it is: null removes a value
+        "valuesInline": ANY,
+        **dict.fromkeys(("includeCRDs", "skipHooks", "skipTests", "debug", "devel"), FLAG),
+    }
+)
 
 FIELDS: Final[dict[str, Shape]] = {
     "apiVersion": TEXT,
@@ -127,8 +143,8 @@ FIELDS: Final[dict[str, Shape]] = {
     "bases": TEXTS,
     "configMapGenerator": ListOf(CONFIG_MAP),
     "secretGenerator": ListOf(SECRET),
-    "helmGlobals": ANY,
-    "helmCharts": ANY,
+    "helmGlobals": Struct({"chartHome": TEXT, "configHome": TEXT}),
+    "helmCharts": ListOf(HELM_CHART),
     "helmChartInflationGenerator": ANY,
     "generatorOptions": GENERATOR_OPTIONS,
     "configurations": TEXTS,
@@ -141,8 +157,8 @@ FIELDS: Final[dict[str, Shape]] = {
 
 _FILE: Final = Struct(FIELDS)
 
-REFUSED: Final = frozenset({"helmGlobals", "helmCharts", "helmChartInflationGenerator"})
-"""Fields that ask to run a program."""
+REFUSED: Final = frozenset({"helmChartInflationGenerator"})
+"""Fields that ask to download and run a chart."""
 
 _DEPRECATED: Final = {
     "bases": "resources",
@@ -270,9 +286,9 @@ def _check(kustomization: Kustomization) -> None:
     # In order of the names, so that the message is the same in each run.
     for field in sorted(REFUSED & fields.keys()):
         raise InvalidInput(
-            f"{field} is not supported: helmCharts and the like run a program",
+            f"{field} is not supported: it downloads its chart",
             location=kustomization.where(field),
-            hint="render the chart to a file and list it in resources",
+            hint="commit the chart, and name it in helmCharts",
         )
     for index, option in enumerate(fields.get("buildMetadata") or ()):
         if option not in BUILD_METADATA:

@@ -100,6 +100,10 @@ class Loader:
         """Return a real path; reject a path that does not name a file, or one this kustomization may not read."""
         if entry is not Entry.FILE:
             raise InvalidInput(f"{path} is a folder, but a file is needed", location=location, hint="name a file in it")
+        return self.inside(real, path, location)
+
+    def inside(self, real: str, path: str, location: str) -> str:
+        """Return a real path; reject one outside this folder, where loads are restricted to it."""
         if self._is_restricted and not is_below(real, self.folder) and not _is_remote_file(path):
             raise InvalidInput(
                 f"{path}: the file {real} is not in or below the folder {self.folder or '.'}",
@@ -156,9 +160,9 @@ def reject_chart(files: Files, folder: str, alternative: str = "") -> None:
     chart, entry = files.resolve(folder, "Chart.yaml")
     if entry is Entry.FILE:
         raise InvalidInput(
-            f"the folder {folder or '.'} is a Helm chart, and gitsync does not render charts",
+            f"the folder {folder or '.'} is a Helm chart, whose templates are not manifests",
             location=chart,
-            hint=f"commit the output of 'helm template' and use that folder{alternative}",
+            hint=f"name it in helmCharts of a kustomization, or make it the path of an application{alternative}",
         )
 
 

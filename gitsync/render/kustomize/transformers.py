@@ -55,6 +55,9 @@ class ReplicaRule(NamedTuple):
 def set_namespace(resources: Iterable[Resource], rule: NamespaceRule, scopes: Scopes) -> None:
     """Put the resources into a namespace, with the fields that name their own namespace."""
     for resource in resources:
+        # Kustomize leaves the namespace of a chart's objects to Helm, which gets it too (``NamespaceTransformer``).
+        if resource.is_from_helm:
+            continue
         scopes.remember(resource)
         put_namespace(resource, rule, scopes)
 

@@ -34,7 +34,7 @@ INTERNAL: Final = frozenset(
             f"{_INTERNAL}/{name}"
             for name in (
                 *("refBy", "generatorBehavior", "path", "index", "seqindent", "id"),
-                "annotations-migration-resource-id",
+                *("annotations-migration-resource-id", "helm-generated"),
             )
         ),
         *("config.kubernetes.io/path", "config.kubernetes.io/index", "config.k8s.io/id"),

@@ -202,7 +202,7 @@ class Resource:
 
     __slots__ = (
         *("manifest", "origin", "shared", "known", "previous", "prefixes", "suffixes", "shared_entries"),
-        *("behavior", "needs_hash", "variables", "edits", "source", "steps"),
+        *("behavior", "needs_hash", "variables", "edits", "source", "steps", "is_from_helm"),
     )
 
     def __init__(
@@ -225,6 +225,8 @@ class Resource:
         self.shared_entries: tuple[SharedEntry, ...] = known.shared_entries if known else ()
         self.behavior = generation.behavior
         self.needs_hash = generation.needs_hash
+        self.is_from_helm = False
+        """Whether a chart of a kustomization made it, so that its namespace is that of the release."""
         self.variables: tuple[str, ...] = ()
         self.edits = 0
         self.source = source

@@ -25,7 +25,7 @@ RESOURCE = {"a.yaml": config_map("a")}
         ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", "empty"),
         ("- a\n", "must be a mapping"),
         ("", "empty"),
-        ("helmCharts: [{name: x}]\n", "helmCharts is not supported"),
+        ("helmChartInflationGenerator: [{chartName: x}]\n", "helmChartInflationGenerator is not supported"),
         ("resources: [a.yaml]\nbuildMetadata: [x]\n", "unknown option 'x'"),
     ],
 )

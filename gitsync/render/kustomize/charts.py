@@ -1,0 +1,423 @@
+"""
+Charts: the files and values of a Helm chart in the tree, and the resources that Helm makes of them.
+
+Helm gets only what is read here: links are followed inside the repository alone, and nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.charts import ChartFile, ChartOptions, Helm, HelmFailed
+from gitsync.objects.tree import Entry
+from gitsync.render.kustomize.files import Files, is_below, join
+from gitsync.render.kustomize.loader import Loader
+from gitsync.render.resources.internal_annotations import name_history
+from gitsync.render.resources.objects import objects_in
+from gitsync.render.resources.resource import Origin, Resource, ResourceVersion
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.scalar_types import plain
+
+CHART_FILE: Final = "Chart.yaml"
+DEFAULT_HOME: Final = "charts"
+"""The folder of charts below a kustomization (``types.HelmDefaultHome`` of Kustomize)."""
+GENERATOR: Final = "HelmChartInflationGenerator"
+"""The name of ``helmCharts`` among the generators of Kustomize."""
+IGNORE_FILE: Final = ".helmignore"
+_VALUES_FILE: Final = "values.yaml"
+_MOST_FILES: Final = 10_000
+_MOST_BYTES: Final = 32 << 20
+"""Of one chart, also what the program's archive has room for."""
+_MOST_VALUE_FILES: Final = 20
+_LONGEST_VALUES: Final = 1 << 20
+"""What a pipe of Linux holds for users without privileges (``fs.pipe-max-size``); Helm reads values from one."""
+# Helm prints a document as "---", then the template that made it (``action.renderResources``).
+_SOURCE: Final = re.compile(rb"^---\n# Source: (.*)\n", re.MULTILINE)
+_PLACE: Final = re.compile(r"([\w.-]+/[\w./@+ -]+?\.[A-Za-z0-9]+)(?::(\d+))?(?::\d+)?")
+"""A template in a message of Helm: ``web/templates/a.yaml``, with line and column where Helm knows them."""
+
+
+def is_chart(files: Files, folder: str) -> bool:
+    """Return whether a folder holds a Helm chart."""
+    return files.resolve(folder, CHART_FILE)[1] is Entry.FILE
+
+
+def read_values(files: Files, chart: str, options: ChartOptions) -> tuple[ChartFile, ...]:
+    """Return the values that the options of an Application name, in the order in which they override each other."""
+    values: list[ChartFile] = []
+    for path in options.value_files:
+        where = f"the values file {path}"
+        if path.startswith("$"):
+            raise InvalidInput(f"{where} is of another source", hint="name a file of the same repository")
+        if "://" in path:
+            raise InvalidInput(f"{where} is a URL, and values are not downloaded", hint="copy it into the repository")
+        real, entry = files.resolve("" if path.startswith("/") else chart, path.lstrip("/"), where)
+        if entry is None and options.skips_missing_files:
+            continue
+        if entry is not Entry.FILE:
+            what = "does not exist" if entry is None else f"is a {entry.value}, not a file"
+            raise InvalidInput(
+                f"{where} {what} (its real path is {real})",
+                location=chart or ".",
+                hint="correct spec.source.helm.valueFiles: paths are relative to the chart, or to the root with a /",
+            )
+        values.append(ChartFile(real, files.read(real)))
+    if options.values:
+        values.append(ChartFile("the inline values", options.values.encode()))
+    return tuple(values)
+
+
+class KustomizeChart(NamedTuple):
+    """A chart that ``helmCharts`` names: its real folder, its values, and how it is rendered."""
+
+    folder: str
+    values: tuple[ChartFile, ...]
+    options: ChartOptions
+
+
+_MERGES: Final = ("override", "merge", "replace")
+
+
+def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: str) -> KustomizeChart:
+    """
+    Return the chart of an entry of ``helmCharts``; ``home`` is the folder of charts, relative to the kustomization.
+
+    Source: ``HelmChartInflationGenerator`` of Kustomize 5.8, and ``HelmChart.AsHelmArgs``.
+    """
+    name = item.get("name") or ""
+    if not name:
+        raise InvalidInput("the chart has no name", location=where, hint="write the name of its folder")
+    if not item.get("releaseName"):
+        raise InvalidInput(
+            f"the chart {name} has no releaseName, and Helm would generate another one in each build",
+            location=where,
+            hint="write releaseName",
+        )
+    # Where Kustomize unpacks what it downloads, so that versions do not overwrite each other.
+    is_pulled = bool(item.get("version") and item.get("repo"))
+    path = join(f"{home}/{name}-{item['version']}" if is_pulled else home, name)
+    folder = _chart_folder(loader, path, name, where)
+    return KustomizeChart(
+        folder,
+        _merged_values(loader, item, join(path, _VALUES_FILE), where),
+        ChartOptions(
+            release=item["releaseName"],
+            namespace=item.get("namespace") or "default",
+            includes_crds=bool(item.get("includeCRDs")),
+            skips_hooks=bool(item.get("skipHooks")),
+            skips_tests=bool(item.get("skipTests")),
+            kube_version=item.get("kubeVersion") or "",
+            api_versions=tuple(item.get("apiVersions") or ()),
+        ),
+    )
+
+
+def _chart_folder(loader: Loader, path: str, name: str, where: str) -> str:
+    real, entry = loader.files.resolve(loader.folder, path, where)
+    if entry is not Entry.FOLDER:
+        raise InvalidInput(
+            f"the chart {name} is not in {path}, and charts are not downloaded",
+            location=where,
+            hint=f"run 'helm pull --untar' there, and commit the folder {path}",
+        )
+    if not is_chart(loader.files, loader.inside(real, path, where)):
+        raise InvalidInput(f"the folder {path} has no {CHART_FILE}", location=where, hint="name the folder of a chart")
+    return real
+
+
+def _merged_values(loader: Loader, item: Mapping[str, Any], default: str, where: str) -> tuple[ChartFile, ...]:
+    """Return the values of an entry of ``helmCharts``, with ``valuesInline`` merged as Kustomize merges them."""
+    merge = item.get("valuesMerge") or _MERGES[0]
+    if merge not in _MERGES:
+        raise InvalidInput(
+            f"valuesMerge {merge!r} is not known", location=where, hint=f"write one of {', '.join(_MERGES)}"
+        )
+    inline = item.get("valuesInline") or {}
+    if not isinstance(inline, dict):
+        raise InvalidInput("valuesInline is not a mapping", location=where, hint="write key: value")
+    files = [_values_file(loader, path, where) for path in item.get("additionalValuesFiles") or ()]
+    if inline and merge == "replace":
+        return (_as_file(inline), *files)
+    path = item.get("valuesFile") or default
+    first = _values_file(loader, path, where)
+    if inline:
+        documents = read_all(first.content, first.path)
+        own = documents[0] if documents and documents[0] is not None else {}
+        if not isinstance(own, dict):
+            raise InvalidInput("the values are not a mapping", location=first.path, hint="write key: value")
+        first = _as_file(merged(own, inline) if merge == "override" else merged(inline, own))
+    return (first, *files)
+
+
+def _values_file(loader: Loader, path: str, where: str) -> ChartFile:
+    real = loader.file(path, where)
+    return ChartFile(real, loader.files.read(real))
+
+
+def _as_file(values: Any) -> ChartFile:
+    return ChartFile("valuesInline", json.dumps(plain(values)).encode())
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with the members of another one over it; null removes a member, and lists are replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(old if isinstance(old, dict) else {}, value) if isinstance(value, dict) else value
+    return result
+
+
+def generated_resources(loader: Loader, chart: KustomizeChart, helm: Helm | None) -> list[Resource]:
+    """Return what ``helmCharts`` makes of a chart, with the mark by which Kustomize knows that it is from Helm."""
+    resources = chart_resources(loader.files, chart.folder, chart.values, chart.options, helm)
+    for resource in resources:
+        resource.is_from_helm = True
+    return resources
+
+
+def chart_resources(
+    files: Files, folder: str, values: tuple[ChartFile, ...], options: ChartOptions, helm: Helm | None
+) -> list[Resource]:
+    """
+    Return what Helm makes of the chart in a real folder, each object with its template as the origin.
+
+    The result of equal files, values and options is taken from the cache. Raise InvalidInput with the template and
+    line, where Helm knows them.
+    """
+    if helm is None:
+        raise InvalidInput(
+            f"the folder {folder or '.'} is a Helm chart, and charts are not rendered here",
+            location=join(folder, CHART_FILE),
+            hint="commit the output of 'helm template'",
+        )
+    _check_values(values)
+    paths = dict(_chart_paths(files, folder))
+    digest = hashlib.sha256(repr((options._replace(values="", value_files=()), values)).encode())
+    for inside, real in paths.items():
+        digest.update(f"{inside}\0{files.blob_id(real)}\0".encode("utf-8", "surrogateescape"))
+    made = files.kept(
+        digest.hexdigest(), f"chart {folder}", lambda: _rendered(_Chart(files, folder, paths), values, options, helm)
+    )
+    return [Resource(version.manifest, origin, version) for version, origin in made]
+
+
+def _check_values(values: tuple[ChartFile, ...]) -> None:
+    if len(values) > _MOST_VALUE_FILES:
+        raise InvalidInput(
+            f"{len(values)} values files are more than the limit of {_MOST_VALUE_FILES}", hint="join some of them"
+        )
+    for file in values:
+        if len(file.content) > _LONGEST_VALUES:
+            raise InvalidInput(
+                f"the values have {len(file.content) >> 10} KiB, the limit is {_LONGEST_VALUES >> 10} KiB",
+                location=file.path,
+                hint="divide the file",
+            )
+
+
+# files
+
+
+def _chart_paths(files: Files, folder: str) -> Iterator[tuple[str, str]]:
+    """
+    Yield the files of a chart, by their path in it, with their real paths; those that ``.helmignore`` names left out.
+
+    A link is followed, as Helm follows it; one that leads to a folder around it would never end, and is refused.
+    """
+    ignored = _ignore_rules(files, folder)
+    count = 0
+    waiting: list[tuple[str, tuple[str, ...]]] = [("", (folder,))]
+    while waiting:
+        inside, chain = waiting.pop()
+        inner: list[tuple[str, tuple[str, ...]]] = []
+        for name in files.names(chain[-1]):
+            path = join(inside, name)
+            real, entry = files.resolve(chain[-1], name, join(folder, path))
+            if entry is None or ignored.ignores(path, is_folder=entry is Entry.FOLDER):
+                continue
+            if entry is Entry.SUBMODULE:
+                raise InvalidInput(
+                    f"{path} is a Git submodule, and submodules are not read",
+                    location=join(folder, path),
+                    hint="copy what is needed",
+                )
+            if entry is Entry.FILE:
+                count += 1
+                yield path, real
+            elif any(is_below(visited, real) for visited in chain):
+                raise InvalidInput(
+                    f"cycle: {path} leads back to {real or '.'}, a folder that contains it",
+                    location=join(folder, path),
+                    hint="remove the link",
+                )
+            else:
+                inner.append((path, (*chain, real)))
+            if count + len(waiting) > _MOST_FILES:
+                raise InvalidInput(
+                    f"the chart has more than {_MOST_FILES} files",
+                    location=folder or ".",
+                    hint=f"exclude files in {IGNORE_FILE}",
+                )
+        waiting += reversed(inner)
+
+
+class _IgnoreRule(NamedTuple):
+    expression: re.Pattern[str]
+    is_kept: bool
+    only_folders: bool
+    by_name: bool
+    """Whether the rule is matched with the last part of a path alone."""
+
+
+class _IgnoreRules(NamedTuple):
+    """The rules of a ``.helmignore``; unlike in Git, any rule with ``!`` keeps a file, wherever it stands."""
+
+    rules: tuple[_IgnoreRule, ...]
+
+    def ignores(self, path: str, *, is_folder: bool) -> bool:
+        name = path.rpartition("/")[2]
+        matching = [
+            rule
+            for rule in self.rules
+            if (is_folder or not rule.only_folders) and rule.expression.fullmatch(name if rule.by_name else path)
+        ]
+        return bool(matching) and not any(rule.is_kept for rule in matching)
+
+
+# Helm's own rule: hidden files among the templates are those of editors.
+_DEFAULT_RULES: Final = ("templates/.?*",)
+
+
+def _ignore_rules(files: Files, folder: str) -> _IgnoreRules:
+    path, entry = files.resolve(folder, IGNORE_FILE)
+    text = files.read(path).decode("utf-8", "replace").removeprefix("\ufeff") if entry is Entry.FILE else ""
+    rules: list[_IgnoreRule] = []
+    for number, line in enumerate((*text.splitlines(), *_DEFAULT_RULES), 1):
+        rule = line.strip()
+        if not rule or rule.startswith("#"):
+            continue
+        body = rule.removeprefix("!")
+        pattern = body.removesuffix("/")
+        try:
+            if "**" in rule:
+                raise ValueError("** is not supported by Helm")
+            expression = re.compile(_expression(pattern.removeprefix("/")))
+        except (ValueError, re.error) as error:
+            raise InvalidInput(
+                f"{rule!r} is not a pattern: {error}", location=f"{path}:{number}", hint="write it as Helm documents it"
+            ) from None
+        rules.append(_IgnoreRule(expression, rule != body, body != pattern, "/" not in pattern))
+    return _IgnoreRules(tuple(rules))
+
+
+_TOKEN: Final = re.compile(r"(?s)\*|\?|\[\^?[^\]]+\]|\\.|.")
+_WILDCARDS: Final = {"*": "[^/]*", "?": "[^/]"}
+
+
+def _expression(pattern: str) -> str:
+    """Return the regular expression of a pattern of Go's ``filepath.Match``; raise ValueError for one that is none."""
+    if "[" in _TOKEN.findall(pattern):
+        raise ValueError("a [ has no ]")
+    return "".join(
+        _WILDCARDS.get(token) or (token if len(token) > 1 and token[0] == "[" else re.escape(token[-1]))
+        for token in _TOKEN.findall(pattern)
+    )
+
+
+# what Helm makes of them
+
+
+class _Chart(NamedTuple):
+    files: Files
+    folder: str
+    paths: dict[str, str]
+
+    def read(self) -> tuple[ChartFile, ...]:
+        content: list[ChartFile] = []
+        size = 0
+        for inside, real in self.paths.items():
+            content.append(ChartFile(inside, self.files.read(real)))
+            size += len(content[-1].content)
+            if size > _MOST_BYTES:
+                raise InvalidInput(
+                    f"the chart is larger than the limit of {_MOST_BYTES >> 20} MiB",
+                    location=self.folder or ".",
+                    hint=f"exclude files in {IGNORE_FILE}",
+                )
+        return tuple(content)
+
+    def source(self, template: str) -> str:
+        """
+        Return the file of a template that Helm names: ``web/charts/db/templates/a.yaml`` in the chart ``web``.
+
+        A dependency goes by its name or alias there, its folder or archive may have another one.
+        """
+        inside = template.partition("/")[2]
+        if inside in self.paths:
+            return self.paths[inside]
+        above, _, below = inside.partition("charts/")
+        name, _, rest = below.partition("/")
+        for path, real in self.paths.items():
+            if not above and name and path.startswith(f"charts/{name}") and path.endswith((".tgz", f"/{rest}")):
+                return real
+        return self.paths[CHART_FILE]
+
+
+def _rendered(
+    chart: _Chart, values: tuple[ChartFile, ...], options: ChartOptions, helm: Helm
+) -> list[tuple[ResourceVersion, Origin]]:
+    try:
+        output = helm.template(chart.read(), values, options)
+    except HelmFailed as error:
+        raise _refusal(chart, str(error)) from None
+    except InvalidInput as error:
+        raise InvalidInput(
+            error.message, location=error.location or join(chart.folder, CHART_FILE), hint=error.hint
+        ) from None
+    made: list[tuple[ResourceVersion, Origin]] = []
+    counts: dict[str, int] = {}
+    # Before the first source there is nothing to apply, such as a blank line.
+    parts = _SOURCE.split(output)[1:]
+    for template, text in zip(parts[::2], parts[1::2], strict=True):
+        file = chart.source(template.decode("utf-8", "replace").strip())
+        for _, manifest in objects_in(text, file, generates_names=True):
+            number = counts[file] = counts.get(file, -1) + 1
+            made.append((ResourceVersion(manifest, *name_history(manifest, file)), Origin(file, number)))
+    return made
+
+
+_SHOWN: Final = 300
+"""Characters of both ends of a reason."""
+# What Helm writes before its reason, which says nothing about the chart.
+_PREFIXES: Final = re.compile(r"^(Error:|INSTALLATION FAILED:|template:|execution error at|An error occurred while)\s*")
+_MISSING: Final = re.compile(r"found in Chart\.yaml, but missing in charts/ directory: (.*)")
+
+
+def _refusal(chart: _Chart, reason: str) -> InvalidInput:
+    """Return the error of a chart that Helm rejects, located at the template that Helm names."""
+    where = join(chart.folder, CHART_FILE)
+    missing = _MISSING.search(reason)
+    if missing:
+        return InvalidInput(
+            f"dependencies of the chart are not in {join(chart.folder, 'charts')}: {missing[1].strip()}",
+            location=where,
+            hint="run 'helm dependency build', and commit the folder charts",
+        )
+    text = reason.strip()
+    while (shorter := _PREFIXES.sub("", text)) != text:
+        text = shorter
+    place = _PLACE.search(text)
+    if place and place[1].partition("/")[2] in chart.paths:
+        where = chart.source(place[1]) + (f":{place[2]}" if place[2] else "")
+    # Of a chain of templates that include each other, the first and the cause; the reason is at the end.
+    if len(text) > 2 * _SHOWN:
+        text = f"{text[:_SHOWN]} … {text[-_SHOWN:]}"
+    return InvalidInput(f"Helm cannot render the chart: {text}", location=where, hint="correct the chart or its values")
