@@ -28,6 +28,7 @@ PAGES = {
     "/drift": "No object differs because of a change in the cluster",
     "/search?q=settings": "ConfigMap",
     "/wall": "Nothing needs attention",
+    "/settings": "What you may do",
     "/apps": "Applications",
     "/apps?q=nothing": "No match",
     APP: "settings",

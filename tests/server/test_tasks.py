@@ -11,7 +11,7 @@ import html
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from gitsync.objects.change import Risk
 from gitsync.objects.health import Health
@@ -118,8 +118,8 @@ def test_roll_back_to_yesterday_by_date(site: Open) -> None:
     person = Visitor(opened)
     person.click("shop")
     person.click("History")
-    (yesterday,) = re.findall(r'name="at" type="datetime-local" required value="([^"]*)"', person.page)
-    answer = opened.get(f"{SHOP}/rollback?at={yesterday}")
+    (yesterday,) = re.findall(r'name="at" required [^>]*value="([^"]*)"', person.page)
+    answer = opened.get(f"{SHOP}/rollback?at={quote(yesterday)}")
     assert answer.headers["location"] == f"{SHOP}/revert?after={'a' * 40}"
 
 

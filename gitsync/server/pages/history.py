@@ -36,7 +36,7 @@ def history(request: Request, pages: PagesOf, view: ViewOf, before: SyncId = 0) 
     older = records[-1].id if len(records) == _HISTORY else 0
     # the newest sync of an Application is on the first page only
     newest = newest_syncs(records, [app_row(view)]) if not before else {}
-    yesterday = (pages.engine.clock.now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
+    yesterday = (pages.engine.clock.now() - timedelta(days=1)).strftime("%Y-%m-%d %H:%M")
     return show_application(
         pages, request, view, "history", records=records, newest=newest, older=older, yesterday=yesterday
     )

@@ -90,7 +90,7 @@ def choose_commit(backend: BackendOf, view: ViewOf, at: Annotated[str, Query(max
 
 def _commit_at(backend: Backend, application: str, text: str) -> str:
     """Return the commit that was applied last until a time; answer 422 without a time, 404 where none was."""
-    # a time without a zone, as browsers send it, is in UTC as all times of pages
+    # a time without a zone is in UTC, as all times of pages
     moment = parse_moment(text.strip(), backend.clock.now())
     if moment is None:
         raise HTTPException(422, f"{visible(text)} is not a time; write 2026-03-01, 2026-03-01T12:00:00Z or 18h.")

@@ -30,7 +30,7 @@ def filled(site: Open) -> Site:
     [
         pytest.param("30m", 1, id="a duration"),
         pytest.param("90m", 3, id="a sync that failed is skipped"),
-        pytest.param((NOW - timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M"), 3, id="a time of a browser, in UTC"),
+        pytest.param((NOW - timedelta(hours=3)).strftime("%Y-%m-%d+%H:%M"), 3, id="a time without a zone, in UTC"),
         pytest.param((NOW - timedelta(hours=3.5)).strftime("%Y-%m-%dT%H:%M:%SZ"), 4, id="RFC 3339"),
     ],
 )
@@ -59,4 +59,4 @@ def test_a_commit_of_a_page_further_back_is_found(site: Open) -> None:
 def test_the_history_asks_for_a_date(site: Open) -> None:
     page = filled(site).get("/apps/gitsync/shop/history").text
     assert f'action="{ROLLBACK}"' in page
-    assert f'value="{NOW - timedelta(days=1):%Y-%m-%dT%H:%M}"' in page
+    assert f'value="{NOW - timedelta(days=1):%Y-%m-%d %H:%M}"' in page
