@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Snapshot
@@ -140,14 +141,14 @@ def test_fields_are_traced_to_files_and_lines(pool: RenderPool, snapshot: Snapsh
     )
     odd = ObjectRef("", "ConfigMap", "", "config")
 
-    assert pool.trace(snapshot, "other", "Auto", {config: [".metadata.name", ".data.gone"]}) == {
+    assert pool.trace(snapshot, "other", "Auto", ChartOptions(), {config: [".metadata.name", ".data.gone"]}) == {
         config: {".metadata.name": name}
     }
-    assert pool.trace(snapshot, "plain", "Auto", {odd: [""]}) == {
+    assert pool.trace(snapshot, "plain", "Auto", ChartOptions(), {odd: [""]}) == {
         odd: {"": (FieldSetter("manifest", "plain/odd\udcff.yaml:1"),)}
     }
     with pytest.raises(InvalidInput, match=r"broken/broken.yaml:2"):
-        pool.trace(snapshot, "broken", "Auto", {config: [""]})
+        pool.trace(snapshot, "broken", "Auto", ChartOptions(), {config: [""]})
 
 
 def test_the_renderer_is_passed_on(pool: RenderPool, snapshot: Snapshot) -> None:
