@@ -8,8 +8,10 @@ from typing import Annotated
 from fastapi import Depends, HTTPException, Query, Request
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
+from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.access import current_user
 from gitsync.server.backend import Backend
@@ -51,6 +53,16 @@ def _backend(pages: PagesOf) -> Backend:
     return pages.engine
 
 
+def _agent_key(namespace: str, name: str) -> OwnerKey:
+    return OwnerKey(AGENT, namespace, name)
+
+
+def _system_key(namespace: str, name: str) -> OwnerKey:
+    return OwnerKey(SYSTEM, namespace, name)
+
+
+AgentKey = Annotated[OwnerKey, Depends(_agent_key)]
+SystemKey = Annotated[OwnerKey, Depends(_system_key)]
 BackendOf = Annotated[Backend, Depends(_backend)]
 
 

@@ -141,6 +141,20 @@ def period_report(
     images = [use for manifest in held for use in _images(holders[ref_of(manifest)], manifest)]
     agents = [manifest for manifest in held if ref_of(manifest).group == AGENTS_GROUP]
     names = sorted({_key(application) for application in applications})
+
+    def score(name: str) -> ApplicationScore:
+        fields = (item for item in drift if item.application == name and not item.pod)
+        uses = (use for use in images if use.application == name)
+        own_agents = (agent for agent in agents if holders[ref_of(agent)] == name)
+        decided = (link for link in in_period if link.application == name and _is_decided(link))
+        return ApplicationScore(
+            name,
+            _share(fields, lambda item: item.seconds <= SOON),
+            _share(uses, lambda use: "@" in use.image),
+            _share(own_agents, lambda agent: bool(at(agent, "spec", "evaluation"))),
+            _share(decided, lambda link: link.outcome is Outcome.SUCCEEDED),
+        )
+
     return PeriodReport(
         since,
         until,
@@ -149,25 +163,7 @@ def period_report(
         tuple(_decision(link) for link in in_period if link.action in _DECISIONS),
         tuple(use for use in images if "@" not in use.image),
         tuple(ref_of(agent) for agent in agents if not at(agent, "spec", "evaluation")),
-        tuple(
-            ApplicationScore(
-                name,
-                _share(
-                    (item for item in drift if item.application == name and not item.pod),
-                    lambda item: item.seconds <= SOON,
-                ),
-                _share((use for use in images if use.application == name), lambda use: "@" in use.image),
-                _share(
-                    (agent for agent in agents if holders[ref_of(agent)] == name),
-                    lambda agent: bool(at(agent, "spec", "evaluation")),
-                ),
-                _share(
-                    (link for link in in_period if link.application == name and _is_decided(link)),
-                    lambda link: link.outcome is Outcome.SUCCEEDED,
-                ),
-            )
-            for name in names
-        ),
+        tuple(score(name) for name in names),
     )
 
 

@@ -17,11 +17,11 @@ from gitsync.objects.manifest import at, group_of
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
-from gitsync.operator.kinds import AGENT, SYSTEM
+from gitsync.operator.kinds import AGENT
 from gitsync.ports import KubernetesEvent
 from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
-from gitsync.server.dependencies import PagesOf, SearchText, Start, UserOf, agent_or_404
+from gitsync.server.dependencies import AgentKey, PagesOf, SearchText, Start, SystemKey, UserOf, agent_or_404
 from gitsync.server.formatting import app_url, visible
 from gitsync.server.pages.plan import ReviewDraft, Typed, decision_of
 from gitsync.server.problems import status_of
@@ -163,15 +163,15 @@ def system(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLR
 
 
 @router.get("/systems/{namespace}/{name}/plan", response_class=HTMLResponse)
-def system_plan(request: Request, pages: PagesOf, user: UserOf, namespace: str, name: str) -> HTMLResponse:
+def system_plan(request: Request, pages: PagesOf, user: UserOf, owner: SystemKey) -> HTMLResponse:
     """Show the plan of a system that waits, and the form for its review."""
-    return _show_plan(pages, request, user, OwnerKey(SYSTEM, namespace, name))
+    return _show_plan(pages, request, user, owner)
 
 
 @router.get("/{namespace}/{name}/plan", response_class=HTMLResponse)
-def agent_plan(request: Request, pages: PagesOf, user: UserOf, namespace: str, name: str) -> HTMLResponse:
+def agent_plan(request: Request, pages: PagesOf, user: UserOf, owner: AgentKey) -> HTMLResponse:
     """Show the plan of an Agent that waits, and the form for its review."""
-    return _show_plan(pages, request, user, OwnerKey(AGENT, namespace, name))
+    return _show_plan(pages, request, user, owner)
 
 
 def _show_plan(
@@ -197,28 +197,18 @@ class OwnerReviewForm:
 
 @router.post("/systems/{namespace}/{name}/review", dependencies=[Depends(check_form)])
 def review_system(
-    request: Request,
-    pages: PagesOf,
-    user: UserOf,
-    namespace: str,
-    name: str,
-    form: Annotated[OwnerReviewForm, Depends()],
+    request: Request, pages: PagesOf, user: UserOf, owner: SystemKey, form: Annotated[OwnerReviewForm, Depends()]
 ) -> Response:
     """Take a decision on the plan of a system."""
-    return _review(pages, request, user, OwnerKey(SYSTEM, namespace, name), form)
+    return _review(pages, request, user, owner, form)
 
 
 @router.post("/{namespace}/{name}/review", dependencies=[Depends(check_form)])
 def review_agent(
-    request: Request,
-    pages: PagesOf,
-    user: UserOf,
-    namespace: str,
-    name: str,
-    form: Annotated[OwnerReviewForm, Depends()],
+    request: Request, pages: PagesOf, user: UserOf, owner: AgentKey, form: Annotated[OwnerReviewForm, Depends()]
 ) -> Response:
     """Take a decision on the plan of an Agent."""
-    return _review(pages, request, user, OwnerKey(AGENT, namespace, name), form)
+    return _review(pages, request, user, owner, form)
 
 
 def _review(pages: Pages, request: Request, user: User, owner: OwnerKey, form: OwnerReviewForm) -> Response:

@@ -8,11 +8,8 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from gitsync.objects.inventory import OwnerKey
-from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.record import AuditRecord, SyncRecord
-from gitsync.objects.ref import GroupKind
-from gitsync.server.dependencies import PagesOf, Start, SyncId, ViewOf
+from gitsync.server.dependencies import AgentKey, PagesOf, Start, SyncId, SystemKey, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.agents import agents_of, find_agent
@@ -49,35 +46,30 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
 
 
 @router.get("/agents/{namespace}/{name}/history", response_class=HTMLResponse)
-def agent_history(request: Request, pages: PagesOf, namespace: str, name: str, before: SyncId = 0) -> HTMLResponse:
+def agent_history(request: Request, pages: PagesOf, owner: AgentKey, before: SyncId = 0) -> HTMLResponse:
     """Show the syncs of an Agent, newest first."""
-    is_known = find_agent(agents_of(pages.engine), namespace, name) is not None
-    return _show_history(pages, request, _key("Agent", namespace, name), before, is_known=is_known)
+    is_known = find_agent(agents_of(pages.engine), owner.namespace, owner.name) is not None
+    return _show_history(pages, request, str(owner), before, is_known=is_known)
 
 
 @router.get("/agents/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
-def agent_sync(request: Request, pages: PagesOf, namespace: str, name: str, id: int, start: Start = 0) -> HTMLResponse:
+def agent_sync(request: Request, pages: PagesOf, owner: AgentKey, id: int, start: Start = 0) -> HTMLResponse:
     """Show the steps of one sync of an Agent."""
-    return pages.show(request, "owner_sync.html", **_context(pages, _key("Agent", namespace, name), id, start))
+    return pages.show(request, "owner_sync.html", **_context(pages, str(owner), id, start))
 
 
 @router.get("/agents/systems/{namespace}/{name}/history", response_class=HTMLResponse)
-def system_history(request: Request, pages: PagesOf, namespace: str, name: str, before: SyncId = 0) -> HTMLResponse:
+def system_history(request: Request, pages: PagesOf, owner: SystemKey, before: SyncId = 0) -> HTMLResponse:
     """Show the syncs of a system, newest first."""
     view = pages.engine.view
-    is_known = find_system(view.applications(), view.live, namespace, name) is not None
-    return _show_history(pages, request, _key("MultiAgentSystem", namespace, name), before, is_known=is_known)
+    is_known = find_system(view.applications(), view.live, owner.namespace, owner.name) is not None
+    return _show_history(pages, request, str(owner), before, is_known=is_known)
 
 
 @router.get("/agents/systems/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
-def system_sync(request: Request, pages: PagesOf, namespace: str, name: str, id: int, start: Start = 0) -> HTMLResponse:
+def system_sync(request: Request, pages: PagesOf, owner: SystemKey, id: int, start: Start = 0) -> HTMLResponse:
     """Show the steps of one sync of a system."""
-    key = _key("MultiAgentSystem", namespace, name)
-    return pages.show(request, "owner_sync.html", **_context(pages, key, id, start))
-
-
-def _key(kind: str, namespace: str, name: str) -> str:
-    return str(OwnerKey(GroupKind(AGENTS_GROUP, kind), namespace, name))
+    return pages.show(request, "owner_sync.html", **_context(pages, str(owner), id, start))
 
 
 def _show_history(pages: Pages, request: Request, key: str, before: int, *, is_known: bool) -> HTMLResponse:

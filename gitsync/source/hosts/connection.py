@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from email.message import Message
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -124,6 +125,56 @@ class ApiConnection:
         if status < 500:
             return InvalidInput(what, location=self._host)
         return SourceUnavailable(what, location=self._host)
+
+
+class ConditionalPages:
+    """The pages of a list that is polled; where it did not change since, its first page is empty."""
+
+    def __init__(self) -> None:
+        self._etag = ""
+        self._requested_since: datetime | None = None
+
+    def read(self, number: int, since: datetime | None, request: Callable[[str], HostResponse]) -> list[Any]:
+        """Return a page by a request that is given the ETag of the last answer, empty for one without a condition."""
+        # only the first page is conditional: where it is the same, the others are not read
+        is_same = number == 1 and since is not None and since == self._requested_since
+        answer = request(self._etag if is_same else "")
+        if number == 1:
+            self._etag = answer.etag
+            self._requested_since = since
+        if answer.body is None:
+            return []
+        if not isinstance(answer.body, list):
+            raise SourceUnavailable("the API of the Git host did not answer with a list")
+        return answer.body
+
+
+class OwnComments:
+    """Our comment on each pull request: created once and then updated, also after a user has deleted it."""
+
+    def __init__(self, connection: ApiConnection, verb: str) -> None:
+        self._connection = connection
+        self._verb = verb
+        self._ids: dict[int, int] = {}
+        """By the numbers of the pull requests."""
+
+    def write(self, number: int, text: str, find: Callable[[], int], list_path: str, comments_path: str) -> None:
+        """
+        Update the comment below ``comments_path``, or create it in the list.
+
+        ``find`` returns the id of the comment that an earlier process wrote, 0 where there is none.
+        """
+        id = self._ids.get(number) or find()
+        if id:
+            try:
+                self._connection.send(self._verb, f"{comments_path}/{id}", {"body": text})
+            except NotFoundAtHost:  # a user has deleted it
+                self._ids.pop(number, None)
+            else:
+                self._ids[number] = id
+                return
+        created = self._connection.send("POST", list_path, {"body": text})
+        self._ids[number] = int(created["id"])
 
 
 def _bounded(response: http.client.HTTPResponse, deadline: float) -> bytes:

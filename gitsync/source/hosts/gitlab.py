@@ -17,7 +17,7 @@ from gitsync.ports.hosts import (
     PullRequest,
     PullRequestState,
 )
-from gitsync.source.hosts.connection import ApiConnection, NotFoundAtHost
+from gitsync.source.hosts.connection import ApiConnection, ConditionalPages, HostResponse, NotFoundAtHost, OwnComments
 
 _LIMIT: Final = 100
 """Entries of a page: the most that GitLab returns."""
@@ -36,10 +36,8 @@ class GitLab:
         self._connection = connection
         # the whole path with its groups is one segment
         self._project = f"/projects/{quote(project, safe='')}"
-        self._etag = ""
-        self._requested_since: datetime | None = None
-        self._comments: dict[int, int] = {}
-        """The ids of our notes by the numbers of their merge requests."""
+        self._pages = ConditionalPages()
+        self._comments = OwnComments(connection, "PUT")
         self._user = 0
 
     def pull_requests(self, since: datetime | None = None) -> Sequence[PullRequest]:
@@ -56,19 +54,10 @@ class GitLab:
         return requests
 
     def _page(self, page: int, since: datetime | None, query: Mapping[str, str | int]) -> list[Any]:
-        # Only the first page is conditional: where it is the same, the others are not read.
-        is_same = page == 1 and since is not None and since == self._requested_since
-        answer = self._connection.get(
-            f"{self._project}/merge_requests", self._etag if is_same else "", **query, page=page
-        )
-        if page == 1:
-            self._etag = answer.etag
-            self._requested_since = since
-        if answer.body is None:
-            return []
-        if not isinstance(answer.body, list):
-            raise SourceUnavailable("the API of the Git host did not answer with a list")
-        return answer.body
+        def request(etag: str) -> HostResponse:
+            return self._connection.get(f"{self._project}/merge_requests", etag, **query, page=page)
+
+        return self._pages.read(page, since, request)
 
     def pull_request(self, number: int) -> PullRequest:
         """Return one merge request."""
@@ -92,17 +81,8 @@ class GitLab:
 
     def comment(self, number: int, text: str, marker: str) -> None:
         """Create our note on a merge request, or update it; see the port."""
-        id = self._comments.get(number) or self._own_note(number, marker)
-        if id:
-            try:
-                self._connection.send("PUT", f"{self._path(number)}/notes/{id}", {"body": text})
-            except NotFoundAtHost:  # a user has deleted it
-                self._comments.pop(number, None)
-            else:
-                self._comments[number] = id
-                return
-        created = self._connection.send("POST", f"{self._path(number)}/notes", {"body": text})
-        self._comments[number] = int(created["id"])
+        notes = f"{self._path(number)}/notes"
+        self._comments.write(number, text, lambda: self._own_note(number, marker), notes, notes)
 
     def _own_note(self, number: int, marker: str) -> int:
         """Return the id of our note, 0 where there is none; anyone can write the marker into a note of their own."""

@@ -10,13 +10,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from typing import Any, Final
 from urllib.parse import quote
 
 from gitsync.errors import SourceUnavailable, one_line
 from gitsync.ports.hosts import CommitStatus, NewPullRequest, Permission, PullRequest, PullRequestState
-from gitsync.source.hosts.connection import ApiConnection, HostResponse, NotFoundAtHost
+from gitsync.source.hosts.connection import ApiConnection, ConditionalPages, HostResponse, NotFoundAtHost, OwnComments
 
 _DESCRIPTION = 140
 """Characters of a status: GitHub rejects more."""
@@ -30,35 +31,21 @@ class RestHost(ABC):
     def __init__(self, connection: ApiConnection, repository: str) -> None:
         self._connection = connection
         self._repository = f"/repos/{quote(repository)}"
-        self._etag = ""
-        self._requested_since: datetime | None = None
-        self._comments: dict[int, int] = {}
-        """The ids of our comments by the numbers of their pull requests."""
+        self._pages = ConditionalPages()
+        self._comments = OwnComments(connection, "PATCH")
 
     def pull_requests(self, since: datetime | None = None) -> Sequence[PullRequest]:
         """Return the open pull requests, or those of any state that were updated since a time; see the port."""
+        state = "open" if since is None else "all"
         requests: list[PullRequest] = []
         for number in range(1, _MOST_PAGES + 1):
-            page = self._page_of(number, since)
+            page = self._pages.read(number, since, partial(self._list, number, state))
             listed = [_pull_request(item) for item in page if isinstance(item, dict)]
             requests += [item for item in listed if since is None or item.updated >= since]
             # The newest first: what follows an older one is older too.
             if len(page) < self._page_size or (since is not None and listed[-1].updated < since):
                 break
         return requests
-
-    def _page_of(self, number: int, since: datetime | None) -> list[Any]:
-        # Only the first page is conditional: where it is the same, the others are not read.
-        etag = self._etag if number == 1 and since is not None and since == self._requested_since else ""
-        answer = self._list(number, "open" if since is None else "all", etag)
-        if number == 1:
-            self._etag = answer.etag
-            self._requested_since = since
-        if answer.body is None:
-            return []
-        if not isinstance(answer.body, list):
-            raise SourceUnavailable("the API of the Git host did not answer with a list")
-        return answer.body
 
     def pull_request(self, number: int) -> PullRequest:
         """Return one pull request."""
@@ -77,17 +64,14 @@ class RestHost(ABC):
 
     def comment(self, number: int, text: str, marker: str) -> None:
         """Create our comment on a pull request, or update it; see the port."""
-        id = self._comments.get(number) or self._own_comment(number, marker)
-        if id:
-            try:
-                self._connection.send("PATCH", f"{self._repository}/issues/comments/{id}", {"body": text})
-            except NotFoundAtHost:  # a user has deleted it
-                self._comments.pop(number, None)
-            else:
-                self._comments[number] = id
-                return
-        created = self._connection.send("POST", f"{self._repository}/issues/{number}/comments", {"body": text})
-        self._comments[number] = int(created["id"])
+        path = f"{self._repository}/issues"
+        self._comments.write(
+            number,
+            text,
+            lambda: self._own_comment(number, marker),
+            list_path=f"{path}/{number}/comments",
+            comments_path=f"{path}/comments",
+        )
 
     def _own_comment(self, number: int, marker: str) -> int:
         """
