@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import gc
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gitsync import __version__
 from gitsync.cli.errors import exit_on_error
+from gitsync.cli.main import load_command
 from gitsync.cli.output import Exit
 from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from tests.cli.conftest import Gitsync, process
@@ -34,6 +37,13 @@ def test_help_loads_nothing_heavy() -> None:
     code = f"import sys, gitsync.cli.main; sys.exit(','.join(m for m in {heavy!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize("name", ["status", "nothing"])
+def test_garbage_is_collected_once_a_command_is_loaded(name: str) -> None:
+    with suppress(ModuleNotFoundError):
+        load_command(name)
+    assert gc.isenabled()
 
 
 def test_the_version_is_printed(gitsync: Gitsync) -> None:
