@@ -122,7 +122,8 @@ def _history(target: AnyTarget, output: Format, limit: int, audit_log: Path | No
     ]
     if rows or output is not Format.TABLE:
         shown = (_cut(row, "from", "to") for row in rows)
-        show(shown if output is Format.TABLE else rows, _HISTORY_COLUMNS, output, key="object")
+        columns = [column for column in _HISTORY_COLUMNS if column != "person" or audit_log is not None]
+        show(shown if output is Format.TABLE else rows, columns, output, key="object")
     else:
         say("no drift has ended yet")
     return Exit.OK
