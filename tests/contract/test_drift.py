@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest, content_hash
+from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
 from tests.agents.factories import agent
 from tests.contract.manifests import manifest
 from tests.contract.stage import Stage, eventually
@@ -167,6 +168,26 @@ def test_added_settings_are_removed_and_added_labels_reported(stage: Stage) -> N
     assert stage.status()["sync"] == "Synced"
     stage.patch("Deployment", "web", {"metadata": {"labels": {"owner": None}}}, api=API, manager="kubectl-label")
     eventually(stage, lambda: undeclared(stage) == {})
+
+
+def test_a_healed_drift_is_an_event_and_an_entry_of_the_history(stage: Stage) -> None:
+    stage.start(kubernetes_events=True)
+    opened(stage)
+    set_endpoint(stage, EVIL)
+    eventually(stage, lambda: container(stage)["env"] == [{"name": "MODEL_ENDPOINT", "value": MODEL}])
+
+    def events() -> set[tuple[str, str]]:
+        items = stage.raw("GET", f"/api/v1/namespaces/{stage.namespace}/events", None)["items"]
+        return {(item["involvedObject"]["kind"], item["reason"]) for item in items}
+
+    eventually(stage, lambda: ("Deployment", "DriftHealed") in events())
+    assert stage.engine is not None
+    records = stage.engine.records
+    links = eventually(stage, lambda: records.audit_records(f"{stage.system}/app", action=DRIFT_ACTION))
+    entries = list(past_fields(links))
+    assert {(entry.declared, entry.changed_to, entry.manager, entry.by.value) for entry in entries} == {
+        (MODEL, EVIL, "kubectl-set", "self-heal")
+    }
 
 
 def undeclared(stage: Stage) -> dict[str, Any]:
