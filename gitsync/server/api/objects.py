@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import PlainTextResponse
 
 from gitsync.objects.manifest import at
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.plan.display import declared_content
@@ -39,7 +40,7 @@ router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["one applica
 @router.get("/diff")
 def diff(backend: BackendOf, view: ViewOf, limit: Limit = 100, start: Start = 0) -> PageModel[ObjectDiff]:
     """Return the objects that differ from Git, or have fields that others added, those with problems first."""
-    differing = [item for item in unpaired(view) if item.sync != "Synced" or foreign_fields(item)]
+    differing = [item for item in unpaired(view) if item.sync != SyncStatus.SYNCED or foreign_fields(item)]
     shown, following = page_of(sorted(differing, key=by_severity), start, limit)
     path = f"/api/v1/applications/{view.key}/diff?limit={limit}&start={following}"
     items = [_diff(backend, view, item) for item in shown]

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.objects.phase import SyncStatus
 from gitsync.ports import ResourceView
 from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
@@ -33,7 +34,7 @@ _KEPT_EVENTS = 2000
 
 ONLY: dict[str, Callable[[ResourceView], bool]] = {
     "": lambda item: True,
-    "drift": lambda item: item.sync != "Synced",
+    "drift": lambda item: item.sync != SyncStatus.SYNCED,
     "trouble": lambda item: severity(item) > 0,
 }
 """What ``?only=`` narrows the list of objects to."""
@@ -95,8 +96,8 @@ def policy(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
 def diff(request: Request, pages: PagesOf, view: ViewOf, mode: str = "split", start: Start = 0) -> HTMLResponse:
     """Show all objects that differ, then those that have only ignored differences or fields set by others."""
     items = unpaired(view)
-    differing = sorted((item for item in items if item.sync != "Synced"), key=by_severity)
-    matching = [item for item in items if item.sync == "Synced"]
+    differing = sorted((item for item in items if item.sync != SyncStatus.SYNCED), key=by_severity)
+    matching = [item for item in items if item.sync == SyncStatus.SYNCED]
     noted = sorted((item for item in matching if item.change.differences or foreign_fields(item)), key=by_severity)
     shown, following = page_of([*differing, *noted], start, _DIFFERING)
     return show_application(

@@ -9,6 +9,7 @@ from gitsync.merge.schema import Schema, builtin
 from gitsync.objects.change import ABSENT, Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.display import whole_object
@@ -63,7 +64,7 @@ def object_differences(
     backend: Backend, view: ApplicationView, items: Sequence[ResourceView]
 ) -> list[ObjectDifferences]:
     """Return what is shown of objects that differ, with the files and lines that their fields come from."""
-    origins = origins_of(backend, view, (item.change for item in items if item.sync != "Synced"))
+    origins = origins_of(backend, view, (item.change for item in items if item.sync != SyncStatus.SYNCED))
     drift = view.status.get("drift") or {}
     first_seen = str(drift.get("detectedAt", "")) if drift.get("objects") else ""
     return [

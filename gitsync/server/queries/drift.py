@@ -14,6 +14,7 @@ from typing import Any, Final
 from gitsync.edit.adopt import ClusterValue
 from gitsync.objects.change import ABSENT, Action, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import DRIFT_ACTION, PastField, past_fields
@@ -99,9 +100,9 @@ def drift_rows(
     rows = [
         row
         for view in views
-        if any(item.sync != "Synced" for item in view.resources)
+        if any(item.sync != SyncStatus.SYNCED for item in view.resources)
         for item in view.resources
-        if item.sync != "Synced" and (row := _row(view, item, risk_of(view, item))) is not None
+        if item.sync != SyncStatus.SYNCED and (row := _row(view, item, risk_of(view, item))) is not None
     ]
     matches = query.matcher(_READ, _text)
     matched = [row for row in rows if matches(row) and query.is_in_time(parse_time(row.since))]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.phase import SyncStatus
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.queries.applications import PerView
 from gitsync.server.queries.filters import Filter
@@ -111,7 +112,7 @@ def _managers(item: ResourceView) -> set[str]:
 def _marks(item: ResourceView) -> list[str]:
     """Return what ``is:`` finds an object by."""
     marks = []
-    if item.sync != "Synced":
+    if item.sync != SyncStatus.SYNCED:
         marks.append("different")
     if severity(item):
         marks.append("trouble")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gitsync.objects.change import DRIFT, Difference, FieldDifference, Risk
 from gitsync.objects.health import Health
+from gitsync.objects.phase import SyncStatus
 from gitsync.plan.risk.drift import added_risk
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
@@ -59,7 +60,7 @@ def resource_row(view: ResourceView) -> ResourceRow:
 def severity(view: ResourceView) -> int:
     """Return how urgently an object needs a person; 0 when all is well."""
     # a problem outweighs every health, and every health outweighs drift
-    return 10 * bool(view.problem) + 2 * _BADNESS.get(view.health.health, 0) + (view.sync != "Synced")
+    return 10 * bool(view.problem) + 2 * _BADNESS.get(view.health.health, 0) + (view.sync != SyncStatus.SYNCED)
 
 
 def by_severity(view: ResourceView) -> tuple[int, str, str, str]:

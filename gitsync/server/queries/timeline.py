@@ -16,6 +16,7 @@ from gitsync.objects.change import ABSENT
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import AGENTS_GROUP, FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import AuditRecord, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.plan.display import inner_changes
@@ -160,7 +161,10 @@ def drift_entries(views: Iterable[ApplicationView]) -> Iterator[TimelineEntry]:
         if not drift.get("objects") or since is None:
             continue
         differences = [
-            (item, difference) for item in view.resources if item.sync != "Synced" for difference in drifted(item)
+            (item, difference)
+            for item in view.resources
+            if item.sync != SyncStatus.SYNCED
+            for difference in drifted(item)
         ]
         owners = (owner.manager for _, difference in differences for owner in difference.owners)
         people = dict.fromkeys(visible(name) for name in owners if name != FIELD_MANAGER)

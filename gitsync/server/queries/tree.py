@@ -10,6 +10,7 @@ from itertools import groupby
 from gitsync.health.assess import assess
 from gitsync.objects.health import Health, worst
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
+from gitsync.objects.phase import SyncStatus
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
@@ -139,10 +140,10 @@ def _group(kind: str, members: tuple[TreeNode, ...], count: int) -> TreeNode:
         name="",
         path="",
         health=worst(Health(member.health) for member in members if member.health != "Unknown").value,
-        sync="Synced" if all(member.sync == "Synced" for member in members) else "OutOfSync",
+        sync="Synced" if all(member.sync == SyncStatus.SYNCED for member in members) else "OutOfSync",
         reason="",
         children=members,
-        is_open=any(_is_bad(member) or member.sync != "Synced" for member in members),
+        is_open=any(_is_bad(member) or member.sync != SyncStatus.SYNCED for member in members),
         count=count,
     )
 

@@ -21,7 +21,7 @@ from gitsync.objects.conditions import (
     first_problem,
 )
 from gitsync.objects.health import Health
-from gitsync.objects.phase import Phase
+from gitsync.objects.phase import Phase, SyncStatus
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.formatting import visible
 from gitsync.server.queries.objects import added_settings, by_severity
@@ -134,14 +134,14 @@ def _idle_verdict(view: ApplicationView, status: dict[str, Any], message: str) -
     health = status.get("health", "Unknown")
     phase_since = str(status.get("phaseSince", ""))
     health_since = str(status.get("healthSince", ""))
-    if sync == "Unknown":
+    if sync == SyncStatus.UNKNOWN:
         return AppVerdict("Unknown", visible(message), phase_since)
     if health in ("Progressing", "Unknown"):
         sick = _least_healthy(view)
         if sick is None:
             return AppVerdict(health, visible(message), health_since)
         return AppVerdict(health, visible(_health_reason(sick)), health_since, object=sick.ref.path)
-    if sync != "Synced":
+    if sync != SyncStatus.SYNCED:
         return AppVerdict(sync, visible(first_problem(status) or message), phase_since)
     return _added_settings(view) or AppVerdict("Synced", visible(first_problem(status)), phase_since)
 
