@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.agents.keys import AGENT_LABEL, BACKUP_LABEL
+from gitsync.agents.keys import AGENT_LABEL
 from gitsync.agents.references import named_objects
 from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renewal
 from gitsync.objects.inventory import OwnerKey
@@ -18,7 +18,8 @@ _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
 _KINDS = (AGENT, SYSTEM)
 _UNRESOLVED = ObjectRef(AGENT.group, "", "", "")
 """The key that is not of an Agent or system, see ``BaseController``."""
-_BACKUPS = frozenset({"VolumeSnapshot"})
+_OUTLIVING = frozenset({"PersistentVolumeClaim", "VolumeSnapshot"})
+"""Kinds of objects that may outlive their Agent: the label names it where no owner reference does."""
 
 
 class AgentController(BaseController[ObjectRef]):
@@ -69,8 +70,8 @@ class AgentController(BaseController[ObjectRef]):
         for owner in self._live.owners(manifest):
             if ref_of(owner).of in _KINDS:
                 self._queue.add_after(ref_of(owner), DEBOUNCE)
-        if ref.kind in _BACKUPS and BACKUP_LABEL in labels_of(manifest):  # outlives its Agent, so it has no owner
-            agent = ObjectRef(AGENT.group, AGENT.kind, ref.namespace, labels_of(manifest).get(AGENT_LABEL, ""))
+        if ref.kind in _OUTLIVING and AGENT_LABEL in labels_of(manifest):
+            agent = ObjectRef(AGENT.group, AGENT.kind, ref.namespace, labels_of(manifest)[AGENT_LABEL])
             self._queue.add_after(agent, DEBOUNCE)
         # a child of an Agent has its label, and was enqueued through its owner
         if (ref.group, ref.kind) in _REFERENCED and AGENT_LABEL not in labels_of(manifest):

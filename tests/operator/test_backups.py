@@ -139,6 +139,7 @@ def test_a_lost_volume_starts_from_a_snapshot(world: World) -> None:
     restored = changed(suspended, "spec.state.volumes.0.restoreFrom", snapshots(world)[0]["metadata"]["name"])
     world.apply(restored)
     until(lambda: status_of(world)["observedGeneration"] == 3)
+    world.quiet()  # so that nothing but the deletion reconciles the Agent
     world.client.send("DELETE", "/api/v1/namespaces/shop/persistentvolumeclaims/helper-data", {})
 
     def source() -> Any:
