@@ -226,7 +226,7 @@ def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Open
 
     page.get_by_role("radio", name="Reject").check()
     page.get_by_role("button", name="Submit review").click()
-    expect(page.locator(".ask").first).to_contain_text("by Grace: NO: this deletes customer data")
+    expect(page.locator(".ask").first).to_contain_text("by Grace (name not proven): NO: this deletes customer data")
     page.get_by_label("Your name").fill("Linus")
     page.get_by_role("radio", name="Approve anyway").check()
     page.get_by_label("Overrule Grace").check()
