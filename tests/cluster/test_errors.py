@@ -78,7 +78,7 @@ def test_stored_objects_that_cannot_be_read_hide_one_kind(text: str, hint: str) 
 def test_a_refusal_carries_code_and_reason() -> None:
     error = failure(422, status("invalid", "Invalid"), {}, "PATCH /x")
     assert isinstance(error, Rejected)
-    assert (error.code, error.reason) == (422, "Invalid")
+    assert (error.code, error.refusal.reason) == (422, "Invalid")
 
 
 def test_an_answer_that_is_no_status_is_quoted_in_one_short_line() -> None:

@@ -144,7 +144,8 @@ def test_a_corrected_edit_is_planned_again_alone(world: World, settled: str, mon
     assert view.plan.explanation.startswith("Nothing to do: all 31 objects")
     before = view.plan.digest
     world.controller.requests.poll_now([view.key])
-    until(lambda: len(planned) == 2, 10, lambda: planned)
+    # or more: an event that arrives meanwhile plans them once more
+    until(lambda: len(planned) >= 2, 10, lambda: planned)
     world.quiet()
     assert (world.view().plan or view.plan).digest == before, "a plan of all objects is the same"
 

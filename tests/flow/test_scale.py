@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -101,9 +102,9 @@ def test_a_restart_renders_only_what_git_changed(world: World, fleet: str, monke
     rendered: list[str] = []
     render = RenderPool.render
 
-    def count(self: RenderPool, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
+    def count(self: RenderPool, snapshot: Snapshot, path: str, *options: Any) -> Build:
         rendered.append(path)
-        return render(self, snapshot, path, renderer)
+        return render(self, snapshot, path, *options)
 
     monkeypatch.setattr(RenderPool, "render", count)
     world.stop()

@@ -92,16 +92,17 @@ def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: s
     name = item.get("name") or ""
     if not name:
         raise InvalidInput("the chart has no name", location=where, hint="write the name of its folder")
+    # Where Kustomize unpacks what it downloads, so that versions do not overwrite each other.
+    is_pulled = bool(item.get("version") and item.get("repo"))
+    path = join(f"{home}/{name}-{item['version']}" if is_pulled else home, name)
+    # Before the other fields: most charts that are not in the commit also lack them, and this is what users look for.
+    folder = _chart_folder(loader, path, name, where)
     if not item.get("releaseName"):
         raise InvalidInput(
             f"the chart {name} has no releaseName, and Helm would generate another one in each build",
             location=where,
             hint="write releaseName",
         )
-    # Where Kustomize unpacks what it downloads, so that versions do not overwrite each other.
-    is_pulled = bool(item.get("version") and item.get("repo"))
-    path = join(f"{home}/{name}-{item['version']}" if is_pulled else home, name)
-    folder = _chart_folder(loader, path, name, where)
     return KustomizeChart(
         folder,
         _merged_values(loader, item, join(path, _VALUES_FILE), where),
@@ -121,7 +122,7 @@ def _chart_folder(loader: Loader, path: str, name: str, where: str) -> str:
     real, entry = loader.files.resolve(loader.folder, path, where)
     if entry is not Entry.FOLDER:
         raise InvalidInput(
-            f"the chart {name} is not in {path}, and charts are not downloaded",
+            f"the chart {name} of helmCharts is not in {path}, and downloads of charts are not supported",
             location=where,
             hint=f"run 'helm pull --untar' there, and commit the folder {path}",
         )

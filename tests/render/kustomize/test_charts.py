@@ -403,7 +403,7 @@ def test_merging_removes_what_is_null_and_replaces_lists():
         ("{name: web}", "app/kustomization.yaml:1: the chart web has no releaseName"),
         (
             "{name: db, releaseName: r}",
-            "the chart db is not in charts/db, and charts are not downloaded",
+            "the chart db of helmCharts is not in charts/db, and downloads of charts are not supported",
         ),
         ("{name: ../../web, releaseName: r}", "the file web is not in or below the folder app"),
         ("{name: ../../../web, releaseName: r}", "app/kustomization.yaml:1: charts/../../../web leads outside"),
