@@ -11,6 +11,7 @@ import fcntl
 import io
 import mmap
 import os
+import posixpath
 import re
 import resource
 import select
@@ -18,9 +19,12 @@ import shutil
 import signal
 import subprocess
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+import orjson
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.charts import ChartFile, ChartOptions, HelmFailed
@@ -54,6 +58,10 @@ _ENVIRONMENT: Final = {
     "GOMEMLIMIT": str(_MEMORY * 3 // 4),
 }
 _REASON: Final = re.compile(r"(?ms)^Error: (.*?)(?:\s*Use --debug flag .*)?\Z")
+_SCHEMA: Final = "values.schema.json"
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
+"""What in a JSON schema Helm opens; ``_INSIDE`` begins what is in the schema itself, or in the program."""
+_INSIDE: Final = ("#", "http://json-schema.org/", "https://json-schema.org/")
 _OUT_OF_MEMORY: Final = (b"out of memory", b"cannot allocate memory", b"failed to reserve")
 
 
@@ -87,7 +95,7 @@ class HelmProgram:
                 "of 'helm template'",
             )
         self.prepare()
-        archive = _archive(chart)
+        archive = _archive(tuple(map(_checked, chart)))
         if len(archive) > _ARCHIVE_BYTES:
             raise InvalidInput(f"the chart is larger than the limit of {_ARCHIVE_BYTES >> 20} MiB")
         with mmap.mmap(self._archive, _ARCHIVE_BYTES) as memory, _pipes(values) as pipes:
@@ -136,6 +144,63 @@ def _archive(chart: Sequence[ChartFile]) -> bytes:
             entry.size = len(file.content)
             archive.addfile(entry, io.BytesIO(file.content))
     return buffer.getvalue()
+
+
+def _checked(file: ChartFile) -> ChartFile:
+    """
+    Return a file of a chart as Helm gets it; raise InvalidInput for a schema that refers to anything but itself.
+
+    Helm opens what a schema refers to, also files of this machine and servers on loopback, and its errors quote it.
+    """
+    folder, name = posixpath.split(file.path)
+    if name == _SCHEMA:
+        _check_schema(file)
+    if posixpath.basename(folder) != "charts" or not name.endswith(".tgz"):
+        return file
+    # Packed again: of an archive that is not well-formed, Helm might read other files than those that were checked.
+    return file._replace(content=_archive(tuple(map(_checked, _unpacked(file)))))
+
+
+def _unpacked(file: ChartFile) -> Iterator[ChartFile]:
+    """Yield the files of a dependency in an archive, as Helm names them (``archive.LoadArchiveFiles``)."""
+    # late, as in _archive
+    import gzip
+    import tarfile
+
+    try:
+        content = gzip.GzipFile(fileobj=io.BytesIO(file.content)).read(_ARCHIVE_BYTES + 1)
+        if len(content) > _ARCHIVE_BYTES:
+            raise InvalidInput(f"{file.path} is larger than the limit of {_ARCHIVE_BYTES >> 20} MiB, unpacked")
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            for entry in archive:
+                packed = archive.extractfile(entry) if entry.isreg() else None
+                if packed is not None:
+                    path = posixpath.normpath(entry.name.replace("\\", "/").partition("/")[2])
+                    yield ChartFile(path, packed.read())
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{file.path} is not an archive of a chart: {error}", hint="run 'helm dependency build' again"
+        ) from None
+
+
+def _check_schema(file: ChartFile) -> None:
+    try:
+        pending = [orjson.loads(file.content)]
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"{file.path} is not JSON: {error}", hint="correct the schema") from None
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending += item
+        elif isinstance(item, dict):
+            pending += item.values()
+            for key in _REFERENCES:
+                reference = item.get(key, "#")
+                if isinstance(reference, str) and not reference.startswith(_INSIDE):
+                    raise InvalidInput(
+                        f"{key} of {file.path} refers to {reference}, and schemas are not downloaded",
+                        hint="copy what it refers to into $defs of the schema",
+                    )
 
 
 @contextlib.contextmanager

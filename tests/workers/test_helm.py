@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,94 @@ def test_a_render_process_runs_it_within_its_limits(program: Path, tmp_path: Pat
     assert "web/" in made.files_read
 
 
+# what Helm would open besides
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def template_of(program: Path, files: dict[str, bytes], script: str = "exit 0\n") -> bytes:
+    does(program, script)
+    chart = tuple(ChartFile(path, content) for path, content in files.items())
+    return HelmProgram().template(chart, (), ChartOptions())
+
+
+OUTSIDE = [
+    b'{"$ref": "file:///etc/passwd"}',
+    b'{"properties": {"a": {"allOf": [{"$ref": "http://localhost:8080/metrics#/a"}]}}}',
+    b'{"$id": "http://127.0.0.1/", "$defs": {"a": {"$dynamicRef": "other.json"}}}',
+    b'{"$schema": "http://[::1]/schema"}',
+    b'{"\\u0024ref": "/etc/passwd"}',
+]
+
+
+@pytest.mark.parametrize("schema", OUTSIDE)
+@pytest.mark.parametrize(
+    "path", ["values.schema.json", "charts/db/values.schema.json", "charts/db-1.tgz", "charts/up/charts/db-1.tgz"]
+)
+def test_a_schema_that_refers_outside_of_itself_is_refused(program: Path, schema: bytes, path: str) -> None:
+    content = packed({"db/values.schema.json": schema}) if path.endswith(".tgz") else schema
+    with pytest.raises(InvalidInput, match=r"values\.schema\.json refers to .*; copy what it refers to into \$defs"):
+        template_of(program, {path: content})
+
+
+def test_a_schema_in_an_archive_in_an_archive_is_checked(program: Path) -> None:
+    inner = packed({"db\\values.schema.json": OUTSIDE[0]})
+    with pytest.raises(InvalidInput, match="refers to file:///etc/passwd, and schemas are not downloaded"):
+        template_of(program, {"charts/up-1.tgz": packed({"up/./charts/db-1.tgz": inner})})
+
+
+def test_a_schema_may_refer_to_itself_and_to_drafts(program: Path) -> None:
+    schema = b"""{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/$defs/a", "$defs": {"a": {}},
+        "properties": {"$ref": {"type": "string"}}}"""
+
+    assert template_of(program, {"values.schema.json": schema}, "echo ok\n") == b"ok\n"
+
+
+def test_dependencies_in_archives_keep_their_files(program: Path) -> None:
+    archive = packed({"db/Chart.yaml": b"name: db\n", "db/a/../templates/b.yaml": b"kind: Pod\n", "pax": b"x"})
+    script = 'for last in "$@"; do :; done; tar xzOf "$last" chart/charts/db-1.tgz > /dev/null\n'
+    script += (
+        'tar xzOf "$last" chart/charts/db-1.tgz | tar tzf -; tar xzOf "$last" chart/charts/db-1.tgz | tar xzOf -\n'
+    )
+
+    output = template_of(program, {"charts/db-1.tgz": archive}, script).decode()
+
+    assert output.splitlines()[:2] == ["chart/Chart.yaml", "chart/templates/b.yaml"]
+    assert output.endswith("name: db\nkind: Pod\nx")
+
+
+def test_an_archive_that_templates_read_stays_as_it_is(program: Path) -> None:
+    archive = packed({"x/values.schema.json": OUTSIDE[0]})
+    script = 'for last in "$@"; do :; done; tar xzOf "$last" chart/files/x.tgz\n'
+
+    assert template_of(program, {"files/x.tgz": archive}, script) == archive
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"x", "charts/db-1.tgz is not an archive of a chart: .*; run 'helm dependency build' again"),
+        (packed({"a": b"x" * 9000})[:-20], "charts/db-1.tgz is not an archive of a chart: "),
+        (packed({"db/zeros": bytes(1 << 21)}), "charts/db-1.tgz is larger than the limit of 1 MiB, unpacked"),
+        (packed({"db/values.schema.json": b"{"}), "values.schema.json is not JSON: .*; correct the schema"),
+    ],
+)
+def test_a_dependency_that_cannot_be_checked_is_one_line(
+    program: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, line: str
+) -> None:
+    monkeypatch.setattr("gitsync.workers.helm._ARCHIVE_BYTES", 1 << 20)
+    with pytest.raises(InvalidInput, match=line):
+        template_of(program, {"charts/db-1.tgz": content})
+
+
 # Helm itself
 
 
@@ -245,3 +335,20 @@ def test_values_that_helm_cannot_read_name_their_file(helm: HelmProgram, tmp_pat
 
     with pytest.raises(InvalidInput, match=r"failed to parse web/prod\.yaml"):
         build(tree, "web", chart=ChartOptions(value_files=("prod.yaml",)), helm=helm)
+
+
+def test_helm_checks_values_by_the_schemas_of_dependencies(helm: HelmProgram, tmp_path: Path) -> None:
+    tree = chart_of(tmp_path, CONFIG_MAP, chart="dependencies: [{name: db, version: 1.0.0}]\n")
+    files = {
+        "db/Chart.yaml": b"apiVersion: v2\nname: db\nversion: 1.0.0\n",
+        "db/templates/b.yaml": CONFIG_MAP.replace("name: a", "name: b").encode(),
+        "db/values.schema.json": b'{"properties": {"size": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"maximum": 3}}}',
+    }
+    (tmp_path / "web/charts").mkdir()
+    (tmp_path / "web/charts/db-1.0.0.tgz").write_bytes(packed(files))
+
+    made = build(tree, "web", chart=ChartOptions(values='{"db": {"size": 3}}'), helm=helm)
+
+    assert {manifest["metadata"]["name"] for manifest in made.manifests} == {"a", "b"}
+    with pytest.raises(InvalidInput, match="maximum: got 4, want 3"):
+        build(tree, "web", chart=ChartOptions(values='{"db": {"size": 4}}'), helm=helm)
