@@ -158,7 +158,8 @@ def test_another_version_of_the_program_has_another_fingerprint(program: Path) -
 
 def test_a_render_process_runs_it_within_its_limits(program: Path, tmp_path: Path) -> None:
     """It may write no file, and Helm reads the chart from memory."""
-    does(program, f"printf -- '---\\n# Source: web/templates/a.yaml\\n%s' '{CONFIG_MAP}'; : > {tmp_path}/written\n")
+    output = f"printf -- '---\\n# Source: web/templates/a.yaml\\n%s' '{CONFIG_MAP}'"
+    does(program, f"{output}; (echo x > {tmp_path}/written); exit 0\n")
     repo = GitRepo(tmp_path / "repo")
     commit = repo.commit({"web/Chart.yaml": "name: web\n", "web/templates/a.yaml": CONFIG_MAP})
     pool = RenderPool(1, 60.0, 256)
@@ -171,6 +172,7 @@ def test_a_render_process_runs_it_within_its_limits(program: Path, tmp_path: Pat
     assert made.manifests[0]["metadata"] == {"name": "a"}
     assert made.chart == ChartOptions("web", "shop", (), '{"a": 1}')
     assert "web/" in made.files_read
+    assert (tmp_path / "written").read_bytes() == b""
 
 
 # what Helm would open besides
