@@ -20,8 +20,9 @@ from gitsync.render.kustomize.loader import Loader
 from gitsync.render.resources.internal_annotations import name_history
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Origin, Resource, ResourceVersion
-from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import plain
+from gitsync.render.yaml.scalars import as_written
+from gitsync.render.yaml.yaml11 import read_yaml11
 
 CHART_FILE: Final = "Chart.yaml"
 DEFAULT_HOME: Final = "charts"
@@ -147,7 +148,8 @@ def _merged_values(loader: Loader, item: Mapping[str, Any], default: str, where:
     path = item.get("valuesFile") or default
     first = _values_file(loader, path, where)
     if inline:
-        documents = read_all(first.content, first.path)
+        # Helm and Kustomize read them by the rules of YAML 1.1, in which `no` is false.
+        documents = read_yaml11(first.content, first.path)
         own = documents[0] if documents and documents[0] is not None else {}
         if not isinstance(own, dict):
             raise InvalidInput("the values are not a mapping", location=first.path, hint="write key: value")
@@ -161,7 +163,7 @@ def _values_file(loader: Loader, path: str, where: str) -> ChartFile:
 
 
 def _as_file(values: Any) -> ChartFile:
-    return ChartFile("valuesInline", json.dumps(plain(values)).encode())
+    return ChartFile("valuesInline", json.dumps(plain(as_written(values))).encode())
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from gitsync.render.resources.selectors import select
 from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import REWRITTEN, Quoted, is_plain, plain, spelled, text_of, texts_of
-from gitsync.render.yaml.scalars import Date, is_text, whole
+from gitsync.render.yaml.scalars import as_written, is_text, whole
 from gitsync.render.yaml.writer import write
 from gitsync.render.yaml.yaml11 import with_old_flags
 
@@ -46,7 +46,7 @@ def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[st
     source = text if isinstance(text, bytes) else text.encode()
     # Kustomize decides by the first character, without skipping spaces.
     if not source.startswith(b"["):
-        return [_as_written(item) for item in with_old_flags(document, source)]
+        return [as_written(item) for item in with_old_flags(document, source)]
     try:
         import json  # late: most patches are YAML
 
@@ -63,15 +63,6 @@ def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[st
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
-
-
-def _as_written(value: Any) -> Any:
-    """Return the value with dates as they were written."""
-    if isinstance(value, dict):
-        return {key: _as_written(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_as_written(item) for item in value]
-    return value.written if isinstance(value, Date) else value
 
 
 def _read_again(value: Any) -> Any:

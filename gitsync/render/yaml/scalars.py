@@ -74,6 +74,15 @@ class Yaml11Bool(str):
     __slots__ = ()
 
 
+def as_written(value: Any) -> Any:
+    """Return the value with dates as they were written."""
+    if isinstance(value, dict):
+        return {key: as_written(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_written(item) for item in value]
+    return value.written if isinstance(value, Date) else value
+
+
 def resolve(text: str) -> Any:
     """Return the value of a plain scalar; raise ValueError for infinity and not-a-number."""
     if text in _WORDS:

@@ -380,6 +380,23 @@ def test_inline_values_are_merged_with_those_of_the_chart(entry, values):
     assert json.loads(content) == {"size": values.get("size", 1), "image": image, "list": [1]}
 
 
+def test_values_below_inline_ones_are_read_as_helm_reads_them():
+    helm = FakeHelm()
+    files = {"app/charts/web/values.yaml": "a: no\nb: {c: [yes, 'no']}\nday: 2026-01-02\nmode: 0644\n"}
+
+    rendered(kustomized("{name: web, releaseName: r, valuesInline: {on: off, tag: 2026-03-04}}", files), "app", helm)
+
+    (content,) = helm.values[0].values()
+    assert json.loads(content) == {
+        "a": False,
+        "b": {"c": [True, "no"]},
+        "day": "2026-01-02",
+        "mode": 420,
+        "true": False,
+        "tag": "2026-03-04",
+    }
+
+
 def test_inline_values_can_replace_those_of_the_chart():
     helm = FakeHelm()
     values = "valuesMerge: replace, valuesInline: {a: 1, b: null}, additionalValuesFiles: [more.yaml]"
