@@ -147,7 +147,8 @@ class BuildSources:
             files |= sources.files
             pending.extend(sources.folders)
         # a new kustomization in an included folder counts too: it replaces how the folder is read
-        charts = [chart for folder in visited for chart in self.direct(folder).charts]
+        homes = {home for folder in visited for home in self.direct(folder).charts}
+        charts = (*homes, *self._linked(homes))
         return any(
             path in files or posixpath.dirname(path) in visited or any(_is_below(path, chart) for chart in charts)
             for path in changed
@@ -159,15 +160,24 @@ class BuildSources:
             return
         for file in root.application.chart.value_files:
             yield from self._passed("", file if file.startswith("/") else f"{root.path}/{file}")
-        pending = [root.path]
+        yield from self._linked([root.path])
+
+    def _linked(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield what links on the way to some paths, and in and below them, lead to."""
+        pending = list(paths)
+        visited: set[str] = set()
         while pending:
-            folder = pending.pop()
-            for name in self._tree.names(folder):
-                path = f"{folder}/{name}".lstrip("/")
-                if self._tree.entry(path) is Entry.LINK:
-                    yield from self._passed("", path)
-                elif self._tree.entry(path) is Entry.FOLDER:
-                    pending.append(path)
+            path = pending.pop()
+            if path in visited:
+                continue
+            visited.add(path)
+            if self._tree.entry(path) is not Entry.FOLDER:
+                passed = tuple(self._passed("", path))
+                yield from passed
+                pending.extend(step for step in passed if self._tree.entry(step) is Entry.FOLDER)
+                continue
+            inner = (f"{path}/{name}".lstrip("/") for name in self._tree.names(path))
+            pending.extend(item for item in inner if self._tree.entry(item) in (Entry.FOLDER, Entry.LINK))
 
     def direct(self, folder: str) -> Sources:
         """Return what the kustomization of a folder names itself; nothing where it has none."""

@@ -108,11 +108,17 @@ CHARTS = {
         ("app/other.yaml", ["app"]),
         ("more/vendor/x/values.yaml", ["more"]),
         ("more/charts/x/values.yaml", []),
+        ("lib/files/a.txt", ["app"]),
+        ("deep/b.txt", ["app"]),
+        ("linked/store/x/values.yaml", ["linked"]),
     ],
 )
 def test_a_chart_reads_all_below_it_and_its_values(changed: str, readers: list[str]) -> None:
     files: dict[str, bytes | str] = {path: text.encode() for path, text in CHARTS.items()}
-    sources = MemoryTree({**files, "web/files": "../shared/files", "shared/files/x.txt": b"x"})
+    links = {"web/files": "../shared/files", "app/charts/db/files": "../../../lib/files", "lib/files/b": "../../deep"}
+    linked: dict[str, bytes | str] = {"linked/kustomization.yaml": b"helmCharts: [{name: x}]", "linked/charts": "store"}
+    targets = ("shared/files/x.txt", "lib/files/a.txt", "deep/b.txt", "linked/store/x/values.yaml")
+    sources = MemoryTree({**files, **links, **linked, **dict.fromkeys(targets, b"x")})
     roots = find_roots(sources, lambda url: True)
 
     assert [root.path for root in roots if BuildSources(sources).reads_any(root, {changed})] == readers
