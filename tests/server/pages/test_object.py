@@ -15,6 +15,7 @@ from gitsync.kube.references import references
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, ResourceView
+from gitsync.server.pages.object import is_probe
 from gitsync.server.queries.object_details import ContainerLog, telling_log
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
@@ -151,6 +152,15 @@ def test_probes_that_succeeded_are_left_out_of_a_log(site: Open) -> None:
     only = opened.get(f"{OBJECT}/logs?ref={WEB}").text
     assert "1 line of a probe that succeeded is left out." in only
     assert "The log is empty." not in only
+
+
+def test_a_long_line_of_a_log_does_not_occupy_the_server() -> None:
+    # an expression with two parts that may begin anywhere takes hours for this
+    line = '" 200 ' * 1_000_000
+
+    assert not is_probe(line)
+    assert not is_probe(f'"kube-probe/1.36{line}')
+    assert is_probe(f'{line}"kube-probe/1.36"')
 
 
 def test_a_log_is_downloaded_as_text(site: Open) -> None:
