@@ -35,6 +35,8 @@ _MOST_FILES: Final = 10_000
 _MOST_BYTES: Final = 32 << 20
 """Of one chart, also what the program's archive has room for."""
 _MOST_VALUE_FILES: Final = 20
+_LONGEST_RELEASE: Final = 53
+"""``chartutil.maxReleaseNameLen`` of Helm; the name of an Application, which is the default, may be longer."""
 _LONGEST_VALUES: Final = 1 << 20
 """What a pipe of Linux holds for users without privileges (``fs.pipe-max-size``); Helm reads values from one."""
 # Helm prints a document as "---", then the template that made it (``action.renderResources``).
@@ -193,13 +195,20 @@ def chart_resources(
     Return what Helm makes of the chart in a real folder, each object with its template as the origin.
 
     The result of equal files, values and options is taken from the cache. Raise InvalidInput with the template and
-    line, where Helm knows them.
+    line, where Helm knows them. Without ``helm``, as where files are edited, every chart is refused.
     """
     if helm is None:
         raise InvalidInput(
-            f"the folder {folder or '.'} is a Helm chart, and charts are not rendered here",
+            f"the folder {folder or '.'} is a Helm chart, and folders with charts are not edited",
             location=join(folder, CHART_FILE),
-            hint="commit the output of 'helm template'",
+            hint="make the change by hand, such as in a values file",
+        )
+    if len(options.release) > _LONGEST_RELEASE:
+        raise InvalidInput(
+            f"the name of the release, {options.release}, has {len(options.release)} characters, and Helm accepts"
+            f" {_LONGEST_RELEASE}",
+            location=join(folder, CHART_FILE),
+            hint="write a shorter releaseName",
         )
     _check_values(values)
     paths = dict(_chart_paths(files, folder))

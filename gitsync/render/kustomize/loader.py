@@ -162,7 +162,8 @@ def reject_chart(files: Files, folder: str, alternative: str = "") -> None:
         raise InvalidInput(
             f"the folder {folder or '.'} is a Helm chart, whose templates are not manifests",
             location=chart,
-            hint=f"name it in helmCharts of a kustomization, or make it the path of an application{alternative}",
+            hint="name it in helmCharts of a kustomization, or make it the path of an application with renderer: Helm"
+            + alternative,
         )
 
 

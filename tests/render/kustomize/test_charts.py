@@ -124,6 +124,21 @@ class WithSubmodule(MemoryTree):
         return Entry.SUBMODULE if path.endswith("/sub") else super().entry(path)
 
 
+def test_a_release_whose_name_is_too_long_for_helm_is_refused():
+    assert names(rendered(CHART, chart=ChartOptions("a" * 53))) == ["a", "b", "c"]
+    assert "has 54 characters, and Helm accepts 53; write a shorter releaseName" in refusal(
+        CHART, chart=ChartOptions("a" * 54)
+    )
+
+
+@pytest.mark.parametrize("renderer", ["Plain", "Kustomize"])
+def test_another_renderer_names_that_of_charts(renderer):
+    line = refusal(CHART, renderer=renderer)
+
+    assert line.startswith("web/Chart.yaml: the folder web is a Helm chart, whose templates are not manifests; ")
+    assert line.endswith("the path of an application with renderer: Helm")
+
+
 def test_too_many_values_files_are_refused():
     line = refusal({**CHART, "web/p.yaml": ""}, chart=ChartOptions(value_files=("p.yaml",) * 21))
 
@@ -242,7 +257,9 @@ def test_what_helm_rejects_is_located_in_the_chart(reason, line):
 def test_without_helm_a_chart_is_refused_with_what_to_do():
     tree = MemoryTree({name: text.encode() for name, text in CHART.items()})
 
-    with pytest.raises(InvalidInput, match=r"web/Chart\.yaml: the folder web is a Helm chart.*'helm template'"):
+    with pytest.raises(
+        InvalidInput, match=r"web/Chart\.yaml: the folder web is a Helm chart, and folders with charts are not edited"
+    ):
         build(tree, "web")
 
 
