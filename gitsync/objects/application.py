@@ -570,7 +570,8 @@ class Application:
     of the ApplicationSet that yields it, empty where none does. ``field_manager`` applies its objects.
     ``owns_by_reference``: its objects name its uid as their controller, instead of carrying marks; that is so for the
     plans of Agents. ``deletes_in_foreground``: a deleted object stays until what it owns is gone.
-    ``account_namespace`` is that of the ServiceAccount, empty for the Application's own.
+    ``account_namespace`` is that of the ServiceAccount, empty for the Application's own. ``deletes_for`` are the keys
+    of Applications that are deleted too, whose objects it deletes with its own.
     """
 
     name: str
@@ -594,6 +595,7 @@ class Application:
     owns_by_reference: bool = False
     deletes_in_foreground: bool = False
     account_namespace: str = ""
+    deletes_for: frozenset[str] = frozenset()
     pull_requests: PullRequestSettings | None = None
     proposals: tuple[str, ...] = ()
     images: tuple[ImagePolicy, ...] = ()

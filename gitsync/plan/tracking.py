@@ -35,10 +35,13 @@ def is_owned(app: Application, live: Manifest) -> bool:
     """
     Whether a live object carries this Application's tracking annotation, for this very object, or its uid.
 
-    Of an Application that owns by reference, only objects that outlive it carry the annotation.
+    Of an Application that owns by reference, only objects that outlive it carry the annotation. One that is deleted
+    owns what others, which are deleted too, left to it.
     """
     # By uid: an owner that is created again under its name does not own the children of the former.
     if app.owns_by_reference and controller_of(live) == app.uid:
+        return True
+    if app.deletes_for and owner_of(live) in app.deletes_for:
         return True
     return annotations_of(live).get(TRACKING_ID) == tracking_id(app, ref_of(live))
 

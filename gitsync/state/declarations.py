@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gitsync.objects.application import Application, GitSource
-from gitsync.objects.keys import APPLICATION
+from gitsync.objects.keys import APPLICATION, FINALIZER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.tracked import KeysByRef
@@ -28,7 +28,8 @@ class Reach:
     Where an Application may declare objects, as far as its spec limits that, and the branch that it follows.
 
     ``created`` is when it was created, as the API server writes it, so that texts compare as times do. ``is_new`` is
-    whether it was never reconciled, by any controller.
+    whether it was never reconciled, by any controller, ``is_deleted`` whether it is being deleted, and
+    ``deletes_objects`` whether it deletes its objects then.
     """
 
     branch: Branch
@@ -36,6 +37,8 @@ class Reach:
     is_cluster_scoped: bool
     created: str = ""
     is_new: bool = False
+    is_deleted: bool = False
+    deletes_objects: bool = False
 
     @classmethod
     def of(cls, manifest: Manifest) -> Reach:
@@ -43,6 +46,8 @@ class Reach:
         source = at(manifest, "spec", "source", default={})
         destination = at(manifest, "spec", "destination", default={})
         revision = str(source.get("revision") or GitSource.model_fields["revision"].default)
+        sync = at(manifest, "spec", "sync", default={})
+        keeps_objects = sync.get("prune") is False or bool(sync.get("preserveResourcesOnDeletion"))
         return cls(
             (str(source.get("repoURL") or ""), revision.removeprefix("refs/heads/")),
             str(destination.get("namespace") or metadata_of(manifest).get("namespace", "")),
@@ -50,6 +55,9 @@ class Reach:
             str(metadata_of(manifest).get("creationTimestamp", "")),
             # each reconcile ends with a status, also one that failed
             is_new=not manifest.get("status"),
+            is_deleted=bool(metadata_of(manifest).get("deletionTimestamp")),
+            # the finalizer too: one without it is gone at once, and so its objects stay
+            deletes_objects=FINALIZER in (metadata_of(manifest).get("finalizers") or ()) and not keeps_objects,
         )
 
 
@@ -83,6 +91,10 @@ class Declarations:
         """The Applications that each Application declares."""
         self._gone: set[str] = set()
         """The Applications that were deleted; one that Git still declares may stay so, where nothing heals that."""
+        self._leaving: set[str] = set()
+        """The Applications that are being deleted with their objects, or were."""
+        self._left: dict[str, dict[ObjectRef, str]] = {}
+        """What these had in common with each other Application, and which of them had it."""
         self._holders: dict[ObjectRef, str] = {}
         """The Application that an object is left to, of those which several Applications declare."""
         self._undeclared: set[str] = set()
@@ -101,6 +113,11 @@ class Declarations:
         with self._lock:
             self._reaches[key] = reach
             self._gone.discard(key)
+            if not reach.is_deleted:
+                self._leaving.discard(key)
+            # once it deleted them the finalizer is gone, while those of other clients may hold the Application
+            elif reach.deletes_objects or key in self._leaving:
+                self._leave_shared(key)
             # known already: it declared something, failed, or does not follow a branch
             if key not in self._declared_at and not self._declared.has(key):
                 self._undeclared.add(key)
@@ -108,6 +125,24 @@ class Declarations:
                     self._new[key] = self._age(key)
             # setdefault: an Application that has declared something before must not appear as behind again
             self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
+
+    def _leave_shared(self, key: str) -> None:
+        """Store that an Application leaves what others declare too; called under the lock."""
+        self._leaving.add(key)
+        for ref in self._declared.refs(key) & self._shared:
+            for heir in self._declared.keys(ref) - {key}:
+                self._left.setdefault(heir, {})[ref] = key
+
+    def left_to(self, key: str) -> dict[ObjectRef, str]:
+        """
+        Return what an Application declared in common with others that are deleted with their objects, and with which.
+
+        Each of these may have left the object to it, since it declares it, or may do so any moment. Where it is deleted
+        itself before it has taken the object over, no other one would delete it. After a restart nothing is known of
+        those that are gone.
+        """
+        with self._lock:
+            return {ref: owner for ref, owner in self._left.get(key, {}).items() if owner in self._leaving}
 
     def record_newest(self, branch: Branch, commit: str) -> None:
         """Store which commit Git has on a branch."""
@@ -127,6 +162,7 @@ class Declarations:
             self._claimed.discard(key)
             self._gone.add(key)
             self._awaited.pop(key, None)
+            self._left.pop(key, None)
             # with its reach, by which it is compared
             self._undeclared.discard(key)
             self._new.pop(key, None)
@@ -136,12 +172,16 @@ class Declarations:
             self._children.pop(key, None)
 
     def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
-        """Return which of these objects another Application declares in Git, and which Application."""
+        """
+        Return which of these objects another Application declares in Git, and which Application.
+
+        One that is being deleted with its objects does not count: what is left to it would be left to no one.
+        """
         with self._lock:
             own = self._declared.refs(key)
             # ten thousand own objects that no other declares are one set lookup each
             doubtful = [ref for ref in refs if ref not in own or ref in self._shared]
-            others = {ref: self._declared.keys(ref) - {key} for ref in doubtful}
+            others = {ref: self._declared.keys(ref) - self._leaving - {key} for ref in doubtful}
         # the smallest key, so that each reconcile reports the same one
         return {ref: min(keys) for ref, keys in others.items() if keys}
 
@@ -261,6 +301,9 @@ class Declarations:
         self._shared.difference_update(previous - refs)
         self._shared.update(ref for ref in previous ^ refs if len(self._declared.keys(ref)) > 1)
         for ref in previous - refs:
+            # one that is deleted declares nothing any more, and deletes them
+            if key not in self._leaving:
+                self._left.get(key, {}).pop(ref, None)
             # one that only waited for it gives up nothing; without a rival no holder needs to be kept
             if self._holders.get(ref) == key or ref not in self._shared:
                 self._holders.pop(ref, None)

@@ -71,6 +71,8 @@ class DeletionReconciler:
         # deleting itself would wait for its own finalizer for ever
         report.state = replace(report.state, inventory=report.state.inventory.without([own]))
         remaining = _finalizers_of(report.manifest) if self._deletes_objects(report) else frozenset[str]()
+        if FINALIZER in remaining:
+            self._evaluator.inherit(report)
         report.manifest = self._statuses.set_finalizers(report.manifest, remaining)
         # one after the other: PreDelete hooks need the objects, PostDelete hooks need them gone
         # read from the object, not from the spec: a step whose finalizer is gone was completed, perhaps before a

@@ -9,10 +9,11 @@ nothing. Objects that finished and were deleted by their TTL are not missing, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gitsync.errors import Rejected
+from gitsync.errors import Rejected, TerminalError
 from gitsync.kube.times import finish_of, seconds_of, timestamp
 from gitsync.objects.application import Application
 from gitsync.objects.health import Health, HealthStatus
@@ -20,7 +21,7 @@ from gitsync.objects.inventory import Finished, InventoryEntry
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift import find_drift
-from gitsync.plan.tracking import is_owned
+from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Cluster, LiveCache
 from gitsync.state.declarations import Declarations
 from gitsync.state.tracked import TrackedObjects
@@ -109,6 +110,24 @@ class SyncEvaluator:
     def __init__(self, view: ClusterView, planner: Planner) -> None:
         self._view = view
         self._planner = planner
+
+    def inherit(self, report: Report) -> None:
+        """Have an Application that is deleted own what others left to it, see ``Declarations.left_to``."""
+        left = self._view.declarations.left_to(report.app.key)
+        if not left:
+            return
+        report.inputs = replace(report.inputs, app=replace(report.app, deletes_for=frozenset(left.values())))
+        cluster = self._view.cluster
+        entries = dict[ObjectRef, InventoryEntry]()
+        for ref, owner in left.items():
+            resource = cluster.any_version(ref.of)
+            # what may not be read must not hold the deletion, which does not depend on it
+            with suppress(TerminalError):
+                live = cluster.read(ref, resource.version) if resource is not None else None
+                if resource is not None and live is not None and owner_of(live) == owner:
+                    entries[ref] = InventoryEntry(resource.version, uid_of(live))
+        # only what the inventory has is ever pruned
+        report.state = replace(report.state, inventory=report.state.inventory.widened(entries))
 
     def plan_for(self, report: Report, cache: ReconcileCache, target: Target) -> Planned:
         """Observe, validate and plan."""

@@ -108,7 +108,8 @@ def updated_inventory(app: Application, observation: Observation, objects: Objec
 def _is_held(app: Application, live: Manifest) -> bool:
     """Whether an object that is not declared is still ours, or another client removed our marks from it."""
     owner = owner_of(live)
-    return owner == app.key or (not owner and options_of(live).prune is not Deletion.KEEP)
+    is_ours = owner == app.key or owner in app.deletes_for
+    return is_ours or (not owner and options_of(live).prune is not Deletion.KEEP)
 
 
 def _observed(app: Application, ref: ObjectRef, manifest: Manifest, live: LiveCache) -> ObservedObject:

@@ -31,7 +31,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import EndedReconcile, Ports
 from gitsync.runtime.work_costs import StageTimer
-from gitsync.state.declarations import branch_of
+from gitsync.state.declarations import Reach, branch_of
 from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.changed_objects import Settled, SettledReconciler
@@ -158,6 +158,8 @@ class Pipeline:
             inputs = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             report.inputs = replace(inputs, repair=cache.requested_repair)
             if metadata_of(manifest).get("deletionTimestamp"):
+                # the watch event may come later, when what it declared with others is not known any more
+                self._state.declarations.register(report.app.key, Reach.of(manifest))
                 self._leave(report)
                 is_deleted = self._deletion.reconcile(report, cache)
             elif report.app.suspend:

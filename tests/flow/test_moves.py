@@ -165,3 +165,25 @@ def test_of_applications_created_together_one_writes_what_all_declare(world: Wor
     assert live["data"] == {"x": oldest[1]}
     writes = world.controller.records.audit_records(limit=100)
     assert {record.application for record in writes if record.resource.endswith("/a")} == {f"{NAMESPACE}/{oldest[1]}"}
+
+
+def test_applications_that_are_deleted_together_leave_nothing(world: World) -> None:
+    pairs = [(f"first-{number}", f"second-{number}", f"shared-{number}") for number in range(4)]
+    files = {f"{name}/a.yaml": config_map(shared, x="1") for *names, shared in pairs for name in names}
+    world.repo.commit("all declare what another one declares", files)
+    for *names, _ in pairs:
+        for name in names:
+            world.application(name, destination={"namespace": "shop"})
+    world.start()
+
+    def is_refused(name: str) -> bool:
+        return "declares it too" in str(world.status(name).get("conditions"))
+
+    until(lambda: all(any(map(is_refused, names)) for *names, _ in pairs), 60.0, world.statuses)
+    applications = f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications"
+    for *names, _ in pairs:
+        # the owner first: it leaves the object to the other one, which may be deleted before it has taken it over
+        for name in sorted(names, key=is_refused):
+            world.client.send("DELETE", f"{applications}/{name}", {})
+    until(lambda: world.client.get(applications)["items"] == [], 60.0, world.statuses)
+    until(lambda: all(world.get("ConfigMap", shared) is None for *_, shared in pairs), 60.0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gitsync.objects.keys import FINALIZER
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.declarations import Declarations, Reach
 
@@ -338,3 +340,37 @@ def test_the_reach_of_an_application_is_read_from_its_spec() -> None:
     assert Reach.of(reconciled) == Reach(("https://git.example.com/shop.git", "live"), "shop", False)
     bare = {"metadata": {"namespace": "gitsync"}, "spec": {"source": {"repoURL": "x"}}}
     assert Reach.of(bare) == Reach(("x", "main"), "gitsync", False, is_new=True)
+    leaving = {**manifest["metadata"], "deletionTimestamp": "2026-11-20T10:00:00Z", "finalizers": [FINALIZER]}
+    assert Reach.of({**manifest, "metadata": leaving}).deletes_objects
+    for sync in ({"prune": False}, {"preserveResourcesOnDeletion": True}):
+        keeping = Reach.of({**manifest, "metadata": leaving, "spec": {**manifest["spec"], "sync": sync}})
+        assert (keeping.is_deleted, keeping.deletes_objects) == (True, False)
+
+
+def test_one_that_is_deleted_with_its_objects_is_no_claimant() -> None:
+    declarations = Declarations()
+    for key in ("gitsync/one", "gitsync/two"):
+        declarations.set_declared(key, frozenset({A}))
+    keeping = Reach(("repo", "main"), "shop", False, is_deleted=True)
+    declarations.register("gitsync/two", keeping)
+    assert declarations.declared_elsewhere("gitsync/one", [A]) == {A: "gitsync/two"}, "its objects stay"
+    declarations.register("gitsync/two", replace(keeping, deletes_objects=True))
+    assert declarations.declared_elsewhere("gitsync/one", [A]) == {}
+    declarations.register("gitsync/two", keeping)
+    assert declarations.declared_elsewhere("gitsync/one", [A]) == {}, "only the finalizer of another client is left"
+
+
+def test_what_a_deleted_application_had_in_common_is_left_to_others() -> None:
+    declarations = Declarations()
+    declarations.set_declared("gitsync/one", frozenset({A, B}))
+    declarations.set_declared("gitsync/two", frozenset({A}))
+    leaving = Reach(("repo", "main"), "shop", False, is_deleted=True, deletes_objects=True)
+    declarations.register("gitsync/one", leaving)
+    declarations.forget("gitsync/one")
+    assert declarations.left_to("gitsync/two") == {A: "gitsync/one"}
+    declarations.register("gitsync/one", Reach(("repo", "main"), "shop", False))
+    assert declarations.left_to("gitsync/two") == {}, "it was created again"
+    declarations.register("gitsync/one", leaving)
+    assert declarations.left_to("gitsync/two") == {A: "gitsync/one"}
+    declarations.set_declared("gitsync/two", frozenset())
+    assert declarations.left_to("gitsync/two") == {}, "it gave the object up"

@@ -25,6 +25,7 @@ from gitsync.objects.manifest import Manifest, labels_of, metadata_of, uid_of
 from gitsync.objects.record import AuditHead
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
+from gitsync.plan.tracking import owner_of
 from gitsync.state.declarations import Reach
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE
 from tests.fakes.engine import URL, Engine, config_map
@@ -263,3 +264,149 @@ def test_a_rejected_successor_has_its_predecessor_pruned_first() -> None:
     engine.reconcile()
     assert engine.written() == [("apply", "new"), ("delete", "old"), ("apply", "new")]
     assert engine.status["phase"] == "Synced"
+
+
+class Rivals:
+    """Two Applications that declare one object, which the older one has."""
+
+    def __init__(self, **sync: bool) -> None:
+        self.cluster = ApiServer()
+        self.engine = PipelineEngine(cluster=self.cluster)
+        del self.cluster.objects[ref_of(self.engine.application)]
+        self.cluster.changed, self.cluster.gone = self._register, self._forget
+        shared = yaml.safe_dump(config_map("a", x="1"))
+        self.engine.source.commit("c1", **{f"{name}/a.yaml": shared for name in ("older", "younger")})
+        for number, name in enumerate(("older", "younger")):
+            self.create(name, f"2026-11-19T10:00:0{number}Z", **sync)
+        assert self.owner == "gitsync/older"
+
+    def create(self, name: str, time: str, **sync: bool) -> None:
+        application = _application(name)
+        metadata = {**application["metadata"], "creationTimestamp": time}
+        self.cluster.put({**application, "metadata": metadata, "spec": {**application["spec"], "sync": sync}})
+        self.sync(name)
+
+    def sync(self, name: str) -> None:
+        """Reconcile an Application until nothing is left to do, or until it is gone."""
+        for _ in range(3):
+            application = self.find(name)
+            if application is not None:
+                self.engine.pipeline.sync(application)
+
+    def delete(self, name: str) -> None:
+        """Delete an Application as a user would; its finalizer keeps it."""
+        application = self.find(name)
+        assert application is not None
+        metadata = {**application["metadata"], "deletionTimestamp": "2026-11-20T10:00:00Z"}
+        self.cluster.put({**application, "metadata": metadata})
+
+    def find(self, name: str) -> Manifest | None:
+        return self.cluster.objects.get(ObjectRef(APPLICATION.group, APPLICATION.kind, "gitsync", name))
+
+    @property
+    def owner(self) -> str | None:
+        """The Application that has the object, None where it does not exist."""
+        live = self.cluster.objects.get(ObjectRef("", "ConfigMap", "prod", "a"))
+        return owner_of(live) if live is not None else None
+
+    def _register(self, application: Manifest) -> None:
+        self.engine.state.declarations.register(_key(application), Reach.of(application))
+
+    def _forget(self, application: Manifest) -> None:
+        self.engine.state.forget(_key(application), self.engine.clock.now())
+
+
+@pytest.mark.parametrize("first", ["older", "younger"])
+@pytest.mark.parametrize("reconciled", ["older", "younger"])
+def test_what_deleted_applications_declare_is_deleted(first: str, reconciled: str) -> None:
+    rivals = Rivals()
+    for name in (first, "younger" if first == "older" else "older"):
+        rivals.delete(name)
+    for name in (reconciled, "older", "younger"):
+        rivals.sync(name)
+    assert (rivals.find("older"), rivals.find("younger"), rivals.owner) == (None, None, None)
+
+
+@pytest.mark.parametrize("is_watch_late", [False, True])
+def test_what_a_deleted_owner_left_is_deleted_with_its_heir(is_watch_late: bool) -> None:
+    rivals = Rivals()
+    if is_watch_late:
+        rivals.cluster.changed = lambda application: None
+    rivals.delete("older")
+    rivals.sync("older")
+    assert (rivals.find("older"), rivals.owner) == (None, "gitsync/older"), "left to the other one"
+    rivals.delete("younger")
+    rivals.sync("younger")
+    assert (rivals.find("younger"), rivals.owner) == (None, None)
+
+
+def test_an_heir_that_lives_on_takes_over_what_was_left() -> None:
+    rivals = Rivals()
+    rivals.delete("older")
+    rivals.sync("older")
+    rivals.sync("younger")
+    assert rivals.owner == "gitsync/younger"
+    rivals.delete("younger")
+    rivals.sync("younger")
+    assert rivals.owner is None
+
+
+@pytest.mark.parametrize("sync", [{"prune": False}, {"preserveResourcesOnDeletion": True}])
+def test_what_an_owner_kept_at_its_deletion_stays(sync: dict[str, bool]) -> None:
+    rivals = Rivals()
+    older = rivals.find("older")
+    assert older is not None
+    rivals.cluster.put({**older, "spec": {**older["spec"], "sync": sync}})
+    rivals.delete("older")
+    rivals.sync("older")
+    rivals.delete("younger")
+    rivals.sync("younger")
+    assert (rivals.find("older"), rivals.find("younger"), rivals.owner) == (None, None, "gitsync/older")
+
+
+def test_an_owner_that_lives_keeps_what_others_declare() -> None:
+    rivals = Rivals()
+    rivals.delete("younger")
+    rivals.sync("younger")
+    assert (rivals.find("younger"), rivals.owner) == (None, "gitsync/older")
+
+
+def test_an_owner_that_was_created_again_keeps_its_object() -> None:
+    rivals = Rivals()
+    rivals.delete("older")
+    rivals.sync("older")
+    rivals.create("older", "2026-11-20T11:00:00Z")
+    rivals.delete("younger")
+    rivals.sync("younger")
+    rivals.sync("older")
+    assert (rivals.find("younger"), rivals.owner) == (None, "gitsync/older")
+
+
+def test_a_third_application_keeps_what_two_deleted_ones_left() -> None:
+    rivals = Rivals()
+    source = rivals.engine.source
+    source.commits["c1"]["youngest/a.yaml"] = source.commits["c1"]["younger/a.yaml"]
+    rivals.create("youngest", "2026-11-19T10:00:02Z")
+    for name in ("older", "younger"):
+        rivals.delete(name)
+        rivals.sync(name)
+    rivals.sync("youngest")
+    assert rivals.owner == "gitsync/youngest"
+    assert ("delete", "a") not in rivals.cluster.writes
+
+
+def test_an_object_that_cannot_be_read_holds_no_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    rivals = Rivals()
+    rivals.delete("older")
+    rivals.sync("older")
+    read = rivals.cluster.read
+
+    def refuse(ref: ObjectRef, version: str) -> Manifest | None:
+        if ref.name == "a":
+            raise Rejected("not allowed", code=403)
+        return read(ref, version)
+
+    monkeypatch.setattr(rivals.cluster, "read", refuse)
+    rivals.delete("younger")
+    rivals.sync("younger")
+    assert (rivals.find("younger"), rivals.owner) == (None, "gitsync/older")
