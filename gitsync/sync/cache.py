@@ -15,6 +15,7 @@ from gitsync.gate.self_heal import SelfHeals
 from gitsync.merge.schema import Schema, Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
 from gitsync.objects.record import Commit, Step
@@ -147,8 +148,8 @@ class RenderCache:
     prepared: dict[int, PreparedObject] = field(default_factory=dict)
     """The objects made of the last manifests, by manifest identity, for ``prepared_for``."""
     prepared_for: Application | None = None
-    error: tuple[str, InvalidInput] | None = None
-    """The commit that could not be rendered, and why."""
+    error: tuple[str, ChartOptions, InvalidInput] | None = None
+    """The commit that could not be rendered, the options of charts at that time, and why."""
 
 
 @dataclass(slots=True)

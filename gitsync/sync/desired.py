@@ -230,8 +230,9 @@ class DesiredState:
         known = render.commits.get(commit.id)
         if known is not None:
             return known
-        if render.error is not None and render.error[0] == commit.id:
-            raise detached(render.error[1])
+        # a chart may refuse the namespace of the destination, which is not part of the key
+        if render.error is not None and render.error[:2] == (commit.id, inputs.app.chart):
+            raise detached(render.error[2])
         made = self._same_as_before(inputs.app, cache, commit) or self._render(inputs.app, cache, commit)
         render.commits = {**dict(list(render.commits.items())[1 - _KEPT :]), commit.id: made}
         return made
@@ -244,7 +245,7 @@ class DesiredState:
             build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
         except InvalidInput as error:
             # only the message is kept: a traceback would hold the files of the commit in memory
-            cache.render.error = (commit.id, detached(error))
+            cache.render.error = (commit.id, app.chart, detached(error))
             raise
         if self._kept is not None:
             self._kept.keep(app, commit.id, build)

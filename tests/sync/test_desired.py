@@ -191,6 +191,23 @@ def test_a_build_of_a_chart_is_used_for_its_own_options_alone() -> None:
     assert bases.is_current(other, Build((), frozenset()))
 
 
+def test_a_chart_that_refused_a_namespace_is_rendered_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.source.commit("c1", config_map("a", x="1"))
+    render = world.renderer.render
+
+    def refuse(snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions) -> Build:
+        if chart.namespace == "prod":
+            raise InvalidInput("Helm cannot render the chart: it must be installed in test")
+        return render(snapshot, path, renderer, chart)
+
+    monkeypatch.setattr(world.renderer, "render", refuse)
+    with pytest.raises(InvalidInput, match="installed in test"):
+        world.load("c1")
+    world.describe(destination={"namespace": "test"})
+    assert list(world.load("c1").objects) == [ObjectRef("", "ConfigMap", "test", "a")]
+
+
 def test_a_kind_that_is_not_known_yet_is_looked_up_again() -> None:
     world = World()
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
