@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from gitsync.apply.owner_writes import WritesByOwner
+from gitsync.errors import RecordUnavailable
 from gitsync.objects.change import Change
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.phase import Phase
@@ -95,6 +97,9 @@ class Reconciler:
         planned = self._evaluator.plan_for(report, cache, replace(target, locate=None))
         self._report_drift(report, cache, planned)
         report.outcome = replace(report.outcome, drift_objects=len(planned.drifted))
+        # while a write has no outcome, other replicas leave its object to this Application
+        with suppress(RecordUnavailable):  # the next reconcile tries again, and the comparison does not depend on it
+            self._resolve(planned)
         return difference_of(planned.plan.outstanding)
 
     def _report_drift(self, report: Report, cache: ReconcileCache, planned: Planned) -> None:
@@ -168,10 +173,13 @@ class Reconciler:
         self._executor.restore(planned, cache.execution)
         finished = self._executor.finish_ended(planned, cache.execution)
         report.record = finished or self._executor.supersede(planned, cache.execution, trigger) or report.record
-        # the plan tells which intents took effect: those that it would not repeat
-        observation = planned.observation
-        self._writes.of(report.app.key).resolve(planned.plan, observation.live, observation.unobserved.keys())
+        self._resolve(planned)
         return planned
+
+    def _resolve(self, planned: Planned) -> None:
+        """Audit the outcomes of unresolved writes; the plan tells which took effect: those that it would not repeat."""
+        observation = planned.observation
+        self._writes.of(planned.app.key).resolve(planned.plan, observation.live, observation.unobserved.keys())
 
     def _plan_again(self, report: Report, cache: ReconcileCache, executed: Planned, target: Target) -> Planned:
         """Plan after an operation: only what it updated where it has ended, nothing while it waits for answers."""

@@ -340,6 +340,22 @@ def test_writes_of_a_process_that_crashed_are_resolved() -> None:
     assert engine.records.unresolved(KEY) == ()
 
 
+def test_a_suspended_application_has_its_writes_resolved() -> None:
+    engine = Engine()
+    engine.cluster.failures["a"].append(ClusterUnavailable("connection reset", retry_after=1.0))
+    engine.declare("c1", config_map("a", x="1"))
+    engine.reconcile()
+    engine.restart()
+    engine.edit(suspend=True)
+    engine.written()
+    engine.records.error = RecordUnavailable("database is locked")
+    assert engine.reconcile().error is None, "what differs is reported all the same"
+    engine.records.error = None
+    engine.reconcile()
+    assert engine.records.unresolved(KEY) == ()
+    assert engine.written() == []
+
+
 def test_without_an_audit_nothing_is_written() -> None:
     engine = Engine()
     engine.declare("c1", config_map("a", x="1"))
