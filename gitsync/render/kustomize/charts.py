@@ -98,7 +98,7 @@ def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: s
     # Where Kustomize unpacks what it downloads, so that versions do not overwrite each other.
     is_pulled = bool(item.get("version") and item.get("repo"))
     path = join(f"{home}/{name}-{item['version']}" if is_pulled else home, name)
-    # Before the other fields: most charts that are not in the commit also lack them, and this is what users look for.
+    # Before the other fields: most charts that are not in the commit also lack them, and users have to commit it first.
     folder = _chart_folder(loader, path, name, where)
     if not item.get("releaseName"):
         raise InvalidInput(
