@@ -29,7 +29,7 @@ from gitsync.source.repositories import Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
-NOBODY = Credentials()
+NO_CREDENTIALS = Credentials()
 STEP = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 4
 FILES: dict[str, str | bytes | None] = {f"{number}.yaml": str(number) for number in range(120)}
 LEFTOVERS = ("*.new", "*/gitsync-incoming", "*/objects/*/tmp_*", "*/*.lock", "*/refs/**/*.lock")
@@ -46,9 +46,9 @@ class Run:
         repositories = Repositories(self.folder, Transport(("http",)))
         for commit in (git(self.repo.work, "rev-parse", "HEAD~1"), git(self.repo.work, "rev-parse", "HEAD")):
             git(self.repo.origin, "update-ref", "refs/heads/main", commit)
-            assert repositories.resolve(self.source, NOBODY) == commit
-            assert len(repositories.snapshot(self.source, NOBODY, commit).tree.read("a.yaml")) == 1
-        result = repositories.revert(self.source, NOBODY, [commit], author="Ada", branch=branch)
+            assert repositories.resolve(self.source, NO_CREDENTIALS) == commit
+            assert len(repositories.snapshot(self.source, NO_CREDENTIALS, commit).tree.read("a.yaml")) == 1
+        result = repositories.revert(self.source, NO_CREDENTIALS, [commit], author="Ada", branch=branch)
         assert git(self.repo.origin, "rev-parse", f"{branch}^") == commit
         assert git(self.repo.origin, "show", f"{result.commit.id}:a.yaml") == "1"
 
@@ -161,7 +161,7 @@ def test_each_file_of_a_mirror_is_damaged_in_turn(tmp_path: Path, server: GitSer
     git(repo.origin, "config", "uploadpack.allowFilter", "true")
     source, whole = GitSource(repo_url=server.url("origin.git")), tmp_path / "whole"
     repositories = Repositories(whole, Transport(("http",)))
-    repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY)).tree.read("a.yaml")
+    repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS)).tree.read("a.yaml")
     second = repo.commit({"a.yaml": "2"})
     (mirror,) = filter(Path.is_dir, whole.iterdir())
     parts = [path.relative_to(whole) for path in sorted(mirror.rglob("*"))]
@@ -194,7 +194,7 @@ def read(folder: Path, source: GitSource, commit: str) -> bytes:
     repositories = Repositories(folder, Transport(("http",)))
     for _ in range(2):
         with contextlib.suppress(GitsyncError):
-            repositories.resolve(source, NOBODY)
-            return repositories.snapshot(source, NOBODY, commit).tree.read("a.yaml")
-    repositories.resolve(source, NOBODY)
-    return repositories.snapshot(source, NOBODY, commit).tree.read("a.yaml")
+            repositories.resolve(source, NO_CREDENTIALS)
+            return repositories.snapshot(source, NO_CREDENTIALS, commit).tree.read("a.yaml")
+    repositories.resolve(source, NO_CREDENTIALS)
+    return repositories.snapshot(source, NO_CREDENTIALS, commit).tree.read("a.yaml")

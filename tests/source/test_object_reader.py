@@ -20,7 +20,7 @@ from gitsync.source.repositories import Repositories
 from tests.git_processes import GitProcesses
 from tests.git_repository import GitRepo, git
 
-NOBODY = Credentials()
+NO_CREDENTIALS = Credentials()
 
 
 @pytest.fixture
@@ -138,12 +138,12 @@ def test_a_commit_costs_few_git_processes_however_many_applications_read_it(
     first = repo.commit(dict(files))
     repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
     for source in sources:
-        repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY, max_age=60))
+        repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS, max_age=60))
     second = repo.commit({"app-7/a.yaml": "x"})
     git_processes.forget()
     for number, source in enumerate(sources):
-        assert repositories.resolve(source, NOBODY, max_age=0 if number == 0 else 60) == second
-        snapshot = repositories.snapshot(source, NOBODY, second)
+        assert repositories.resolve(source, NO_CREDENTIALS, max_age=0 if number == 0 else 60) == second
+        snapshot = repositories.snapshot(source, NO_CREDENTIALS, second)
         assert snapshot.tree.read(f"app-{number}/a.yaml") == (b"x" if number == 7 else str(number).encode())
         assert repositories.changed_paths(source, first, second) == {"app-7/a.yaml"}
         assert repositories.is_forward(source, first, second)
@@ -158,7 +158,9 @@ def test_repositories_end_reading_processes_beyond_the_limit(
     for name in "abcd":
         repo = GitRepo(tmp_path / name)
         commit = repo.commit({"x": name})
-        assert repositories.snapshot(GitSource(repo_url=repo.url), NOBODY, commit).tree.read("x") == name.encode()
+        assert (
+            repositories.snapshot(GitSource(repo_url=repo.url), NO_CREDENTIALS, commit).tree.read("x") == name.encode()
+        )
     reading = [pid for pid in git_processes.running() if b"cat-file" in _command(pid)]
     assert len(reading) == 2
     repositories.close()

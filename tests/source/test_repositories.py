@@ -24,7 +24,7 @@ from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 from tests.waiting import until
 
-NOBODY = Credentials()
+NO_CREDENTIALS = Credentials()
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def source_of(repo: GitRepo, revision: str = "main", path: str = "app") -> GitSo
 def test_a_snapshot_holds_files_author_and_message(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a.yaml": "a: 1\n", "app/sub/ü.yaml": "b: 2\n"}, "Add the app\n\nWith a body.")
     source = source_of(repo)
-    assert repositories.resolve(source, NOBODY) == commit
-    snapshot = repositories.snapshot(source, NOBODY, commit)
+    assert repositories.resolve(source, NO_CREDENTIALS) == commit
+    snapshot = repositories.snapshot(source, NO_CREDENTIALS, commit)
     assert (snapshot.commit.author, snapshot.commit.email) == ("Ada Writer", "ada@example.test")
     assert snapshot.commit.subject == "Add the app"
     assert snapshot.commit.time is not None
@@ -63,10 +63,10 @@ def test_a_snapshot_holds_files_author_and_message(repo: GitRepo, repositories: 
 def test_a_moved_branch_is_seen_at_the_next_poll_only(repo: GitRepo, repositories: Repositories) -> None:
     first = repo.commit({"app/a": "1"})
     source = source_of(repo)
-    assert repositories.resolve(source, NOBODY, max_age=60) == first
+    assert repositories.resolve(source, NO_CREDENTIALS, max_age=60) == first
     second = repo.commit({"app/a": "2"})
-    assert repositories.resolve(source, NOBODY, max_age=60) == first
-    assert repositories.resolve(source, NOBODY) == second
+    assert repositories.resolve(source, NO_CREDENTIALS, max_age=60) == first
+    assert repositories.resolve(source, NO_CREDENTIALS) == second
 
 
 def test_tags_and_commits_are_revisions_too(repo: GitRepo, repositories: Repositories) -> None:
@@ -74,9 +74,9 @@ def test_tags_and_commits_are_revisions_too(repo: GitRepo, repositories: Reposit
     git(repo.work, "tag", "-a", "v1", "-m", "one")
     git(repo.work, "push", "-q", "origin", "v1")
     repo.commit({"app/a": "2"})
-    assert repositories.resolve(source_of(repo, "v1"), NOBODY) == first
+    assert repositories.resolve(source_of(repo, "v1"), NO_CREDENTIALS) == first
     for revision in ("v1", first):
-        snapshot = repositories.snapshot(source_of(repo, revision), NOBODY, first)
+        snapshot = repositories.snapshot(source_of(repo, revision), NO_CREDENTIALS, first)
         assert snapshot.tree.read("app/a") == b"1"
 
 
@@ -94,43 +94,43 @@ def test_a_commit_in_no_branch_is_refused(repo: GitRepo, repositories: Repositor
     commit = unmerged(repo)
     for _ in range(2):  # also once it is here
         with pytest.raises(InvalidInput, match=f"commit {commit[:12]} is in no branch and no tag"):
-            repositories.snapshot(source_of(repo, commit), NOBODY, commit)
+            repositories.snapshot(source_of(repo, commit), NO_CREDENTIALS, commit)
 
 
 def test_a_preview_does_not_admit_its_commit(repo: GitRepo, repositories: Repositories) -> None:
     commit = unmerged(repo)
-    base = repositories.resolve(source_of(repo), NOBODY)
-    repositories.merge(source_of(repo), NOBODY, base, commit, ref="refs/pull/5/head")
+    base = repositories.resolve(source_of(repo), NO_CREDENTIALS)
+    repositories.merge(source_of(repo), NO_CREDENTIALS, base, commit, ref="refs/pull/5/head")
     with pytest.raises(InvalidInput, match="is in no branch and no tag"):
-        repositories.fetch(source_of(repo, commit), NOBODY, commit)
+        repositories.fetch(source_of(repo, commit), NO_CREDENTIALS, commit)
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/main", "refs/heads/other/branch", "refs/tags/v1"])
 def test_a_commit_below_any_branch_or_tag_is_used(ref: str, repo: GitRepo, repositories: Repositories) -> None:
     commit = unmerged(repo)
     with pytest.raises(InvalidInput, match="is in no branch and no tag"):
-        repositories.fetch(source_of(repo, commit), NOBODY, commit)
+        repositories.fetch(source_of(repo, commit), NO_CREDENTIALS, commit)
     git(repo.work, "checkout", "-q", "--detach", commit)
     git(repo.work, "commit", "-q", "--allow-empty", "-m", "later")
     git(repo.work, "push", "-q", "origin", f"HEAD:{ref}")  # which contains it, and is known to no earlier answer
 
-    assert repositories.snapshot(source_of(repo, commit), NOBODY, commit).tree.read("app/a") == b"evil"
+    assert repositories.snapshot(source_of(repo, commit), NO_CREDENTIALS, commit).tree.read("app/a") == b"evil"
 
 
 def test_a_commit_stays_usable_after_its_branch_is_deleted(repo: GitRepo, tmp_path: Path) -> None:
     commit = unmerged(repo)
     git(repo.work, "push", "-q", "origin", f"{commit}:refs/heads/late")
     folder = tmp_path / "mirrors"
-    Repositories(folder, Transport(("http",))).fetch(source_of(repo, commit), NOBODY, commit)
+    Repositories(folder, Transport(("http",))).fetch(source_of(repo, commit), NO_CREDENTIALS, commit)
     git(repo.work, "push", "-q", "origin", ":refs/heads/late")
 
-    Repositories(folder, Transport(("http",))).fetch(source_of(repo, commit), NOBODY, commit)
+    Repositories(folder, Transport(("http",))).fetch(source_of(repo, commit), NO_CREDENTIALS, commit)
 
 
 def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Repositories) -> None:
     repo.commit({"app/a": "1"})
     with pytest.raises(InvalidInput, match=r"spec\.source\.revision: the revision 'nope' does not exist"):
-        repositories.resolve(source_of(repo, "nope"), NOBODY)
+        repositories.resolve(source_of(repo, "nope"), NO_CREDENTIALS)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Reposi
 def test_a_server_or_folder_that_is_away_is_transient(tmp_path: Path, url: str, message: str) -> None:
     repositories = Repositories(tmp_path / "mirrors", Transport(("file", "http")))
     with pytest.raises(SourceUnavailable, match=message) as caught:
-        repositories.resolve(GitSource(repo_url=url), NOBODY)
+        repositories.resolve(GitSource(repo_url=url), NO_CREDENTIALS)
     assert "mirrors" not in str(caught.value)
 
 
@@ -148,14 +148,14 @@ def test_changed_paths_between_commits(repo: GitRepo, repositories: Repositories
     first = repo.commit({"app/a": "1", "b": "1"})
     second = repo.commit({"app/a": "2", "c/d": "1", "b": None})
     source = source_of(repo)
-    repositories.snapshot(source, NOBODY, second)
+    repositories.snapshot(source, NO_CREDENTIALS, second)
     assert repositories.changed_paths(source, first, second) == {"app/a", "c/d", "b"}
     assert repositories.changed_paths(source, "0" * 40, second) is None
 
 
 def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1"}, symlinks={"app/link": "../../etc"}, gitlinks={"lib": "1" * 40})
-    snapshot = repositories.snapshot(source_of(repo, path=""), NOBODY, commit)
+    snapshot = repositories.snapshot(source_of(repo, path=""), NO_CREDENTIALS, commit)
     assert snapshot.tree.entry("app/link") is Entry.LINK
     assert snapshot.tree.read("app/link") == b"../../etc"
     assert snapshot.tree.entry("lib") is Entry.SUBMODULE
@@ -169,8 +169,8 @@ def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Pa
     limits = SourceLimits(file_bytes=100, read_bytes=100, files=3)
     repositories = Repositories(tmp_path / "mirrors", Transport(("http",), limits=limits))
     with pytest.raises(InvalidInput, match="app: too many files or folders: more than 3, the limit"):
-        repositories.snapshot(source_of(repo), NOBODY, commit)
-    tree = repositories.snapshot(source_of(repo, path="app/other"), NOBODY, commit).tree
+        repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit)
+    tree = repositories.snapshot(source_of(repo, path="app/other"), NO_CREDENTIALS, commit).tree
     with pytest.raises(InvalidInput, match="app/big: the file is too large: 200 bytes, the limit is 100"):
         tree.read("app/big")
     tree.read("app/also")
@@ -182,18 +182,18 @@ def test_a_pack_past_the_limit_is_refused(repo: GitRepo, tmp_path: Path) -> None
     commit = repo.commit({f"app/{index}": bytes(range(256)) * index for index in range(1, 200)})
     repositories = Repositories(tmp_path / "mirrors", Transport(("http",), limits=SourceLimits(pack_bytes=2000)))
     with pytest.raises(SourceUnavailable):
-        repositories.snapshot(source_of(repo), NOBODY, commit)
+        repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit)
 
 
 def test_a_damaged_mirror_is_made_anew(repo: GitRepo, tmp_path: Path, repositories: Repositories) -> None:
     source = source_of(repo)
     first = repo.commit({"app/a": "1"})
-    repositories.snapshot(source, NOBODY, first)
+    repositories.snapshot(source, NO_CREDENTIALS, first)
     (mirror,) = filter(Path.is_dir, (tmp_path / "mirrors").iterdir())
     shutil.rmtree(mirror / "objects")
     (mirror / "objects").mkdir()
-    assert repositories.resolve(source, NOBODY) == first
-    assert repositories.snapshot(source, NOBODY, first).tree.read("app/a") == b"1"
+    assert repositories.resolve(source, NO_CREDENTIALS) == first
+    assert repositories.snapshot(source, NO_CREDENTIALS, first).tree.read("app/a") == b"1"
 
 
 def test_nothing_that_a_repository_brings_is_run(repo: GitRepo, tmp_path: Path, repositories: Repositories) -> None:
@@ -206,13 +206,13 @@ def test_nothing_that_a_repository_brings_is_run(repo: GitRepo, tmp_path: Path, 
             "app/a": "1",
         }
     )
-    assert repositories.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a") == b"1"
+    assert repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit).tree.read("app/a") == b"1"
     assert not marker.exists()
 
 
 def test_a_tree_can_be_read_again_after_close(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1"})
-    snapshot = repositories.snapshot(source_of(repo), NOBODY, commit)
+    snapshot = repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit)
     tree = GitTree(snapshot.git_dir, commit)
     assert tree.read("app/a") == b"1"
     tree.close()
@@ -224,7 +224,7 @@ def test_a_revert_is_pushed_as_a_real_commit(repo: GitRepo, repositories: Reposi
     repo.commit({"app/a": "1\n2\n3\n"}, "Good")
     bad = repo.commit({"app/a": "1\nbad\n3\n", "app/new": "x"}, "Bad")
     later = repo.commit({"other": "y"}, "Unrelated")
-    result = repositories.revert(source_of(repo), NOBODY, [bad], author="Grace <grace@example.test>")
+    result = repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace <grace@example.test>")
     git(repo.work, "pull", "-q", "origin", "main")
     assert result.branch == "main"
     assert (repo.work / "app/a").read_text() == "1\n2\n3\n"
@@ -233,13 +233,13 @@ def test_a_revert_is_pushed_as_a_real_commit(repo: GitRepo, repositories: Reposi
     assert git(repo.work, "rev-parse", "HEAD^") == later
     assert git(repo.work, "log", "-1", "--format=%an <%ae>|%s") == 'Grace <grace@example.test>|Revert "Bad"'
     assert f"This reverts commit {bad}." in git(repo.work, "log", "-1", "--format=%B")
-    assert repositories.resolve(source_of(repo), NOBODY, max_age=60) == result.commit.id
+    assert repositories.resolve(source_of(repo), NO_CREDENTIALS, max_age=60) == result.commit.id
 
 
 def test_a_revert_has_the_reason_in_its_message(repo: GitRepo, repositories: Repositories) -> None:
     repo.commit({"app/a": "1"}, "Good")
     bad = repo.commit({"app/a": "bad"}, "Bad")
-    result = repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", reason="customers wait")
+    result = repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace", reason="customers wait")
     message = git(repo.origin, "log", "-1", "--format=%B", result.commit.id)
     assert message.strip() == f'Revert "Bad"\n\nThis reverts commit {bad}.\n\ncustomers wait'
 
@@ -254,7 +254,7 @@ def test_several_commits_and_a_merge_are_undone_by_one(repo: GitRepo, repositori
     git(repo.work, "push", "-q", "origin", "main")
     merge = git(repo.work, "rev-parse", "HEAD")
     last = repo.commit({"app/a": "2"}, "Two")
-    repositories.revert(source_of(repo), NOBODY, [last, merge], author="Grace", branch="undo")
+    repositories.revert(source_of(repo), NO_CREDENTIALS, [last, merge], author="Grace", branch="undo")
     git(repo.work, "fetch", "-q", "origin")
     assert git(repo.work, "ls-tree", "-r", "--name-only", "origin/undo").split() == ["app/a", "app/main"]
     assert git(repo.work, "show", "origin/undo:app/a") == "1"
@@ -266,22 +266,22 @@ def test_a_revert_that_overlaps_later_work_is_refused(repo: GitRepo, repositorie
     bad = repo.commit({"app/a": "2\n"}, "Bad")
     head = repo.commit({"app/a": "3\n"}, "Later")
     with pytest.raises(Refused, match="cannot be reverted by itself"):
-        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
-    assert repositories.resolve(source_of(repo), NOBODY) == head
+        repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace")
+    assert repositories.resolve(source_of(repo), NO_CREDENTIALS) == head
 
 
 def test_reverting_twice_is_refused(repo: GitRepo, repositories: Repositories) -> None:
     repo.commit({"app/a": "1\n"}, "Good")
     bad = repo.commit({"app/b": "2\n"}, "Bad")
-    repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+    repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace")
     with pytest.raises(Refused):
-        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+        repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace")
 
 
 def test_a_fixed_commit_cannot_be_reverted(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1\n"})
     with pytest.raises(Refused, match="fixed commit"):
-        repositories.revert(source_of(repo, commit), NOBODY, [commit], author="Grace")
+        repositories.revert(source_of(repo, commit), NO_CREDENTIALS, [commit], author="Grace")
 
 
 def test_credentials_are_in_no_representation() -> None:
@@ -296,12 +296,12 @@ def test_a_range_of_versions_names_the_highest_tag(repo: GitRepo, repositories: 
         commits.append(repo.commit({"app/a": tag}))
         git(repo.work, "push", "-q", "origin", f"HEAD:refs/tags/{tag}")
     source = source_of(repo, ">=1.2 <2")
-    assert repositories.resolve(source, NOBODY) == commits[1]
-    assert repositories.snapshot(source, NOBODY, commits[1]).tree.read("app/a") == b"v1.10.0"
+    assert repositories.resolve(source, NO_CREDENTIALS) == commits[1]
+    assert repositories.snapshot(source, NO_CREDENTIALS, commits[1]).tree.read("app/a") == b"v1.10.0"
     with pytest.raises(InvalidInput, match="does not exist"):
-        repositories.resolve(source_of(repo, "^3"), NOBODY)
+        repositories.resolve(source_of(repo, "^3"), NO_CREDENTIALS)
     with pytest.raises(Refused, match="not a branch"):
-        repositories.revert(source, NOBODY, [commits[1]], author="Ada <ada@example.test>")
+        repositories.revert(source, NO_CREDENTIALS, [commits[1]], author="Ada <ada@example.test>")
 
 
 def test_a_range_with_an_operator_never_matches_a_branch(repo: GitRepo, repositories: Repositories) -> None:
@@ -310,36 +310,36 @@ def test_a_range_with_an_operator_never_matches_a_branch(repo: GitRepo, reposito
     branched = repo.commit({"app/a": "2"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x", "HEAD:refs/heads/>=1", "HEAD:refs/heads/=1.2.0")
     for revision in (">=1", "=1.2.0", "~1", "v1.x"):
-        assert repositories.resolve(source_of(repo, revision), NOBODY) == tagged
-    assert repositories.resolve(source_of(repo, "refs/heads/1.x"), NOBODY) == branched
+        assert repositories.resolve(source_of(repo, revision), NO_CREDENTIALS) == tagged
+    assert repositories.resolve(source_of(repo, "refs/heads/1.x"), NO_CREDENTIALS) == branched
 
 
 def test_a_branch_with_the_name_of_a_tag_is_ambiguous(repo: GitRepo, repositories: Repositories) -> None:
     tagged = repo.commit({"app/a": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.0.0")
     source = source_of(repo, "v1.0.0")
-    assert repositories.resolve(source, NOBODY) == tagged
+    assert repositories.resolve(source, NO_CREDENTIALS) == tagged
     branched = repo.commit({"app/a": "2"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/v1.0.0")
     with pytest.raises(InvalidInput, match=r"ambiguous.*set it to refs/heads/v1\.0\.0 or refs/tags/v1\.0\.0"):
-        repositories.resolve(source, NOBODY)
-    assert repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NOBODY) == tagged
-    assert repositories.resolve(source_of(repo, "refs/heads/v1.0.0"), NOBODY) == branched
+        repositories.resolve(source, NO_CREDENTIALS)
+    assert repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NO_CREDENTIALS) == tagged
+    assert repositories.resolve(source_of(repo, "refs/heads/v1.0.0"), NO_CREDENTIALS) == branched
 
 
 def test_a_branch_cannot_imitate_a_full_ref_name(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/refs/tags/v1.0.0", f"HEAD:refs/heads/{commit}")
     with pytest.raises(InvalidInput, match="does not exist"):
-        repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NOBODY)
+        repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NO_CREDENTIALS)
     with pytest.raises(Refused, match="fixed commit"):
-        repositories.revert(source_of(repo, commit), NOBODY, [commit], author="Grace")
+        repositories.revert(source_of(repo, commit), NO_CREDENTIALS, [commit], author="Grace")
 
 
 def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Repositories) -> None:
     first, second = repo.commit({"app/a": "1"}), repo.commit({"app/a": "2"})
     source = source_of(repo)
-    repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
+    repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS))
     assert repositories.is_forward(source, first, second)
     assert not repositories.is_forward(source, second, first)
     assert not repositories.is_forward(source, "0" * 40, second), "an unknown commit is not an ancestor"
@@ -351,7 +351,7 @@ def test_a_rewritten_branch_is_known_after_a_start_while_the_server_is_away(
 ) -> None:
     first, second = repo.commit({"app/a": "1"}), repo.commit({"app/a": "2"})
     source = source_of(repo)
-    repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
+    repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS))
     again = Repositories(tmp_path / "mirrors", Transport(("http",)))
     for revision in ("main", "refs/heads/main"):
         assert not again.is_forward(source_of(repo, revision), second, first)
@@ -366,7 +366,7 @@ def test_a_revert_is_pushed_to_a_branch_by_its_short_or_full_name(
 ) -> None:
     repo.commit({"app/a": "1"})
     bad = repo.commit({"app/a": "2"})
-    result = repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
+    result = repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace", branch=branch)
     assert result.branch == "undo"
     heads = git(repo.work, "ls-remote", "--heads", "origin")
     assert f"{result.commit.id}\trefs/heads/undo" in heads
@@ -382,7 +382,7 @@ def test_a_revert_is_not_pushed_to_a_branch_that_others_deploy(
     bad = repo.commit({"app/a": "2"})
     # it would be a fast-forward, and so deploy all that is in main
     with pytest.raises(Refused, match="branch production exists already"):
-        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
+        repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace", branch=branch)
     assert f"{released}\trefs/heads/production" in git(repo.work, "ls-remote", "origin")
 
 
@@ -391,7 +391,7 @@ def test_a_revert_is_pushed_to_nothing_but_a_branch(repo: GitRepo, repositories:
     repo.commit({"app/a": "1"})
     bad = repo.commit({"app/a": "2"})
     with pytest.raises(InvalidInput, match=r"^--branch: "):
-        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
+        repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace", branch=branch)
     assert git(repo.work, "ls-remote", "origin").count("refs/") == 1
 
 
@@ -402,13 +402,13 @@ def test_a_push_that_the_server_refuses_shows_what_it_printed(repo: GitRepo, rep
     hook.write_text("#!/bin/sh\necho 'main is protected: open a merge request' >&2\nexit 1\n")
     hook.chmod(0o755)
     with pytest.raises(Refused, match=r"main is protected: open a merge request; .*pre-receive hook declined"):
-        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+        repositories.revert(source_of(repo), NO_CREDENTIALS, [bad], author="Grace")
 
 
 def test_the_first_commit_cannot_be_reverted(repo: GitRepo, repositories: Repositories) -> None:
     first = repo.commit({"app/a": "1"})
     with pytest.raises(Refused, match="is the first one of the repository"):
-        repositories.revert(source_of(repo), NOBODY, [first], author="Grace")
+        repositories.revert(source_of(repo), NO_CREDENTIALS, [first], author="Grace")
 
 
 def test_a_message_in_another_encoding_is_decoded(repo: GitRepo, repositories: Repositories) -> None:
@@ -416,8 +416,8 @@ def test_a_message_in_another_encoding_is_decoded(repo: GitRepo, repositories: R
     git(repo.work, "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--amend", "-F", "-", stdin=b"Gr\xf6\xdfe")
     git(repo.work, "push", "-q", "--force", "origin", "HEAD:main")
     source = source_of(repo)
-    commit = repositories.resolve(source, NOBODY)
-    assert repositories.snapshot(source, NOBODY, commit).commit.subject == "Größe"
+    commit = repositories.resolve(source, NO_CREDENTIALS)
+    assert repositories.snapshot(source, NO_CREDENTIALS, commit).commit.subject == "Größe"
     assert repositories.commits(source, commit)[0].subject == "Größe"
 
 
@@ -426,7 +426,7 @@ LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 
 
 def test_a_git_lfs_pointer_is_rejected_by_file_name(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/config.yaml": LFS_POINTER, "app/note.txt": f"about {LFS_POINTER}"})
-    tree = repositories.snapshot(source_of(repo), NOBODY, commit).tree
+    tree = repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit).tree
     for one in (tree, FolderTree(repo.work)):
         with pytest.raises(InvalidInput, match=r"^app/config\.yaml: the file is a Git LFS pointer.*git lfs untrack"):
             one.read("app/config.yaml")
@@ -435,7 +435,7 @@ def test_a_git_lfs_pointer_is_rejected_by_file_name(repo: GitRepo, repositories:
 
 def test_submodules_outside_the_path_are_not_reported(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1"}, gitlinks={"lib": "1" * 40, "app/inside": "1" * 40, "application": "1" * 40})
-    warnings = repositories.snapshot(source_of(repo), NOBODY, commit).warnings
+    warnings = repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit).warnings
     assert warnings == ("app/inside: the files of this Git submodule are not read",)
 
 
@@ -558,14 +558,14 @@ def test_more_refs_than_the_limit_are_refused_in_bounded_memory(repo: GitRepo, t
     repo.commit({"app/a.yaml": "a: 1"})
     limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(refs_bytes=40)))
     with pytest.raises(SourceUnavailable, match="lists branches and tags of more than 0 MiB"):
-        limited.resolve(source_of(repo), NOBODY)
+        limited.resolve(source_of(repo), NO_CREDENTIALS)
 
 
 def test_a_large_file_is_streamed_within_the_memory_of_git(repo: GitRepo, tmp_path: Path) -> None:
     """100 MiB that a pack of 100 KB expands to; held in memory, git would end at this limit."""
     commit = repo.commit({"app/a.yaml": "a: 1", "zeros.bin": bytes(100 << 20)})
     limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(memory_bytes=64 << 20)))
-    assert limited.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a.yaml") == b"a: 1"
+    assert limited.snapshot(source_of(repo), NO_CREDENTIALS, commit).tree.read("app/a.yaml") == b"a: 1"
 
 
 def test_forced_pushes_do_not_fill_the_disk(repo: GitRepo, tmp_path: Path) -> None:
@@ -579,8 +579,8 @@ def test_forced_pushes_do_not_fill_the_disk(repo: GitRepo, tmp_path: Path) -> No
         commit = repo.commit({"app/a": random.Random(number).randbytes(400 << 10)}, push=False)
         git(repo.work, "push", "-q", "--force", "origin", "main")
         now[0] += 61
-        assert repositories.resolve(source_of(repo), NOBODY) == commit
-        repositories.snapshot(source_of(repo), NOBODY, commit)
+        assert repositories.resolve(source_of(repo), NO_CREDENTIALS) == commit
+        repositories.snapshot(source_of(repo), NO_CREDENTIALS, commit)
         sizes.append(size_of(tmp_path / "mirrors"))
     assert max(sizes) < 1.5 * (1 << 20)
 
@@ -590,7 +590,7 @@ def test_a_history_that_takes_too_much_of_the_disk_is_reported(repo: GitRepo, tm
     limited = Repositories(tmp_path / "limited", Transport(("http",), limits=SourceLimits(mirror_bytes=200 << 10)))
     for _ in range(2):
         with pytest.raises(InvalidInput, match=r"the history of main takes more than .*raise GITSYNC_GIT_MIRROR"):
-            limited.snapshot(source_of(repo), NOBODY, commit)
+            limited.snapshot(source_of(repo), NO_CREDENTIALS, commit)
         assert size_of(tmp_path / "limited") < 100 << 10
 
 
@@ -601,7 +601,7 @@ def test_a_pack_that_needs_too_much_memory_is_reported(repo: GitRepo, tmp_path: 
     with pytest.raises(
         SourceUnavailable, match=r"git needs more memory .* limit of 20 MiB; .*raise GITSYNC_GIT_MEMORY"
     ):
-        limited.fetch(source_of(repo), NOBODY, commit)
+        limited.fetch(source_of(repo), NO_CREDENTIALS, commit)
 
 
 @pytest.fixture
@@ -617,7 +617,9 @@ def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path:
         repo = GitRepo(tmp_path / name)
         repo.commit({"a.yaml": name})
         sources.append(GitSource(repo_url=server.url(f"{name}/origin.git")))
-        repositories.snapshot(sources[-1], NOBODY, repositories.resolve(sources[-1], NOBODY)).tree.read("a.yaml")
+        repositories.snapshot(sources[-1], NO_CREDENTIALS, repositories.resolve(sources[-1], NO_CREDENTIALS)).tree.read(
+            "a.yaml"
+        )
     kept, left = sources
     urls = {kept.repo_url}
     cleanup = MirrorCleanup(repositories, lambda: urls)
@@ -635,16 +637,19 @@ def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path:
         assert sorted((tmp_path / "mirrors").iterdir()) == files, "another process uses it"
     cleanup.clean()
     assert len(list((tmp_path / "mirrors").iterdir())) == 2
-    commit = repositories.resolve(left, NOBODY)
-    assert repositories.snapshot(left, NOBODY, commit).tree.read("a.yaml") == b"left"
-    assert repositories.snapshot(kept, NOBODY, repositories.resolve(kept, NOBODY)).tree.read("a.yaml") == b"kept"
+    commit = repositories.resolve(left, NO_CREDENTIALS)
+    assert repositories.snapshot(left, NO_CREDENTIALS, commit).tree.read("a.yaml") == b"left"
+    assert (
+        repositories.snapshot(kept, NO_CREDENTIALS, repositories.resolve(kept, NO_CREDENTIALS)).tree.read("a.yaml")
+        == b"kept"
+    )
 
 
 def test_the_cleanup_runs_by_itself_until_it_is_stopped(tmp_path: Path, server: GitServer) -> None:
     repo = GitRepo(tmp_path / "git")
     repo.commit({"a.yaml": "1"})
     repositories = Repositories(tmp_path / "mirrors", Transport(("http",)))
-    repositories.resolve(GitSource(repo_url=server.url("git/origin.git")), NOBODY)
+    repositories.resolve(GitSource(repo_url=server.url("git/origin.git")), NO_CREDENTIALS)
     cleanup = MirrorCleanup(repositories, frozenset, every=0.02)
     cleanup.start()
     until(lambda: not list((tmp_path / "mirrors").iterdir()))
