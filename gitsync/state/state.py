@@ -39,7 +39,9 @@ class LiveObjects:
         if view is None:
             return None
         for resource in view.resources:
-            manifest = self._live_object(resource.ref, resource.version)
+            # a commit may name an object of another team: what its policy does not let it read is not shown either
+            is_readable = not resource.change.unobserved
+            manifest = self._live_object(resource.ref, resource.version) if is_readable else None
             if resource.ref == ref:
                 return mask(manifest) if manifest is not None else None
             if manifest is not None and ref.of in PART_KINDS:

@@ -30,7 +30,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, FoundOf, SyncId, ViewOf
 from gitsync.server.queries.differences import object_differences, unpaired
 from gitsync.server.queries.filters import page_of
-from gitsync.server.queries.object_details import pods_of, related, telling_log
+from gitsync.server.queries.object_details import events_of, pods_of, related, telling_log
 from gitsync.server.queries.objects import by_severity, foreign_fields
 from gitsync.server.queries.tree import TreeNode, tree
 
@@ -81,7 +81,7 @@ def one_object(backend: BackendOf, view: ViewOf, subject: FoundOf) -> ObjectDeta
 @router.get("/events")
 def events(backend: BackendOf, subject: FoundOf) -> list[EventModel]:
     """Return the Kubernetes Events about an object, newest first, read from the API server now."""
-    return [EventModel.model_validate(event) for event in backend.details.events(subject.ref)]
+    return [EventModel.model_validate(event) for event in events_of(backend, subject)]
 
 
 @router.get("/logs", response_class=PlainTextResponse)

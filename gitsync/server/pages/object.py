@@ -26,6 +26,7 @@ from gitsync.server.queries.object_details import (
     FoundObject,
     chosen_log,
     containers_of,
+    events_of,
     pod_facts,
     pods_of,
     related,
@@ -80,7 +81,7 @@ def events(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) -> 
     problem = ""
     read = tuple[KubernetesEvent, ...]()
     try:
-        read = pages.engine.details.events(subject.ref)
+        read = events_of(pages.engine, subject)
     except GitsyncError as error:
         problem = f"The Events cannot be read: {error}"
     return show_application(

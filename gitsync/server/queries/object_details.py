@@ -12,7 +12,7 @@ from gitsync.kube.references import Relation, pod_template, references
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.ports import ApplicationView, ResourceView
+from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView
 from gitsync.server.backend import Backend
 
 LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -39,6 +39,13 @@ class FoundObject:
     def manifest(self) -> Manifest:
         """The live manifest, else the one that Git declares."""
         return self.live or self.desired or {}
+
+
+def events_of(backend: Backend, subject: FoundObject) -> tuple[KubernetesEvent, ...]:
+    """Return the Kubernetes Events about an object, read now; none about one that its Application may not read."""
+    if subject.item is not None and subject.item.change.unobserved:
+        return ()
+    return tuple(backend.details.events(subject.ref))
 
 
 def related(subject: FoundObject) -> dict[str, Any]:

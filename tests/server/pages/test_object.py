@@ -91,6 +91,17 @@ def test_events_are_those_of_the_object(site: Open) -> None:
     assert opened.engine.details.asked == [(ObjectRef("apps", "Deployment", "shop", "web"),)]
 
 
+def test_events_of_an_object_it_may_not_read_are_not_shown(site: Open) -> None:
+    item = resource("keys")
+    reason = "namespace shop is not allowed by policy bank"
+    change = replace(item.change, desired=item.change.live, live=None, unobserved=reason)
+    opened = site([application(resources=[replace(item, change=change)])])
+    opened.engine.view.children.clear()
+    opened.get(f"{OBJECT}/events?ref=/ConfigMap/shop/keys")
+    opened.get("/api/v1/applications/gitsync/shop/events?ref=/ConfigMap/shop/keys")
+    assert opened.engine.details.asked == []
+
+
 def test_logs_are_of_a_pod_of_the_object_and_one_container(site: Open) -> None:
     opened = shop(site)
     opened.engine.details.log = "started\n\x1b[31mfailed <script>"
