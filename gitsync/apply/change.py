@@ -28,6 +28,7 @@ class ApplyRequest:
     ``widen_inventory`` adds refs to the inventory and returns once it is stored; ``health`` returns the health of a
     live object. ``on_result`` is called with each result before its outcome is audited, which may fail.
     ``creates_only``: a CREATE fails, and changes nothing, where an object of its name exists already.
+    ``plans_again``: a step whose object changed since it was planned is left to the next plan, and has not failed.
     """
 
     app: Application
@@ -39,6 +40,7 @@ class ApplyRequest:
     health: Callable[[ObjectRef, Manifest], HealthStatus]
     approver: str = ""
     creates_only: bool = False
+    plans_again: bool = False
     on_result: Callable[[StepResult], None] = lambda result: None
 
 
@@ -63,6 +65,12 @@ class StepResult:
         """Whether a failed write may have taken effect: its response was lost."""
         return isinstance(self.error, ClusterUnavailable)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the object changed since the step was planned, so that another plan tells what is to be written."""
+        # not of its subclasses: an object that exists, or a namespace that is being deleted, is there in the next plan
+        return type(self.error) is Conflict and _names_version(self.change)
+
 
 @dataclass(frozen=True, slots=True)
 class ApplyProgress:
@@ -70,12 +78,14 @@ class ApplyProgress:
     The results of one apply pass.
 
     ``waiting`` is what the next batch waits for; a watch event, not a thread, resumes the plan. ``peers`` are
-    the other Applications that a prune waits for.
+    the other Applications that a prune waits for. ``is_outdated``: it waits for a plan that knows how an object
+    changed meanwhile.
     """
 
     results: tuple[StepResult, ...] = ()
     waiting: str = ""
     peers: tuple[str, ...] = ()
+    is_outdated: bool = False
 
 
 _PRUNED_AT_OLD_VERSION = "failed to convert merged object to last applied version"
@@ -128,11 +138,13 @@ def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest 
         raise ValueError(f"{change.ref}: a write needs the desired object")
     # first: after a client-side apply another manager owns the same fields, and an apply would only share them,
     # so that a field which leaves Git later would stay
-    if change.managed_fields is not None and change.live is not None:
-        cluster.set_managed_fields(change.live, change.managed_fields, manager=request.app.field_manager, user=user)
+    live = change.live
+    if change.managed_fields is not None and live is not None:
+        live = cluster.set_managed_fields(live, change.managed_fields, manager=request.app.field_manager, user=user)
     # server-side apply removes no field that another manager owns
-    if change.removed and change.live is not None:
-        live = cluster.remove_fields(change.live, change.removed, manager=request.app.field_manager, user=user)
+    if change.removed and live is not None:
+        # at the version that the transfer made: with the planned one the removal would conflict with it
+        live = cluster.remove_fields(live, change.removed, manager=request.app.field_manager, user=user)
         if all(difference.pointer in change.removed for difference in change.differences if difference.kind in DRIFT):
             return live
     # an apply would take over an object that another client created since it was planned
@@ -174,9 +186,13 @@ def _replace(request: ApplyRequest, change: Change, desired: Manifest, cluster: 
 
 def _tries(change: Change) -> int:
     """Return how often a write is tried while it conflicts."""
-    # these name the resourceVersion of the live object as it was planned, which conflicts in each further attempt too
-    is_of_one_version = change.managed_fields is not None or change.removed or change.action is Action.RELEASE
-    return 1 if is_of_one_version else _TRIES
+    # the resourceVersion of the live object as it was planned conflicts in each further attempt too
+    return 1 if _names_version(change) else _TRIES
+
+
+def _names_version(change: Change) -> bool:
+    """Whether the writes of a step name the resourceVersion of the live object as it was planned."""
+    return change.managed_fields is not None or bool(change.removed) or change.action is Action.RELEASE
 
 
 def _with_retries(write: Callable[[], Manifest | None], tries: int) -> Manifest | None:

@@ -60,10 +60,18 @@ class Applier:
             ]
             # an object that is being deleted is created by a later reconcile, once its name is free
             written = self.write(request, due)
-            results += [result for result in written if not isinstance(result.error, NotAnswered)]
+            outdated = [result.change.ref for result in written if request.plans_again and result.is_outdated]
+            results += [
+                result
+                for result in written
+                if not isinstance(result.error, NotAnswered) and result.change.ref not in outdated
+            ]
             # later stages may need what is not answered, and the last answer enqueues the owner
             if unanswered := waiting_for_answers(written):
                 return ApplyProgress(tuple(results), waiting=unanswered)
+            if outdated:
+                changed = f"{outdated[0]} to be planned again, since it changed meanwhile"
+                return ApplyProgress(tuple(results), waiting=changed, is_outdated=True)
         return ApplyProgress(tuple(results), waiting=waiting or _recreation(request, results))
 
     def write(self, request: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:

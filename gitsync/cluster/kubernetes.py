@@ -95,14 +95,14 @@ class KubernetesCluster:
 
     def set_managed_fields(
         self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
-    ) -> None:
+    ) -> Manifest:
         """
-        Transfer field ownership without changing a value.
+        Transfer field ownership without changing a value, and return the object with its new resourceVersion.
 
         Raise Conflict when the object changed since ``live``, or is another one by now.
         """
         operation = {"op": "replace", "path": "/metadata/managedFields", "value": list(managed_fields) or [{}]}
-        self._patch(live, [operation], manager, user)
+        return self._patch(live, [operation], manager, user)
 
     def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
         """

@@ -110,10 +110,10 @@ class FencedCluster(KubernetesCluster):
 
     def set_managed_fields(
         self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
-    ) -> None:
+    ) -> Manifest:
         """Transfer field ownership."""
         self._check()
-        super().set_managed_fields(live, managed_fields, manager=manager, user=user)
+        return super().set_managed_fields(live, managed_fields, manager=manager, user=user)
 
     def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
         """Remove fields of the object."""

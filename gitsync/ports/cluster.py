@@ -90,8 +90,12 @@ class Cluster(Protocol):
     # an apply can give up its own fields only, and not those of another manager
     def set_managed_fields(
         self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
-    ) -> None:
-        """Transfer field ownership without changing a value; raise Conflict when the object is no longer ``live``."""
+    ) -> Manifest:
+        """
+        Transfer field ownership without changing a value, and return the object with its new resourceVersion.
+
+        Raise Conflict when the object is no longer ``live``.
+        """
         ...
 
     # in one patch: between several ones the object would be as neither Git nor a user has written it

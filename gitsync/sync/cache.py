@@ -55,6 +55,8 @@ class Operation:
     waiting: str = ""
     ending: str | None = None
     """Why it failed, empty for a success, None while it runs; one that has ended only lacks its record."""
+    conflicts: int = 0
+    """How many runs met an object that had changed since it was planned."""
     was_saved: bool = False
     """Whether its record was sent to the database, so that it may be stored although no answer came."""
 
@@ -187,11 +189,16 @@ class CheckCache:
 
 @dataclass(frozen=True, slots=True)
 class FailedRepair:
-    """The last failure of the repair of one object, and the monotonic time of the next attempt."""
+    """
+    The last failure of the repair of one object, and the monotonic time of the next attempt.
+
+    ``is_outdated``: the object only changed since the repair was planned, which is no problem to report.
+    """
 
     result: StepResult
     failures: int
     retry_at: float
+    is_outdated: bool = False
 
 
 @dataclass(slots=True)

@@ -44,6 +44,8 @@ _HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_d
 """The triggers of operations that only run hooks, because the Application is being deleted."""
 _PAGE = 500
 """Audit records that are read at once: each has the differences of its object."""
+CONFLICTS = 5
+"""How often a step is planned again because its object changed since it was planned; then it has failed."""
 _PEER_POLL = 0.2
 """Seconds between two checks of the Applications that a prune waits for, at first; later the resync period."""
 
@@ -377,7 +379,10 @@ class SyncExecutor:
         # hooks are steps of their own phases, although they are in the same plan
         wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
         due = _due(tuple(wanted), is_waiting_for_peers=bool(peers))
-        done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
+        plans_again = run.operation.conflicts < CONFLICTS
+        request = replace(run.request, plan=replace(plan, changes=due), plans_again=plans_again)
+        done = self._applier.execute(request)
+        run.operation.conflicts += done.is_outdated
         if not peers:
             return done
         more = f" and {len(peers) - 1} more" if len(peers) > 1 else ""
@@ -436,8 +441,11 @@ class SyncExecutor:
         if done.waiting and not failed and not self._is_late(run):
             operation.waiting = done.waiting
             is_new = now - operation.began < _RESYNC_PERIOD
+            delay = _PEER_POLL if done.peers and is_new else _RESYNC_PERIOD
+            if done.is_outdated:
+                delay = conflict_delay(operation.conflicts)
             # the deadline itself needs a reconcile, which fails the operation
-            delay = min(_PEER_POLL if done.peers and is_new else _RESYNC_PERIOD, max(self._remaining(run), 0.0))
+            delay = min(delay, max(self._remaining(run), 0.0))
             return OperationResult(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
         message = _failure_message(failed, len(operation.steps)) if failed else ""
         if done.waiting and not failed:
@@ -475,6 +483,8 @@ def _counts_late(result: StepResult) -> bool:
 
     A hook is found by its annotation; the API server's refusal of one is not found anywhere, so that it counts.
     """
+    if result.is_outdated:  # the next plan has the step again, where it is still needed
+        return False
     if result.change.action is Action.HOOK:
         return result.outcome is Outcome.FAILED and not isinstance(result.error, TransientError)
     return result.change.reason != HOOK_DELETION
@@ -524,6 +534,12 @@ def _unhealthy(planned: Planned, live: LiveCache) -> str:
     return ""
 
 
+def conflict_delay(conflicts: int) -> float:
+    """Return the seconds after which a step is planned again, by when the watch shows the newer object."""
+    return float(_CONFLICT_DELAY * 2 ** (conflicts - 1))
+
+
+_CONFLICT_DELAY = 0.05
 _TRANSIENT_LIMIT = 30.0
 
 

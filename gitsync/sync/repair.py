@@ -27,6 +27,7 @@ from gitsync.plan.order import batches
 from gitsync.plan.risk.table import plan_risk
 from gitsync.ports import Ports
 from gitsync.sync.cache import ExecutionCache, FailedRepair, Operation, ReconcileCache
+from gitsync.sync.executor import CONFLICTS, conflict_delay
 from gitsync.sync.observe import health_of
 from gitsync.sync.operation import Ending, record_steps, save_record
 from gitsync.sync.planner import Planned
@@ -117,6 +118,8 @@ class Repairer:
         # a running write is neither: its answer reconciles the Application again
         answered = [result for result in results if not isinstance(result.error, NotAnswered)]
         is_repeated = self._note(planned.app, cache, answered)
+        # an object that only changed since it was planned is planned again: nothing has failed yet
+        answered = [result for result in answered if not _is_planned_again(result, cache.execution)]
         operation.steps.update(record_steps(answered))
         failed = [result for result in answered if result.outcome is Outcome.FAILED]
         record = None
@@ -218,7 +221,11 @@ class Repairer:
                 cache.plans.refused[result.change.ref] = resource_version_of(result.change.live)
             # what was rejected as invalid is tried again at once, with the fields of users taken over
             delay = 0.0 if is_rejected and count == 1 else _backoff(app.sync.retry.backoff, count)
-            failures[result.change.ref] = FailedRepair(result, count, self._clock.monotonic() + delay)
+            is_outdated = result.is_outdated and count <= CONFLICTS
+            if is_outdated:
+                delay = conflict_delay(count)
+            retry_at = self._clock.monotonic() + delay
+            failures[result.change.ref] = FailedRepair(result, count, retry_at, is_outdated)
         return is_repeated
 
 
@@ -226,6 +233,11 @@ def _awaited_deletion(repairs: Sequence[Change]) -> str:
     """Return which object has to be gone before its repair can create it again, empty where none has."""
     leaving = next((step.ref for step in repairs if is_recreation(step)), None)
     return f"waits for {leaving} to be gone, to create it again" if leaving is not None else ""
+
+
+def _is_planned_again(result: StepResult, cache: ExecutionCache) -> bool:
+    failed = cache.failed_repairs.get(result.change.ref)
+    return failed is not None and failed.result is result and failed.is_outdated
 
 
 def _backoff(backoff: RetryBackoff, failures: int) -> float:

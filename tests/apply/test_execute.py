@@ -23,7 +23,7 @@ from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import InventoryEntry
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.order import in_order, stage_of
@@ -310,6 +310,31 @@ def test_a_write_to_a_version_that_is_gone_is_tried_once(bench: Bench, step: dic
     others = bench.sandbox.requests(verb="patch")
     assert isinstance(bench.applier.execute(bench.job(update)).results[0].error, Conflict)
     assert bench.sandbox.requests(verb="patch") == others + 1
+
+
+def test_a_transfer_and_a_removal_of_fields_are_one_step(bench: Bench) -> None:
+    live = bench.cluster.apply(config_map("a", x="1", rogue="1"), manager="kubectl")
+    owned = [{**entry, "manager": "gitsync"} for entry in metadata_of(live)["managedFields"]]
+    change = {"action": Action.UPDATE, "live": live, "managed_fields": owned, "removed": ("/data/rogue",)}
+    done = bench.applier.execute(bench.job(replace(create(config_map("a", x="1")), **change)))
+    assert done.results[0].outcome is Outcome.SUCCEEDED
+    assert done.results[0].live is not None
+    assert done.results[0].live["data"] == {"x": "1"}
+
+
+def test_an_object_that_changed_meanwhile_waits_for_the_next_plan(bench: Bench) -> None:
+    old = bench.cluster.apply(config_map("a", x="1"), manager="gitsync")
+    bench.cluster.apply(config_map("a", y="1"), manager="another")
+    update = replace(create(config_map("a", x="2")), action=Action.UPDATE, live=old, removed=("/data/x",))
+    done = bench.applier.execute(replace(bench.job(update), plans_again=True))
+    assert (done.results, done.is_outdated) == ((), True)
+    assert done.waiting == "ConfigMap default/a to be planned again, since it changed meanwhile"
+
+
+def test_an_object_that_exists_is_not_planned_again(bench: Bench) -> None:
+    bench.cluster.apply(config_map("a", x="1"), manager="another")
+    job = replace(bench.job(create(config_map("a", x="2"))), creates_only=True, plans_again=True)
+    assert isinstance(bench.applier.execute(job).results[0].error, AlreadyExists)
 
 
 def test_a_step_with_a_known_problem_is_not_tried(bench: Bench) -> None:

@@ -161,8 +161,9 @@ class FakeCluster:
         del self.objects[ref]
         return None
 
-    def set_managed_fields(self, live: Manifest, managed_fields: Any, *, manager: str, user: str = "") -> None:
+    def set_managed_fields(self, live: Manifest, managed_fields: Any, *, manager: str, user: str = "") -> Manifest:
         self._begin("transfer", live)
+        return live
 
     def remove_fields(self, live: Manifest, pointers: Any, *, manager: str, user: str = "") -> Manifest:
         self._begin("remove", live)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.objects.change import Risk
 from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.record import SyncRecord
+from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.render.yaml.reader import read_all
 from tests.flow.environment import World
 from tests.flow.factories import config_map
 from tests.waiting import despite_conflicts, until
@@ -99,6 +102,28 @@ def _edit(world: World, manager: str, **changes: Any) -> None:
 def repairs(world: World) -> list[SyncRecord]:
     """Return the records of repairs."""
     return [record for record in world.controller.records.history("gitsync/shop", limit=9) if record.trigger == "drift"]
+
+
+def write_status_first(world: World, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have the Deployment controller write a status just before ``times`` writes to one version of it by gitsync."""
+    numbers = iter(range(times))
+
+    def racing(write: Callable[..., Any]) -> Callable[..., Any]:
+        def race(*args: Any, **options: Any) -> Any:
+            number = next(numbers, None)
+            if number is not None:
+                status = {**live(world), "status": {"observedGeneration": number + 1}}
+                world.cluster.replace(status, manager="kube-controller-manager", subresource="status")
+            return write(*args, **options)
+
+        return race
+
+    for method in ("set_managed_fields", "remove_fields"):
+        monkeypatch.setattr(KubernetesCluster, method, racing(getattr(KubernetesCluster, method)))
+
+
+def audited(world: World) -> set[Outcome]:
+    return {record.outcome for record in world.controller.records.audit_records("gitsync/shop", limit=50)}
 
 
 def test_a_hijacked_endpoint_is_restored_without_an_approval(world: World) -> None:
@@ -194,6 +219,38 @@ def test_a_variable_that_a_user_added_is_removed(world: World) -> None:
     opened(world)
     edit(world, "kubectl-set", add={"name": "MODEL_ID", "value": "rogue"})
     until(lambda: len(container(live(world))["env"]) == 1, 15, world.status)
+
+
+def test_a_repair_that_meets_a_status_write_is_planned_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(world)
+    write_status_first(world, monkeypatch, times=2)
+    edit(world, "kubectl-set", add={"name": "MODEL_ID", "value": "rogue"})
+    until(lambda: len(container(live(world))["env"]) == 1, 15, world.status)
+    until(lambda: repairs(world))
+    assert {record.outcome for record in repairs(world)} == {Outcome.SUCCEEDED}
+    assert Outcome.FAILED in audited(world)  # each attempt is in the audit
+
+
+def test_a_sync_that_meets_a_status_write_is_planned_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kubectl has created is taken over by its version, so that the removed field of it goes too."""
+    first = world.repo.commit("open", {"shop/web.yaml": agent()})
+    (manifest,) = read_all(agent(replicas=5))
+    world.cluster.create({**manifest, "metadata": {"name": "web", "namespace": "shop"}}, manager="kubectl-create")
+    write_status_first(world, monkeypatch, times=2)
+    world.application()
+    world.start()
+    world.synced(first)
+    assert live(world)["spec"]["replicas"] == 2
+    records = world.controller.records.history("gitsync/shop", limit=9)
+    assert {record.outcome for record in records} == {Outcome.SUCCEEDED}
+    assert Outcome.FAILED in audited(world)
+
+
+def test_a_repair_that_always_conflicts_has_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(world)
+    write_status_first(world, monkeypatch, times=1000)
+    edit(world, "kubectl-set", add={"name": "MODEL_ID", "value": "rogue"})
+    until(lambda: world.condition("Ready").get("reason") == "RepairFailed", 30, world.status)
 
 
 def test_a_repair_that_fails_holds_back_no_other_and_no_commit(world: World) -> None:

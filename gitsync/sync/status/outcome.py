@@ -101,7 +101,9 @@ def _drifted(planned: Planned, execution: ExecutionCache, message: str) -> Phase
 def _repair_problems(planned: Planned, execution: ExecutionCache) -> dict[ObjectRef, str]:
     """Return why objects could not be restored, of those that still have to be."""
     failed = {step.ref: execution.failed_repairs.get(step.ref) for step in planned.plan.repairs}
-    return _messages({ref: failure.result for ref, failure in failed.items() if failure is not None})
+    return _messages(
+        {ref: failure.result for ref, failure in failed.items() if failure is not None and not failure.is_outdated}
+    )
 
 
 def difference_of(drifted: Sequence[Change]) -> str:
