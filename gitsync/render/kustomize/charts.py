@@ -212,6 +212,12 @@ def chart_resources(
         )
     _check_values(values)
     paths = dict(_chart_paths(files, folder))
+    if CHART_FILE not in paths:
+        raise InvalidInput(
+            f"{IGNORE_FILE} ignores {CHART_FILE}: in Helm, a rule with ! ignores all that it does not match",
+            location=join(folder, IGNORE_FILE),
+            hint="remove the rule",
+        )
     digest = hashlib.sha256(repr((options._replace(values="", value_files=()), values)).encode())
     for inside, real in paths.items():
         digest.update(f"{inside}\0{files.blob_id(real)}\0".encode("utf-8", "surrogateescape"))
@@ -283,25 +289,30 @@ def _chart_paths(files: Files, folder: str) -> Iterator[tuple[str, str]]:
 
 class _IgnoreRule(NamedTuple):
     expression: re.Pattern[str]
-    is_kept: bool
+    is_negated: bool
     only_folders: bool
     by_name: bool
     """Whether the rule is matched with the last part of a path alone."""
 
 
 class _IgnoreRules(NamedTuple):
-    """The rules of a ``.helmignore``; unlike in Git, any rule with ``!`` keeps a file, wherever it stands."""
+    """
+    The rules of a ``.helmignore``: the first one that ignores a file decides.
+
+    Unlike in Git, one with ``!`` keeps nothing that another one ignores: it ignores all that it does not match (``Rules.
+    Ignore`` in helm.sh/helm/internal/ignore).
+    """
 
     rules: tuple[_IgnoreRule, ...]
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         name = path.rpartition("/")[2]
-        matching = [
-            rule
-            for rule in self.rules
-            if (is_folder or not rule.only_folders) and rule.expression.fullmatch(name if rule.by_name else path)
-        ]
-        return bool(matching) and not any(rule.is_kept for rule in matching)
+        for rule in self.rules:
+            is_kind = is_folder or not rule.only_folders
+            is_match = is_kind and rule.expression.fullmatch(name if rule.by_name else path) is not None
+            if is_match is not rule.is_negated:
+                return True
+        return False
 
 
 # Helm's own rule: hidden files among the templates are those of editors.

@@ -153,18 +153,34 @@ def test_hidden_templates_and_what_helmignore_names_are_left_out():
     extra = dict.fromkeys(
         (
             *("web/templates/.a.swp", "web/docs/x.md", "web/notes.txt", "web/keep.txt", "web/ci/v.yaml"),
-            *("web/a/ci/w.yaml", "web/b/c.yaml", "web/b/d.yaml", "web/[x].txt"),
+            *("web/a/ci/w.yaml", "web/b/c.yaml", "web/b/dd.yaml", "web/[x].md"),
         ),
         "x",
     )
-    ignore = "\ufeff# comment\n\n*.txt\n!keep.txt\ndocs/\n/ci\nb/[!-c].yaml\nb/?.yaml\n!b/d.yaml\n\\[x\\].txt\n"
+    ignore = "\ufeff# comment\n\n*.txt\ndocs/\n/ci\nb/[!-c].yaml\nb/?.yaml\n\\[x\\].md\n"
 
     rendered({**CHART, **extra, "web/.helmignore": ignore}, helm=helm)
 
     assert set(helm.charts[0]) == {
         *(".helmignore", "Chart.yaml", "values.yaml", "templates/a.yaml", "templates/b.yaml"),
-        *("keep.txt", "a/ci/w.yaml", "b/d.yaml"),
+        *("a/ci/w.yaml", "b/dd.yaml"),
     }
+
+
+def test_a_negated_rule_of_helmignore_keeps_nothing_else():
+    helm = FakeHelm()
+
+    # as Helm 3 and 4 do: what does not match *a* is ignored, and what matches is still ignored by other rules
+    rendered({**CHART, "web/area.md": "x", "web/a.txt": "x", "web/.helmignore": "!*a*\n*.txt\n"}, helm=helm)
+
+    assert set(helm.charts[0]) == {"Chart.yaml", "values.yaml", "templates/a.yaml", "templates/b.yaml", "area.md"}
+
+
+@pytest.mark.parametrize("rule", ["!keep.txt", "!templates/", "Chart.yaml", "*.yaml"])
+def test_a_helmignore_that_leaves_no_chart_is_one_line(rule):
+    line = refusal({**CHART, "web/.helmignore": f"{rule}\n"})
+
+    assert line.startswith("web/.helmignore: .helmignore ignores Chart.yaml: in Helm, a rule with ! ignores all")
 
 
 @pytest.mark.parametrize("pattern", ["a/**/b", "[", "[z-a]"])
