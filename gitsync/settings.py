@@ -125,6 +125,7 @@ class Settings(BaseSettings):
 
     def repositories(self, folder: Path, *, file_urls: bool = False) -> Repositories:
         """Return the Git repositories, mirrored below a folder; ``file_urls`` allows those of this machine."""
+        from gitsync.integrations.artifacts import ArtifactClient
         from gitsync.source.remote import Transport
         from gitsync.source.repositories import Repositories
         from gitsync.source.snapshot import SourceLimits
@@ -139,7 +140,7 @@ class Settings(BaseSettings):
         )
         schemes = SAFE_SCHEMES | ({"file"} if file_urls else frozenset())
         plain = PlainHosts.parse(self.git_http_hosts, self.git_http_sign_in)
-        return Repositories(folder, Transport(tuple(sorted(schemes)), plain, limits, self.git_ca))
+        return Repositories(folder, Transport(tuple(sorted(schemes)), plain, limits, self.git_ca), ArtifactClient())
 
     @property
     def database_url(self) -> str:

@@ -1,21 +1,18 @@
-"""Image registries by the distribution API: the tags of a repository, and the digest of one."""
+"""Registries by the distribution API: the tags of a repository, and manifests and blobs by tag and digest."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from gitsync import __version__
-from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable
-from gitsync.integrations.http import open_url
+from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
+from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
 
 _TIMEOUT: Final = 15.0
 """Seconds that one request may wait for its answer."""
@@ -23,12 +20,16 @@ _MAX_BYTES: Final = 4 << 20
 _MOST_PAGES: Final = 20
 """Pages of tags that are read; registries return 100 to 1,000 tags a page."""
 _DEFAULT_DELAY: Final = 60.0
+SHA256: Final = "sha256:"
+OCI_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+_PUSH: Final = "pull,push"
+"""What a token is requested for where something is written."""
 _MANIFESTS: Final = ", ".join(
     (
         # the index first: its digest is the same for every platform
         "application/vnd.oci.image.index.v1+json",
         "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.oci.image.manifest.v1+json",
+        OCI_MANIFEST,
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
@@ -37,67 +38,143 @@ _CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    headers: Any
-    body: bytes
+class _Location(NamedTuple):
+    """A repository at a registry, whose server is a scheme with a host."""
+
+    server: str
+    repository: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.server}/v2/{self.repository}"
 
 
 class Registries:
     """
-    Read registries over HTTPS, those of this machine over HTTP too as container engines do.
+    Read and write registries over HTTPS, those that ``downloads`` allows over HTTP too.
 
     ``passwords`` returns the user and password for a registry's host, None without. They go to that host, and to the
     token server that its answer names, where that has TLS.
     """
 
-    def __init__(self, passwords: Callable[[str], tuple[str, str] | None]) -> None:
+    def __init__(self, passwords: Callable[[str], tuple[str, str] | None], downloads: Downloads | None = None) -> None:
         self._passwords = passwords
-        self._tokens: dict[tuple[str, str], str] = {}
+        self._downloads = downloads or Downloads(is_plain=_is_loopback, seconds=_TIMEOUT)
+        self._tokens: dict[tuple[str, str, str], str] = {}
 
     def tags(self, image: str) -> tuple[str, ...]:
         """Return the tags of an image by its name without a tag; raise SourceUnavailable and its kin, InvalidInput."""
-        server, repository = _located(image)
-        return tuple(self._pages(server, repository))
+        return tuple(self._pages(self._located(image)))
 
-    def _pages(self, server: str, repository: str) -> Iterator[str]:
-        url = f"{server}/v2/{repository}/tags/list?n=1000"
+    def _pages(self, at: _Location) -> Iterator[str]:
+        url = f"{at.url}/tags/list?n=1000"
         for _ in range(_MOST_PAGES):
-            answer = self._request("GET", url, repository, {"Accept": "application/json"})
+            answer = self._request("GET", url, at, {"Accept": "application/json"})
             try:
                 tags = json.loads(answer.body).get("tags") or ()
                 yield from (tag for tag in tags if isinstance(tag, str))
             except (ValueError, AttributeError, TypeError) as error:
-                raise SourceUnavailable("the registry did not answer with tags", location=server) from error
+                raise SourceUnavailable("the registry did not answer with tags", location=at.server) from error
             link = re.match(r'\s*<([^>]+)>\s*;\s*rel="?next"?', answer.headers.get("Link", ""))
             if link is None:
                 return
             following = urljoin(url, link[1])
             # the token is for this registry alone
-            if urlsplit(following)[:2] != urlsplit(server)[:2] or following == url:
+            if urlsplit(following)[:2] != urlsplit(at.server)[:2] or following == url:
                 return
             url = following
 
     def digest(self, image: str, tag: str) -> str:
         """Return the digest of a tag, empty where the registry names none."""
-        server, repository = _located(image)
-        url = f"{server}/v2/{repository}/manifests/{tag}"
-        return str(
-            self._request("HEAD", url, repository, {"Accept": _MANIFESTS}).headers.get("Docker-Content-Digest", "")
-        )
+        at = self._located(image)
+        answer = self._request("HEAD", f"{at.url}/manifests/{tag}", at, {"Accept": _MANIFESTS})
+        return str(answer.headers.get("Docker-Content-Digest", ""))
 
-    def _request(self, method: str, url: str, repository: str, headers: Mapping[str, str]) -> _Answer:
-        server = urlsplit(url).netloc
-        token = self._tokens.get((server, repository), "")
-        answer = _send(method, url, {**headers, **({"Authorization": token} if token else {})})
+    def manifest(self, image: str, reference: str) -> tuple[str, dict[str, Any]]:
+        """Return the digest of a manifest, computed here, and its members; ``reference`` is a tag or a digest."""
+        at = self._located(image)
+        headers = {"Accept": _MANIFESTS}
+        answer = self._request("GET", f"{at.url}/manifests/{reference}", at, headers, accepts=(200, 404))
+        if answer.status == 404:
+            raise MissingRevision(
+                f"the registry has no {reference} of {at.repository}",
+                location=urlsplit(at.server).netloc,
+                hint="push it, or correct the name or the tag",
+            )
+        digest = digest_of(answer.body)
+        if reference.startswith(SHA256) and digest != reference:
+            raise _other_content(reference, digest, at)
+        try:
+            manifest = json.loads(answer.body)
+        except ValueError:
+            manifest = None
+        if not isinstance(manifest, dict):
+            raise InvalidInput(
+                f"what the registry has for {reference} is not a manifest", location=f"{at.server}/{at.repository}"
+            )
+        return digest, manifest
+
+    def blob(self, image: str, digest: str, max_bytes: int) -> bytes:
+        """Return a blob; raise InvalidInput where it is larger, or not what its digest names."""
+        at = self._located(image)
+        # without Accept: registries answer a blob with their redirect or its bytes
+        content = self._request("GET", f"{at.url}/blobs/{digest}", at, {}, max_bytes=max_bytes).body
+        if digest_of(content) != digest:
+            raise _other_content(digest, digest_of(content), at)
+        return content
+
+    def put_blob(self, image: str, content: bytes) -> str:
+        """Upload a blob unless the registry has it, and return its digest."""
+        at = self._located(image)
+        digest = digest_of(content)
+        if self._request("HEAD", f"{at.url}/blobs/{digest}", at, {}, accepts=(200, 404), right=_PUSH).status == 200:
+            return digest
+        opened = self._request("POST", f"{at.url}/blobs/uploads/", at, {}, body=b"", accepts=(202,), right=_PUSH)
+        # the state of an upload is in the query of its address, to which the digest is added
+        location = urljoin(f"{at.server}/", opened.headers.get("Location", ""))
+        if urlsplit(location)[:2] != urlsplit(at.server)[:2]:
+            raise SourceUnavailable("the registry wants the upload at another host", location=at.server)
+        target = f"{location}{'&' if '?' in location else '?'}{urlencode({'digest': digest})}"
+        binary = {"Content-Type": "application/octet-stream"}
+        self._request("PUT", target, at, binary, body=content, accepts=(201,), right=_PUSH)
+        return digest
+
+    def put_manifest(self, image: str, tag: str, content: bytes) -> str:
+        """Upload a manifest under a tag, and return its digest."""
+        at = self._located(image)
+        headers = {"Content-Type": OCI_MANIFEST}
+        self._request("PUT", f"{at.url}/manifests/{tag}", at, headers, body=content, accepts=(201,), right=_PUSH)
+        return digest_of(content)
+
+    def _located(self, image: str) -> _Location:
+        server, repository = _located(image)
+        if self._downloads.is_plain(f"http://{urlsplit(server).netloc}/"):
+            server = server.replace("https://", "http://", 1)
+        return _Location(server, repository)
+
+    def _request(
+        self,
+        method: str,
+        url: str,
+        at: _Location,
+        headers: Mapping[str, str],
+        *,
+        body: bytes | None = None,
+        accepts: Collection[int] = (200,),
+        right: str = "pull",
+        max_bytes: int = _MAX_BYTES,
+    ) -> WebAnswer:
+        key = (at.server, at.repository, right)
+        token = self._tokens.get(key, "")
+        answer = self._send(method, url, _signed(headers, token), max_bytes, body)
         if answer.status == 401:
-            token = self._authorization(server, repository, answer.headers.get("WWW-Authenticate", ""))
-            self._tokens[server, repository] = token
-            answer = _send(method, url, {**headers, "Authorization": token})
-        if answer.status == 200:
+            token = self._authorization(at, answer.headers.get("WWW-Authenticate", ""), right)
+            self._tokens[key] = token
+            answer = self._send(method, url, _signed(headers, token), max_bytes, body)
+        if answer.status in accepts:
             return answer
-        what = f"the registry answers {answer.status} for {repository}"
+        what = f"the registry answers {answer.status} for {at.repository}"
+        server = urlsplit(at.server).netloc
         if answer.status == 429:
             after = answer.headers.get("Retry-After", "")
             raise SourceThrottled(
@@ -105,29 +182,63 @@ class Registries:
             )
         if answer.status in (401, 403):
             raise SourceDenied(what, location=server, hint="sign in: docker login, or another entry of its config file")
+        if answer.status == 404:
+            raise MissingRevision(what, location=server, hint="does the repository exist, and has it a tag?")
         if answer.status < 500:
-            raise InvalidInput(what, location=server, hint="does the image exist?")
+            raise InvalidInput(what, location=server)
         raise SourceUnavailable(what, location=server)
 
-    def _authorization(self, server: str, repository: str, challenge: str) -> str:
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str], max_bytes: int, body: bytes | None = None
+    ) -> WebAnswer:
+        try:
+            return self._downloads.send(method, url, headers, max_bytes, body)
+        except RequestFailed as error:
+            kind = SourceUnavailable if error.retryable else InvalidInput
+            raise kind(f"the registry {error}", location=urlsplit(url).netloc) from error
+
+    def _authorization(self, at: _Location, challenge: str, right: str) -> str:
         """Return the header that a challenge asks for: https://distribution.github.io/distribution/spec/auth/token/"""
-        password = self._passwords(server)
+        password = self._passwords(urlsplit(at.server).netloc)
         basic = "Basic " + base64.b64encode(":".join(password).encode()).decode() if password else ""
         scheme, _, rest = challenge.partition(" ")
         if scheme.lower() != "bearer":
             return basic
         members = dict(_CHALLENGE.findall(rest))
         realm = urlsplit(members.get("realm", ""))
-        if realm.scheme != "https" and realm.hostname not in _LOOPBACK:
-            raise SourceDenied("the registry names a token server without TLS", location=server)
-        query = {"service": members.get("service", ""), "scope": f"repository:{repository}:pull"}
-        answer = _send("GET", f"{realm.geturl()}?{urlencode(query)}", {"Authorization": basic} if basic else {})
+        if realm.scheme != "https" and not self._downloads.is_plain(realm.geturl()):
+            raise SourceDenied("the registry names a token server without TLS", location=at.server)
+        query = {"service": members.get("service", ""), "scope": f"repository:{at.repository}:{right}"}
+        headers = {"Authorization": basic} if basic else {}
+        answer = self._send("GET", f"{realm.geturl()}?{urlencode(query)}", headers, _MAX_BYTES)
         try:
             body = json.loads(answer.body) if answer.status == 200 else {}
             token = body.get("token") or body.get("access_token") or ""
         except (ValueError, AttributeError):
             token = ""
         return f"Bearer {token}"
+
+
+def _signed(headers: Mapping[str, str], token: str) -> dict[str, str]:
+    return {**headers, **({"Authorization": token} if token else {})}
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest by which a registry names content."""
+    return f"{SHA256}{hashlib.sha256(content).hexdigest()}"
+
+
+def _other_content(wanted: str, digest: str, at: _Location) -> InvalidInput:
+    return InvalidInput(
+        f"the registry answers {wanted} with other content, of the digest {digest}",
+        location=f"{urlsplit(at.server).netloc}/{at.repository}",
+        hint="push the artifact again, or name another registry",
+    )
+
+
+def _is_loopback(url: str) -> bool:
+    """Return whether a URL is of this machine, which container engines reach over HTTP too."""
+    return urlsplit(url).hostname in _LOOPBACK
 
 
 def _located(image: str) -> tuple[str, str]:
@@ -140,19 +251,7 @@ def _located(image: str) -> tuple[str, str]:
         host = "registry-1.docker.io"
     if not _REPOSITORY.fullmatch(repository):
         raise InvalidInput(f"{image!r} is not the name of an image")
-    scheme = "http" if (urlsplit(f"//{host}").hostname or "") in _LOOPBACK else "https"
-    return f"{scheme}://{host}", repository
-
-
-def _send(method: str, url: str, headers: Mapping[str, str]) -> _Answer:
-    request = urllib.request.Request(url, method=method, headers={**headers, "User-Agent": f"gitsync/{__version__}"})
-    try:
-        with open_url(request, _TIMEOUT) as response:
-            return _Answer(response.status, response.headers, response.read(_MAX_BYTES))
-    except urllib.error.HTTPError as error:
-        return _Answer(error.code, error.headers, b"")
-    except (OSError, ValueError) as error:
-        raise SourceUnavailable("the registry cannot be reached", location=urlsplit(url).netloc) from error
+    return f"https://{host}", repository
 
 
 def docker_passwords(file: Path) -> Callable[[str], tuple[str, str] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,6 +17,7 @@ from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LAB
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.urls import CHART_SCHEME, chart_url
 
 _LONGEST_ANSWER = 120.0
 
@@ -110,16 +111,20 @@ class GitSource(Section):
         "branch": "write revision",
         "directory": "folders without a kustomization are read with renderer: Plain",
         "kustomize": "write it into the kustomization in Git",
-        "chart": "commit the folder of the chart, and name it as path",
     }
 
     repo_url: Annotated[Text, Field(max_length=2048)] = Field(
-        alias="repoURL", description="`https` or `ssh` URL of the repository; `file` only where the operator allows it."
+        alias="repoURL",
+        description="`https` or `ssh` URL of the repository (`file` only where the operator allows it); with `chart`"
+        " that of a Helm repository or OCI registry; `oci://HOST/REPOSITORY` is an OCI artifact.",
+    )
+    chart: Annotated[str, Field(max_length=128, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$")] | None = Field(
+        None, description="The chart of a Helm repository or OCI registry; `revision` is its version, or a range."
     )
     revision: Annotated[str, Field(max_length=256)] = Field(
         "main",
         description="A branch, a tag, a full commit id, or a version range such as `>=1.2 <2`, `~1.4` or `1.x`, which"
-        " selects its highest tag.",
+        " selects its highest tag; of an OCI artifact a tag, a range or a digest.",
     )
     path: Annotated[str, Field(max_length=1024)] = Field(".", description="The folder to render.")
     renderer: Literal["Auto", "Kustomize", "Helm", "Plain"] = Field(
@@ -133,6 +138,25 @@ class GitSource(Section):
     )
     verify: Verification = Field(default_factory=Verification, description="Which commits are trusted.")
     decryption: Decryption | None = Field(None, description="How to decrypt Secrets that are encrypted in Git.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_chart(cls, members: Any) -> Any:
+        """Have the URL name the chart too: by the URL, its versions are cached, shared, allowed and followed."""
+        chart = members.get("chart") if isinstance(members, dict) else None
+        url = members.get("repoURL", members.get("repo_url")) if chart else None
+        # a model that was dumped has the URL of the chart already
+        if not isinstance(chart, str) or not isinstance(url, str) or url.startswith(CHART_SCHEME):
+            return members
+        try:
+            named = chart_url(url, chart)
+        except ValueError as error:
+            raise PydanticCustomError(
+                "chart", "{what}, and a chart is in a Helm repository or OCI registry", {"what": str(error), "hint": ""}
+            ) from None
+        others = {name: value for name, value in members.items() if name not in ("repoURL", "repo_url")}
+        # a chart may have a kustomization among its files, which is not what an Application of a chart means
+        return {"renderer": "Helm", **others, "repoURL": named}
 
     @property
     def credentials_secret(self) -> str:

@@ -10,7 +10,10 @@ from gitsync.objects.patterns import matches
 # Neither user nor host begins with a dash, which ssh would read as an option.
 SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*):(?!//)(?P<path>.+)")
 """The short form of an ssh URL: ``user@host:path``."""
-_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418, "oci": 443, "helm+https": 443, "helm+http": 80}
+CHART_SCHEME = "helm+"
+"""What precedes the scheme of a Helm repository in the URL of one of its charts, whose last segment is the chart."""
+OCI_SCHEME = "oci://"
 _IGNORE_SUFFIX = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})
 """Servers at which a repository has the same URL with and without ``.git``; a plain one may have two repositories."""
 _PLAIN = "/-._~!$&'()*+,;=:@"
@@ -18,9 +21,29 @@ _SHORT_PATTERN = re.compile(r"(?:[^@/:]*@)?(?P<host>[^/:@]+):(?P<path>.+)")
 _PATTERN = re.compile(r"(?P<scheme>[A-Za-z*]+)://(?:[^/@]*@)?(?P<host>[^/:]*)(?::(?P<port>\d+|\*))?(?P<path>/.*)?")
 
 
+def chart_url(repository: str, chart: str) -> str:
+    """
+    Return the URL of a chart, which names its Helm repository (``helm+https://HOST/PATH/CHART``) or OCI registry too.
+
+    All that belongs to one source is found by one URL, and a Helm repository has many charts. Raise ValueError for a
+    repository of another kind.
+    """
+    if not repository.startswith(("https://", "http://", OCI_SCHEME)):
+        raise ValueError(f"{repository[:80]!r} is neither an https:// nor an oci:// URL")
+    scheme = "" if repository.startswith(OCI_SCHEME) else CHART_SCHEME
+    return f"{scheme}{repository.rstrip('/')}/{chart}"
+
+
+def is_artifact(url: str) -> bool:
+    """Return whether a URL is that of a chart or an OCI artifact, not of a Git repository."""
+    return url.startswith((OCI_SCHEME, CHART_SCHEME))
+
+
 def normalized_url(url: str) -> str:
     """
     Return the normal form: without user, default port, ``.git`` and trailing slash, with the host in small letters.
+
+    A chart has the URL of its Helm repository with its name, as patterns are written for people.
 
     Raise ValueError for a URL with a query, a fragment, or a path that names another one when normalized: dot
     segments, empty segments, backslashes, percent-encoded separators.
@@ -32,9 +55,8 @@ def normalized_url(url: str) -> str:
     # By text: ``urlsplit`` does not distinguish an empty query from none.
     if "?" in url or "#" in url:
         raise ValueError("a query or fragment")
-    return _joined(
-        parts.scheme.lower() or "file", parts.hostname or "", parts.port, "/" + _clean(parts.path.removeprefix("/"))
-    )
+    scheme = parts.scheme.lower().removeprefix(CHART_SCHEME) or "file"
+    return _joined(scheme, parts.hostname or "", parts.port, "/" + _clean(parts.path.removeprefix("/")))
 
 
 def repository_key(url: str) -> str:

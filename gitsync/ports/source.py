@@ -159,6 +159,65 @@ class FileEdit:
         return self.message.rstrip().rpartition("\n")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class ArtifactAccess:
+    """
+    An artifact at its server: a chart (``helm+https://HOST/PATH/CHART``) or an OCI repository (``oci://HOST/NAME``).
+
+    ``authorities`` are the trusted certificates (PEM), empty for those of the system. The hosts in ``plain``, as
+    ``host:port``, are reached over HTTP; no other one is, and credentials go to the host of the URL alone.
+    """
+
+    url: str
+    credentials: Credentials
+    authorities: str = ""
+    plain: Callable[[str], bool] = lambda url: False
+    seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One version of an artifact: its tag or version, and the digest (``sha256:…``) by which its server has it."""
+
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PulledArtifact:
+    """
+    The content of an artifact: a tar archive, with or without gzip, whose digest was compared.
+
+    ``created`` and ``revision`` are what its author recorded: seconds since 1970, and the commit it was made from.
+    """
+
+    archive: bytes
+    is_chart: bool
+    created: int = 0
+    revision: str = ""
+
+
+class ArtifactServers(Protocol):
+    """
+    Read charts of Helm repositories and artifacts of OCI registries. Called by the mirrors of ``Source``.
+
+    Each method raises SourceUnavailable where the server does not answer or refuses, InvalidInput for an answer that
+    no retry corrects.
+    """
+
+    def versions(self, access: ArtifactAccess) -> Mapping[str, str]:
+        """Return the versions or tags with their digests, empty where finding that takes another request."""
+        ...
+
+    def find(self, access: ArtifactAccess, version: str) -> Artifact:
+        """Return what a version, a tag or a digest names now; raise MissingRevision where there is none."""
+        ...
+
+    def pull(self, access: ArtifactAccess, artifact: Artifact, max_bytes: int) -> PulledArtifact:
+        """Return the content; raise InvalidInput where it is not what the digest names, or larger."""
+        ...
+
+
 class EditSource(Protocol):
     """Commit edits of files. Called where a user takes values of the cluster back into Git."""
 

@@ -191,15 +191,23 @@ class Mirror:
         return paths
 
     def _ask(self, credentials: Credentials) -> None:
+        # replaced as a whole: readers take it without the lock
+        self._refs = self._answer(credentials, lambda: self._remote.list_refs(credentials))
+        self._open(next(iter(self._refs.values()), ""))
+        self._let_in(credentials)
+
+    def _answer(self, credentials: Credentials, request: Callable[[], _T]) -> _T:
+        """Return the answer of the server to a request; credentials that it denies read nothing here any more."""
         try:
-            refs = self._remote.list_refs(credentials)
+            return request()
         except SourceUntrusted:  # says nothing about the credentials: the server was asked nothing
             raise
         except SourceDenied:  # such as revoked ones, which must not go on reading what others fetched
             self._forget_reader(credentials)
             raise
-        self._refs = refs  # replaced as a whole: readers take it without the lock
-        self._open(next(iter(self._refs.values()), ""))
+
+    def _let_in(self, credentials: Credentials) -> None:
+        """Record that the server accepted credentials now."""
         if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")

@@ -23,7 +23,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Entry
-from gitsync.objects.urls import repository_key
+from gitsync.objects.urls import is_artifact, repository_key
 from gitsync.ports import (
     CREDENTIALS_SECRET,
     Credentials,
@@ -34,7 +34,9 @@ from gitsync.ports import (
     Snapshot,
     Tag,
 )
+from gitsync.ports.source import ArtifactServers
 from gitsync.runtime.clock import Periodic
+from gitsync.source.artifacts import ArtifactMirror
 from gitsync.source.edits import make_edit, make_revert
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
@@ -65,12 +67,14 @@ class Repositories:
     Implement ``gitsync.ports.Source``: one mirror per URL, kept in ``folder`` across restarts.
 
     ``transport`` has what the operator allows and trusts; ``file`` and ``http`` only where it names them.
+    ``artifacts`` reach Helm repositories and OCI registries.
     """
 
     def __init__(
         self,
         folder: Path,
         transport: Transport | None = None,
+        artifacts: ArtifactServers | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -78,6 +82,7 @@ class Repositories:
         self._clock = clock
         self._folder = folder
         self.transport = transport or Transport()
+        self._artifacts = artifacts
         self._mirrors: dict[str, Mirror] = {}
         self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()
@@ -257,9 +262,15 @@ class Repositories:
             key = repository_key(source.repo_url)
             mirror = self._mirrors.get(key)
             if mirror is None:
-                mirror = Mirror(source.repo_url, self._folder, self.transport, self._on_read, self._clock)
-                self._mirrors[key] = mirror
+                mirror = self._mirrors[key] = self._new_mirror(source.repo_url)
             return mirror
+
+    def _new_mirror(self, url: str) -> Mirror:
+        if not is_artifact(url):
+            return Mirror(url, self._folder, self.transport, self._on_read, self._clock)
+        if self._artifacts is None:
+            raise InvalidInput("charts and artifacts of registries are not read here", location="spec.source.repoURL")
+        return ArtifactMirror(url, self._folder, self.transport, self._artifacts, self._on_read, self._clock)
 
     def unused_mirrors(self, urls: Collection[str]) -> frozenset[str]:
         """Return the names of the mirrors of all other repositories than these."""

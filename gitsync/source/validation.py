@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import GitSource
 from gitsync.objects.semver import parse_range
-from gitsync.objects.urls import SCP, normalized_url
+from gitsync.objects.urls import CHART_SCHEME, OCI_SCHEME, SCP, is_artifact, normalized_url
 
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
@@ -66,6 +66,53 @@ _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
 def is_commit(revision: str) -> bool:
     """Return whether a revision is a full commit id, SHA-1 or SHA-256."""
     return _COMMIT.fullmatch(revision) is not None
+
+
+_ARTIFACT = re.compile(
+    r"(?:oci|helm\+https?)://(?P<host>\[[0-9A-Fa-f:.]+\](?::\d{1,5})?|[A-Za-z0-9][A-Za-z0-9._-]*(?::\d{1,5})?)/(?P<path>.+)"
+)
+# with a dot or a port, as container engines read it: any other first part would be of Docker Hub
+_OCI_HOST = re.compile(r".*[.:].*|localhost")
+_OCI_PATH = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*", re.ASCII)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# a tag of a registry, or a version with + of a Helm repository
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}", re.ASCII)
+
+
+def artifact_host(url: str) -> str:
+    """Return the host, with its port, of the URL of a chart or an OCI artifact."""
+    match = _ARTIFACT.fullmatch(url)
+    return match["host"] if match else ""
+
+
+def check_artifact(source: GitSource, schemes: Collection[str], plain: PlainHosts) -> None:
+    """Raise InvalidInput naming the field of an artifact's source that may not be used as it is."""
+    where = "spec.source.repoURL"
+    url = source.repo_url
+    match = _ARTIFACT.fullmatch(url)
+    if match is None or _has_control(url):
+        hint = "write oci://HOST/REPOSITORY, or the https URL of a Helm repository with chart; no user, no password"
+        raise InvalidInput("the URL is not one of a Helm repository or an OCI registry", location=where, hint=hint)
+    if url.startswith(OCI_SCHEME) and not _OCI_HOST.fullmatch(match["host"]):
+        hint = f"write it with its port: oci://{match['host']}:443/{match['path']}"
+        raise InvalidInput(f"the registry {match['host']} has neither a dot nor a port", location=where, hint=hint)
+    if url.startswith(OCI_SCHEME) and not _OCI_PATH.fullmatch(match["path"]):
+        hint = "write it in small letters, without a tag: the tag or digest is spec.source.revision"
+        raise InvalidInput(f"{match['path'][:80]!r} is not a repository of a registry", location=where, hint=hint)
+    if url.startswith(f"{CHART_SCHEME}http:") and not (
+        "http" in schemes or plain.allow(url.removeprefix(CHART_SCHEME))
+    ):
+        hint = "use https; GITSYNC_GIT_HTTP_HOSTS names the hosts that may be read over http"
+        raise InvalidInput("the Helm repository is without TLS", location=where, hint=hint)
+    _check_normal(url)
+    revision = source.revision
+    is_known = any(form.fullmatch(revision) for form in (_DIGEST, _TAG)) or parse_range(revision) is not None
+    if not is_known:
+        raise InvalidInput(
+            f"the revision {revision[:80]!r} is not a tag, a version, a range or a digest",
+            location="spec.source.revision",
+            hint="write it as 6.5.0, >=6 <7, latest or sha256:…",
+        )
 
 
 def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES, plain: PlainHosts = NO_PLAIN_HOSTS) -> None:
@@ -186,6 +233,10 @@ def check_source(
     source: GitSource, schemes: Collection[str] = SAFE_SCHEMES, plain: PlainHosts = NO_PLAIN_HOSTS
 ) -> None:
     """Raise InvalidInput naming the field that may not be used as it is."""
+    if is_artifact(source.repo_url):
+        check_artifact(source, schemes, plain)
+        clean_path(source.path)
+        return
     check_url(source.repo_url, schemes, plain)
     if parse_range(source.revision) is None:
         check_revision(source.revision)

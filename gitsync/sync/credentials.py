@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
+from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import Application
 from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.objects.remote import without_user
-from gitsync.objects.urls import matches_url
+from gitsync.objects.urls import is_artifact, matches_url
 from gitsync.ports import Cluster, Credentials, LiveCache
 
 _FIRST_LIST = 5.0
@@ -31,18 +33,19 @@ class ApplicationSecrets:
         Return the credentials of the Secret beside the Application, none when it names none.
 
         Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App,
-        ``ca.crt``, and ``token`` for the API of the Git host. The Secret is watched, so an unchanged one costs no
-        request and a rotated one is used at once. Raise InvalidInput for a member that the URL needs and the Secret
-        lacks, Refused for a URL that the Secret is not for.
+        or ``.dockerconfigjson`` of a registry; and ``ca.crt``, and ``token`` for the API of the Git host. The Secret is
+        watched, so an unchanged one costs no request and a rotated one is used at once. Raise InvalidInput for a member
+        that the URL needs and the Secret lacks, Refused for a URL that the Secret is not for.
         """
         name = app.source.credentials_secret
         if not name:
             return Credentials()
         secret = self._secret(app, name, _CREDENTIALS)
+        user, password = _registry_password(_text_of(secret, ".dockerconfigjson"), app.source.repo_url)
         credentials = Credentials(
             # without the line end that ``kubectl create secret --from-file`` takes over from a file
-            username=_text_of(secret, "username").strip("\r\n"),
-            password=_text_of(secret, "password").strip("\r\n"),
+            username=user or _text_of(secret, "username").strip("\r\n"),
+            password=password or _text_of(secret, "password").strip("\r\n"),
             # OpenSSH does not read keys with the line ends of Windows
             ssh_key=(_text_of(secret, "ssh-privatekey") or _text_of(secret, "identity")).replace("\r\n", "\n"),
             known_hosts=_text_of(secret, "known_hosts").replace("\r\n", "\n"),
@@ -123,6 +126,8 @@ def _check_urls(app: Application, secret: Manifest, *, has_app_key: bool) -> Non
 
 def _missing_members(url: str, credentials: Credentials) -> list[str]:
     """Return the members that a Secret for a URL lacks; a Secret with certificates only is complete for https."""
+    if is_artifact(url):
+        return [] if credentials.password or credentials.ca else ["password"]
     if url.startswith(("http://", "https://")):
         app = {
             "githubAppID": credentials.app_id,
@@ -137,6 +142,20 @@ def _missing_members(url: str, credentials: Credentials) -> list[str]:
         return []
     members = {"ssh-privatekey": credentials.ssh_key, "known_hosts": credentials.known_hosts}
     return [name for name, value in members.items() if not value.strip()]
+
+
+def _registry_password(config: str, url: str) -> tuple[str, str]:
+    """Return the user and password that the config of a container engine has for an artifact's host, else nothing."""
+    if not config or not is_artifact(url):
+        return "", ""
+    try:
+        auths = json.loads(config).get("auths", {})
+        entry = auths.get(urlsplit(url).netloc) or {}
+        user, _, password = base64.b64decode(entry.get("auth") or "", validate=True).decode().partition(":")
+        return str(entry.get("username") or user), str(entry.get("password") or password)
+    except (ValueError, AttributeError, TypeError) as error:
+        what = "the member .dockerconfigjson is not the config of a container engine"
+        raise InvalidInput(what, location=_CREDENTIALS) from error
 
 
 def _text_of(secret: Manifest, key: str) -> str:

@@ -162,3 +162,40 @@ def test_options_of_a_chart_change_the_target_but_not_that_of_earlier_versions()
 
     assert hash_of(helm={"releaseName": "r"}) != hash_of()
     assert hash_of(helm=None) == hash_of()
+
+
+def source_of(**source: Any) -> Application:
+    metadata = {"name": "shop", "namespace": "gitsync"}
+    return parse_application({"metadata": metadata, "spec": {"source": source}})
+
+
+def test_the_chart_of_a_repository_is_part_of_its_url() -> None:
+    app = source_of(repoURL="https://charts.example.com/stable", chart="web", revision="~1.4")
+    assert app.source.repo_url == "helm+https://charts.example.com/stable/web"
+    assert app.source.renderer == "Helm"
+    # a model that was dumped and read again is the same one
+    assert type(app.source).model_validate(app.source.model_dump()) == app.source
+    other = source_of(repoURL="https://charts.example.com/stable", chart="db", revision="~1.4")
+    assert app.target_hash != other.target_hash
+
+
+def test_a_chart_may_have_another_renderer() -> None:
+    app = source_of(repoURL="oci://ghcr.io/charts", chart="web", revision="1", renderer="Auto")
+    assert (app.source.repo_url, app.source.renderer) == ("oci://ghcr.io/charts/web", "Auto")
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "says"),
+    [
+        ({"chart": "../web"}, "spec.source.chart", "should match pattern"),
+        ({"chart": "a/b"}, "spec.source.chart", "should match pattern"),
+        ({"chart": 3}, "spec.source.chart", ""),
+        ({"chart": "web", "repoURL": "git@git.example:charts"}, "spec.source", "neither an https:// nor an oci:// URL"),
+        ({"chart": "web", "repoURL": 3}, "spec.source.repoURL", ""),
+    ],
+)
+def test_a_chart_without_a_helm_repository_is_named(source: dict[str, Any], where: str, says: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        source_of(**{"repoURL": "https://charts.example.com", **source})
+    assert caught.value.location == where
+    assert says in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.objects.urls import matches_url, normalized_url, repository_key
+from gitsync.objects.urls import chart_url, is_artifact, matches_url, normalized_url, repository_key
 
 HTTPS, SSH = "https://git.example/team-a/demo", "ssh://git.example/team-a/demo"
 
@@ -120,3 +120,49 @@ def test_no_spelling_leaves_the_allowed_folder(rest):
 )
 def test_urls_of_one_repository_have_the_same_key(url: str, key: str) -> None:
     assert repository_key(url) == repository_key(key) == key
+
+
+@pytest.mark.parametrize(
+    ("repository", "url"),
+    [
+        ("https://charts.example.com", "helm+https://charts.example.com/web"),
+        ("https://charts.example.com/stable/", "helm+https://charts.example.com/stable/web"),
+        ("http://charts.lan", "helm+http://charts.lan/web"),
+        ("oci://registry.example.com/charts", "oci://registry.example.com/charts/web"),
+    ],
+)
+def test_the_url_of_a_chart_names_its_repository_too(repository: str, url: str) -> None:
+    assert chart_url(repository, "web") == url
+    assert is_artifact(url)
+    assert not is_artifact(repository.replace("oci:", "https:"))
+
+
+@pytest.mark.parametrize(
+    "repository", ["git@git.example:team/charts", "ssh://git.example/charts", "file:///charts", ""]
+)
+def test_a_chart_is_in_no_repository_of_git(repository: str) -> None:
+    with pytest.raises(ValueError, match="neither an https:// nor an oci:// URL"):
+        chart_url(repository, "web")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "is_match"),
+    [
+        ("https://charts.example.com/*", "helm+https://charts.example.com/stable/web", True),
+        ("https://charts.example.com/stable/web", "helm+https://charts.example.com/stable/web", True),
+        ("https://charts.example.com/stable/db", "helm+https://charts.example.com/stable/web", False),
+        ("https://*", "helm+http://charts.example.com/web", False),
+        ("https://*", "oci://registry.example.com/web", False),
+        ("oci://registry.example.com/team/*", "oci://registry.example.com/team/web", True),
+        ("oci://registry.example.com/team/*", "oci://registry.example.com:5000/team/web", False),
+    ],
+)
+def test_patterns_match_charts_and_artifacts(pattern: str, url: str, is_match: bool) -> None:
+    assert matches_url(pattern, url) is is_match
+
+
+def test_charts_of_one_repository_have_keys_of_their_own() -> None:
+    urls = ["helm+https://Charts.example.com/web", "helm+https://charts.example.com/web/"]
+    assert len({repository_key(url) for url in urls}) == 1
+    others = ["https://charts.example.com/web", "helm+https://charts.example.com/db", "oci://charts.example.com/web"]
+    assert len({repository_key(url) for url in (urls[0], *others)}) == 4

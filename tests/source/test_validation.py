@@ -3,7 +3,16 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.source.validation import PlainHosts, check_revision, check_url, clean_path, shown_url
+from gitsync.objects.application import GitSource
+from gitsync.source.validation import (
+    PlainHosts,
+    artifact_host,
+    check_revision,
+    check_source,
+    check_url,
+    clean_path,
+    shown_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -145,3 +154,60 @@ def test_credentials_go_only_to_the_hosts_named_for_them() -> None:
     plain = PlainHosts.parse("git.test", "signed.test:8080")
     urls = ("http://git.test/x", "http://signed.test:8080/x", "http://signed.test/x", "https://signed.test:8080/x")
     assert [plain.allow_credentials(url) for url in urls] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("url", "revision", "host"),
+    [
+        ("oci://ghcr.io/stefanprodan/manifests/podinfo", "6.5.0", "ghcr.io"),
+        ("oci://registry.lan:5000/web", "latest", "registry.lan:5000"),
+        ("oci://localhost/web", "sha256:" + "a" * 64, "localhost"),
+        ("oci://[::1]:5000/web", ">=1 <2", "[::1]:5000"),
+        ("helm+https://charts.example.com/stable/web", "1.2.3+build.4", "charts.example.com"),
+        ("helm+https://charts/web", "~1.4", "charts"),
+        ("oci://ghcr.io/web", "a" * 40, "ghcr.io"),
+    ],
+)
+def test_accepts_charts_and_artifacts(url: str, revision: str, host: str) -> None:
+    check_source(GitSource(repo_url=url, revision=revision))
+    assert artifact_host(url) == host
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("oci://", "is not one of a Helm repository or an OCI registry"),
+        ("oci://ghcr.io", "is not one of a Helm repository or an OCI registry"),
+        ("oci:///web", "is not one of a Helm repository or an OCI registry"),
+        ("oci://ann:secret@ghcr.io/web", "no user, no password"),
+        ("oci://-x.example/web", "is not one of a Helm repository"),
+        ("oci://ghcr.io/w\neb", "is not one of a Helm repository"),
+        ("oci://ghcr.io/%0aweb", "is not one of a Helm repository"),
+        ("oci://registry/web", "has neither a dot nor a port; write it with its port: oci://registry:443/web"),
+        ("oci://ghcr.io/Web", "is not a repository of a registry"),
+        ("oci://ghcr.io/web:1.0", "the tag or digest is spec.source.revision"),
+        ("oci://ghcr.io/web@sha256:" + "a" * 64, "the tag or digest is spec.source.revision"),
+        ("oci://ghcr.io/../web", "is not a repository of a registry"),
+        ("oci://ghcr.io/web?x", "is not a repository of a registry"),
+        ("helm+http://charts.example.com/web", "is without TLS; use https"),
+        ("helm+https://charts.example.com/a/../web", "dot segments"),
+        ("helm+https://charts.example.com/web?x", "a query or fragment"),
+        ("helm+https://charts.example.com/a%2fb/web", "percent-encoded"),
+    ],
+)
+def test_refuses_urls_of_no_artifact(url: str, says: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_source(GitSource(repo_url=url, revision="1.0.0"))
+    assert says in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("revision", ["", "sha256:abc", "sha512:" + "a" * 64, "a b", "-x", "refs/tags/1", "a/b", "1@2"])
+def test_refuses_revisions_of_no_artifact(revision: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a tag, a version, a range or a digest"):
+        check_source(GitSource(repo_url="oci://ghcr.io/web", revision=revision))
+
+
+def test_a_helm_repository_without_tls_is_one_of_the_operator() -> None:
+    plain = PlainHosts.parse("charts.lan", "")
+    check_source(GitSource(repo_url="helm+http://charts.lan/web", revision="1"), plain=plain)

@@ -299,8 +299,8 @@ class _IgnoreRules(NamedTuple):
     """
     The rules of a ``.helmignore``: the first one that ignores a file decides.
 
-    Unlike in Git, one with ``!`` keeps nothing that another one ignores: it ignores all that it does not match (``Rules.
-    Ignore`` in helm.sh/helm/internal/ignore).
+    Unlike in Git, one with ``!`` keeps nothing that another one ignores: it ignores all that it does not match. Source:
+    ``Rules.Ignore`` in internal/ignore of Helm.
     """
 
     rules: tuple[_IgnoreRule, ...]

@@ -8,6 +8,8 @@ the commit of its name, and no name that exists is reported as missing. Time is 
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -334,6 +336,54 @@ def test_the_missing_member_of_a_secret_is_named(site: Site, url: str, members: 
     app = parse_application({"metadata": META, "spec": {"source": {"repoURL": URLS[url], "path": "x", **CREDENTIALS}}})
     with pytest.raises(InvalidInput, match=f"Secret default/login {missing}"):
         ApplicationSecrets(site.cluster, site.live).credentials(app)
+
+
+ENGINE = json.dumps(
+    {
+        "auths": {
+            "ghcr.io": {"auth": base64.b64encode(b"ann:secret").decode()},
+            "registry.lan:5000": {"username": "bob", "password": "other"},
+            "git.example.test": {"username": "bob", "password": "other"},
+        }
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "members", "user", "password"),
+    [
+        ("oci://ghcr.io/web", {"username": "ada", "password": "right"}, "ada", "right"),
+        ("oci://ghcr.io/web", {".dockerconfigjson": ENGINE}, "ann", "secret"),
+        ("oci://registry.lan:5000/web", {".dockerconfigjson": ENGINE}, "bob", "other"),
+        ("oci://ghcr.io/web", {"ca.crt": "PEM"}, "", ""),
+    ],
+)
+def test_a_secret_of_a_registry_is_read(
+    site: Site, url: str, members: dict[str, str], user: str, password: str
+) -> None:
+    site.secret("login", **members)
+    app = parse_application({"metadata": META, "spec": {"source": {"repoURL": url, **CREDENTIALS}}})
+    credentials = ApplicationSecrets(site.cluster, site.live).credentials(app)
+    assert (credentials.username, credentials.password) == (user, password)
+
+
+@pytest.mark.parametrize(
+    ("url", "config", "says"),
+    [
+        ("oci://quay.io/web", ENGINE, "Secret default/login has no password; oci URLs need it"),
+        ("oci://ghcr.io/web", "[]", "the member .dockerconfigjson is not the config of a container engine"),
+        ("oci://ghcr.io/web", "{", "the member .dockerconfigjson is not the config of a container engine"),
+        ("oci://ghcr.io/web", '{"auths": {"ghcr.io": {"auth": "%"}}}', "is not the config of a container engine"),
+        # a password of a registry is for no Git server
+        (URLS["https"], ENGINE, "Secret default/login has no password; https URLs need it"),
+    ],
+)
+def test_a_secret_without_a_password_for_the_registry_is_named(site: Site, url: str, config: str, says: str) -> None:
+    site.secret("login", **{".dockerconfigjson": config})
+    app = parse_application({"metadata": META, "spec": {"source": {"repoURL": url, **CREDENTIALS}}})
+    with pytest.raises(InvalidInput) as caught:
+        ApplicationSecrets(site.cluster, site.live).credentials(app)
+    assert says in str(caught.value)
 
 
 @pytest.mark.parametrize(
