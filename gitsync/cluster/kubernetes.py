@@ -18,7 +18,7 @@ from gitsync.objects.change import Change
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import ApiResource, KubernetesEvent
+from gitsync.ports import ApiResource, KubernetesEvent, LogRequest
 
 
 class KubernetesCluster:
@@ -289,12 +289,14 @@ class ApiObjectDetails:
         items = self._client.get(f"/api/v1/namespaces/{segment(namespace)}/events", query).get("items") or ()
         return tuple(sorted(map(_event, items), key=lambda event: event.last, reverse=True))
 
-    def logs(self, namespace: str, pod: str, container: str, *, previous: bool = False, lines: int = 200) -> str:
+    def logs(self, request: LogRequest) -> str:
         """Return the last lines of the log of a container."""
-        query = {"tailLines": str(lines), "limitBytes": str(_LOG_BYTES)}
-        query |= {"container": container} if container else {}
-        query |= {"previous": "true"} if previous else {}
-        return self._client.text(f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(pod)}/log", query)
+        query = {"tailLines": str(request.lines), "limitBytes": str(_LOG_BYTES)}
+        query |= {"container": request.container} if request.container else {}
+        query |= {"previous": "true"} if request.is_previous else {}
+        query |= {"timestamps": "true"} if request.has_times else {}
+        pod = f"/api/v1/namespaces/{segment(request.namespace)}/pods/{segment(request.pod)}"
+        return self._client.text(f"{pod}/log", query)
 
     def write_event(self, application: str, type: str, reason: str, message: str, ref: ObjectRef | None = None) -> None:
         """Write one Event about an Application or an object of it; an equal one within the hour counts up."""

@@ -7,7 +7,16 @@ from datetime import datetime
 from typing import Protocol
 
 from gitsync.ports.advisors import Advice, AdviceCache, MetricResult, MetricsProvider, Reasoner, Sample
-from gitsync.ports.cluster import ApiResource, Cluster, EventWriter, KubernetesEvent, LiveCache, ObjectDetails, Scope
+from gitsync.ports.cluster import (
+    ApiResource,
+    Cluster,
+    EventWriter,
+    KubernetesEvent,
+    LiveCache,
+    LogRequest,
+    ObjectDetails,
+    Scope,
+)
 from gitsync.ports.records import Records, Reviews
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
@@ -97,6 +106,7 @@ __all__ = [
     "FileVersion",
     "KubernetesEvent",
     "LiveCache",
+    "LogRequest",
     "MergeResult",
     "MetricResult",
     "MetricsProvider",

@@ -217,6 +217,23 @@ class KubernetesEvent:
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """
+    Which log to read: that of a container of a Pod, or of its instance before the last restart if ``is_previous``.
+
+    The last ``lines`` are read: a whole log may be larger than the memory of the controller. ``has_times`` has each
+    begin with the time at which it was written, in RFC 3339.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    is_previous: bool = False
+    lines: int = 200
+    has_times: bool = False
+
+
 class ObjectDetails(Protocol):
     """
     Read what no watch keeps: the Events of an object and the log of a container, by one request each.
@@ -229,9 +246,8 @@ class ObjectDetails(Protocol):
         """Return the latest Events about an object, newest first."""
         ...
 
-    # limited in lines: a whole log may be larger than the memory of the controller
-    def logs(self, namespace: str, pod: str, container: str, *, previous: bool = False, lines: int = 200) -> str:
-        """Return the last lines of the log of a container, of the one before its restart if ``previous``."""
+    def logs(self, request: LogRequest) -> str:
+        """Return the last lines of the log of a container."""
         ...
 
 

@@ -88,6 +88,15 @@ def test_pages_fit_a_small_screen(look: Looks, path: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@pytest.mark.parametrize(("path", "header"), [(APP, ".bar"), ("/changes", ".top"), ("/audit", ".top")])
+def test_a_phone_shows_content_below_a_small_header(look: Looks, path: str, header: str) -> None:
+    page = look(path, viewport={"width": 390, "height": 844})
+    assert page.locator(header).evaluate("item => item.getBoundingClientRect().bottom") <= 160
+    # the row of pages begins at the one that is shown
+    link = page.locator(".top nav [aria-current]").evaluate("item => item.getBoundingClientRect().right")
+    assert link <= page.locator(".search").evaluate("item => item.getBoundingClientRect().left")
+
+
 def test_a_commit_is_seen_without_a_reload(open_page: Opens, site: Site) -> None:
     page = open_page(APP).page
     page.evaluate("window.stayed = true")

@@ -6,6 +6,7 @@ Events and logs of objects are read from the API server when they are opened.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from gitsync.crds import application_crd
 from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, InvalidInput, Rejected
 from gitsync.objects.manifest import uid_of
 from gitsync.objects.ref import ObjectRef
+from gitsync.ports import LogRequest
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.factories import config_map
@@ -182,10 +184,14 @@ def test_events_are_those_of_the_object_and_logs_those_of_the_container(tmp_path
         assert details.events(ObjectRef("", "Namespace", "", "default")) == ()
 
         until(lambda: (cluster.read(ref, "v1") or {})["status"].get("phase") == "Running")
-        assert isinstance(details.logs("default", "web", "proxy", lines=1), str)
-        assert len(details.logs("default", "web", "app", lines=1).splitlines()) <= 1
+        assert isinstance(details.logs(LogRequest("default", "web", "proxy", lines=1)), str)
+        assert len(details.logs(LogRequest("default", "web", "app", lines=1)).splitlines()) <= 1
+        timed = details.logs(LogRequest("default", "web", "app", has_times=True)).splitlines()
+        assert timed
+        assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", line) for line in timed)
+        assert "app:1 starts in pod default/web" in timed[0]
         with pytest.raises(GitsyncError, match="previous terminated container"):
-            details.logs("default", "web", "app", previous=True)
+            details.logs(LogRequest("default", "web", "app", is_previous=True))
         with pytest.raises(GitsyncError, match="not found"):
-            details.logs("default", "gone", "app")
+            details.logs(LogRequest("default", "gone", "app"))
         client.close()

@@ -41,6 +41,7 @@ from gitsync.ports import (
     DriftTotals,
     FileVersion,
     KubernetesEvent,
+    LogRequest,
     ResourceView,
     Sizes,
     StateEvent,
@@ -190,8 +191,8 @@ class KeptDetails:
             raise self.error
         return tuple(self.found)
 
-    def logs(self, namespace: str, pod: str, container: str, *, previous: bool = False, lines: int = 200) -> str:
-        self.asked.append((namespace, pod, container, previous, lines))
+    def logs(self, request: LogRequest) -> str:
+        self.asked.append((request.namespace, request.pod, request.container, request.is_previous, request.lines))
         if self.error is not None:
             raise self.error
         return self.log

@@ -28,6 +28,7 @@ def logs(
     previous: Annotated[bool, typer.Option("--previous", "-p", help="The log before the last restart.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
     lines: Annotated[int, typer.Option(min=1, max=2000, help="The last lines to print.")] = 200,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print when each line was written.")] = False,
     namespace: Namespace = NAMESPACE,
 ) -> Exit:
     """Print the log of a container of a Pod that an object owns, or is."""
@@ -35,6 +36,7 @@ def logs(
     application = f"{namespace}/{name}"
     query = {"ref": one_object(running, application, object), "pod": pod, "container": container}
     query |= {"previous": "true"} if previous else {}
+    query |= {"timestamps": "true"} if timestamps else {}
     url = f"{application_path(application)}/logs?{urlencode(query)}"
     text = running.text(f"{url}&lines={lines}")
     say(text.rstrip("\n"))

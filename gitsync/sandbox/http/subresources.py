@@ -37,7 +37,7 @@ _LAST_WORDS = {
 }
 
 
-def log_of(pod: Manifest, container: str, *, previous: bool = False) -> str | None:
+def log_of(pod: Manifest, container: str, *, previous: bool = False, has_times: bool = False) -> str | None:
     """
     Return the log of a container, or of the run before; None when there was none.
 
@@ -60,7 +60,8 @@ def log_of(pod: Manifest, container: str, *, previous: bool = False) -> str | No
         lines.append(f"{began} ready")
     elif previous or "running" not in status["state"]:
         lines.append(f"{began} {last}")
-    return "\n".join(lines) + "\n"
+    # all lines are written when the container starts
+    return "".join(f"{began} {line}\n" if has_times else f"{line}\n" for line in lines)
 
 
 def waiting_reason(pod: Manifest, container: str) -> str:
@@ -102,10 +103,16 @@ def log_file(runtime: ContainerRuntime | None, pod: Manifest, container: str, *,
     return runtime.log(uid_of(pod), container, status["restartCount"] - (1 if previous else 0))
 
 
-def log_text(path: Path | None, pod: Manifest, container: str, *, previous: bool) -> str | None:
-    """Return the log of a container so far, or of the run before; None when there was none."""
+def log_text(
+    path: Path | None, pod: Manifest, container: str, *, previous: bool, has_times: bool = False
+) -> str | None:
+    """
+    Return the log of a container so far, or of the run before; None when there was none.
+
+    ``has_times`` begins each line of a simulated container with the time at which it was written.
+    """
     if path is None:
-        return log_of(pod, container, previous=previous)
+        return log_of(pod, container, previous=previous, has_times=has_times)
     return path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -216,7 +223,8 @@ class Subresources:
             raise errors.bad_request(f"container {container} is not valid for pod {route.name}")
         previous = request.flag("previous")
         path = log_file(self._runtime, pod, container, previous=previous)
-        text = log_text(path, pod, container, previous=previous)
+        # not of a process: when it wrote a line is not recorded
+        text = log_text(path, pod, container, previous=previous, has_times=request.flag("timestamps"))
         if text is None and previous:
             raise errors.bad_request(f'previous terminated container "{container}" in pod "{route.name}" not found')
         if text is None:

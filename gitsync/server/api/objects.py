@@ -12,7 +12,7 @@ from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.plan.display import declared_content
-from gitsync.ports import ApplicationView, ResourceView
+from gitsync.ports import ApplicationView, LogRequest, ResourceView
 from gitsync.server.api.lists import field_model, object_members
 from gitsync.server.api.models import (
     EventModel,
@@ -93,6 +93,7 @@ def logs(
     container: Annotated[str, Query(max_length=63)] = "",
     previous: bool = False,
     lines: Annotated[int, Query(ge=1, le=2000)] = 200,
+    timestamps: bool = False,
 ) -> PlainTextResponse:
     """Return the last lines of the log of a container of a Pod that the object owns, or is."""
     pods = pods_of(backend, subject)
@@ -102,7 +103,8 @@ def logs(
         raise HTTPException(404, f"{subject.ref} has no such Pod.")
     ref = ref_of(chosen)
     name = container or telling_log(chosen).container
-    return PlainTextResponse(backend.details.logs(ref.namespace, ref.name, name, previous=previous, lines=lines))
+    asked = LogRequest(ref.namespace, ref.name, name, is_previous=previous, lines=lines, has_times=timestamps)
+    return PlainTextResponse(backend.details.logs(asked))
 
 
 @router.get("/history")

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from gitsync.errors import GitsyncError
 from gitsync.health.assess import assess
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.display import declared_content
-from gitsync.ports import KubernetesEvent
+from gitsync.ports import KubernetesEvent, LogRequest
+from gitsync.server.backend import Backend
 from gitsync.server.dependencies import FoundOf, PagesOf, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.differences import manifest_text, object_differences
+from gitsync.server.queries.log_lines import Level, LogFilter, LogLine, as_text, in_order, read_log
 from gitsync.server.queries.object_details import (
     LOGGED,
     ContainerLog,
@@ -38,11 +41,6 @@ router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 _PARTS = 100
 _LINES = 200
 _MOST_LINES = 2000
-_PROBED = re.compile(
-    # what kubelets and load balancers ask for, answered by 2xx: a failed probe is worth reading
-    r'"(?:GET|HEAD) /(?:healthz?|readyz?|livez|live|liveness|readiness|startupz?|ping)(?:[/?][^ ]*)? HTTP/[\d.]+" 2\d\d'
-)
-_ANSWERED = re.compile(r'" 2\d\d ')
 _PODS = 20
 """Pods whose logs are shown together; one request is made for each."""
 ALL_PODS = "*"
@@ -89,77 +87,123 @@ def events(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) -> 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LogChoice:
+    """What a user chose on the page of logs; ``previous`` None is the instance that explains the state of the Pod."""
+
+    pod: str
+    container: str
+    previous: bool | None
+    lines: int
+    filter: LogFilter
+    has_times: bool
+
+
+def log_choice(
+    pod: Annotated[str, Query(max_length=253)] = "",
+    container: Annotated[str, Query(max_length=63)] = "",
+    previous: bool | None = None,
+    lines: Annotated[int, Query(ge=1, le=_MOST_LINES)] = _LINES,
+    q: Annotated[str, Query(max_length=200)] = "",
+    level: Level = Level.OTHER,
+    probes: bool = False,
+    times: bool = False,
+) -> LogChoice:
+    """Return what the query of a page of logs chooses."""
+    return LogChoice(pod, container, previous, lines, LogFilter(q, level, probes), times)
+
+
+ChoiceOf = Annotated[LogChoice, Depends(log_choice)]
+
+
 @router.get("/logs", response_class=HTMLResponse)
 def logs(
     request: Request,
     pages: PagesOf,
     view: ViewOf,
     subject: FoundOf,
-    pod: Annotated[str, Query(max_length=253)] = "",
-    container: Annotated[str, Query(max_length=63)] = "",
-    previous: bool | None = None,
+    choice: ChoiceOf,
     follow: bool = False,
-    lines: Annotated[int, Query(ge=1, le=_MOST_LINES)] = _LINES,
-    q: Annotated[str, Query(max_length=200)] = "",
-    probes: bool = False,
+    wrap: bool = True,
 ) -> HTMLResponse:
-    """
-    Show the last lines of the log of a container, or of one of each Pod, read from the API server now.
-
-    Lines of probes that succeeded are left out, unless ``probes`` or a search ``q`` asks for them.
-    """
+    """Show the last lines of the log of a container, or of one of each Pod by time, read from the API server now."""
     pods = pods_of(pages.engine, subject)
-    chosen = next((item for item in pods if ref_of(item).name == pod), pods[0] if pods else None)
-    names = containers_of(chosen) if chosen is not None else []
-    asked = chosen_log(chosen, container, previous) if chosen is not None else ContainerLog("", is_previous=False)
-    is_all = pod == ALL_PODS and len(pods) > 1
-    text_lines: list[str] = []
-    problems: list[str] = []
-    for item in pods[:_PODS] if is_all else filter(None, [chosen]):
-        ref = ref_of(item)
-        log = chosen_log(item, container, previous)
-        try:
-            text = pages.engine.details.logs(
-                ref.namespace, ref.name, log.container, previous=log.is_previous, lines=lines
-            )
-        except GitsyncError as error:
-            # the logs of the other Pods are shown
-            problems.append(f"{ref.name}: {error}" if is_all else str(error))
-            continue
-        text_lines += [f"{ref.name} {text}" if is_all else text for text in visible(text).splitlines()]
-    matching = [text for text in text_lines if q.casefold() in text.casefold()]
-    shown_lines = matching if q or probes else [text for text in matching if not is_probe(text)]
-    problem = f"The log cannot be read: {'; '.join(problems)}" if problems else ""
+    chosen = _chosen_pods(pods, choice)
+    log, problem = _read_logs(pages.engine, chosen, choice)
+    matching = choice.filter.matching(log)
+    lines = choice.filter.without_probes(matching)
+    first = chosen_log(chosen[0], choice.container, choice.previous) if chosen else ContainerLog("", is_previous=False)
+    pod = ALL_PODS if len(chosen) > 1 else ref_of(chosen[0]).name if chosen else ""
     return show_application(
         pages,
         request,
         view,
         "object_logs",
         **_frame(subject, "logs"),
+        choice=choice,
         pods=[ref_of(item).name for item in pods],
-        pod=ALL_PODS if is_all else ref_of(chosen).name if chosen is not None else "",
+        pod=pod,
         all_pods=ALL_PODS,
-        containers=names,
-        container=asked.container,
-        previous=asked.is_previous,
+        containers=containers_of(chosen[0]) if chosen else [],
+        download=urlencode(_download_of(subject, choice, pod, first)),
+        container=first.container,
+        previous=first.is_previous,
+        levels={Level.OTHER: "all", Level.WARNING: "warnings and errors", Level.ERROR: "errors"},
         # a log that cannot be read is not loaded again automatically
         follow=follow and not problem,
-        lines=lines,
-        q=q,
+        wrap=wrap,
         matching=len(matching),
-        read=len(text_lines),
-        probes=probes,
-        hidden=len(matching) - len(shown_lines),
-        text="\n".join(shown_lines),
+        read=len(log),
+        has_no_times=choice.has_times and not all(line.time for line in log),
+        hidden=len(matching) - len(lines),
+        lines=lines,
         problem=problem,
     )
 
 
-def is_probe(line: str) -> bool:
-    """Return whether a line of an access log records a probe that succeeded."""
-    # A search for both in one expression takes quadratic time in a line of half a megabyte, which a Pod can write.
-    answered = _ANSWERED.search(line, 0, max(line.rfind("kube-probe/"), 0))
-    return answered is not None or _PROBED.search(line) is not None
+@router.get("/logs.txt", response_class=PlainTextResponse)
+def download(pages: PagesOf, subject: FoundOf, choice: ChoiceOf) -> PlainTextResponse:
+    """Return what the page of logs shows as a text file."""
+    chosen = _chosen_pods(pods_of(pages.engine, subject), choice)
+    log, problem = _read_logs(pages.engine, chosen, choice)
+    if problem:
+        # not a file that reads as if all of the log were in it
+        return PlainTextResponse(problem, 502)
+    lines = choice.filter.without_probes(choice.filter.matching(log))
+    return PlainTextResponse(as_text(lines, has_times=choice.has_times))
+
+
+def _download_of(subject: FoundObject, choice: LogChoice, pod: str, log: ContainerLog) -> dict[str, str | int]:
+    """Return the query of the file with what the page shows, and with as many lines of it as can be read."""
+    query: dict[str, str | int] = {"ref": subject.ref.path, "pod": pod, "container": log.container}
+    query |= {"previous": str(log.is_previous).lower(), "lines": _MOST_LINES, "times": str(choice.has_times).lower()}
+    query |= {"q": choice.filter.text, "level": choice.filter.least.value}
+    return query | {"probes": str(choice.filter.has_probes).lower()}
+
+
+def _chosen_pods(pods: Sequence[Manifest], choice: LogChoice) -> list[Manifest]:
+    """Return the Pods whose logs are read: the one that is named, all, or the one that fails first."""
+    if choice.pod == ALL_PODS:
+        return list(pods[:_PODS])
+    return [item for item in pods if ref_of(item).name == choice.pod][:1] or list(pods[:1])
+
+
+def _read_logs(backend: Backend, pods: Sequence[Manifest], choice: LogChoice) -> tuple[list[LogLine], str]:
+    """Return the lines of the logs of Pods, and why some cannot be read, empty where all can."""
+    logs: list[list[LogLine]] = []
+    problems: list[str] = []
+    is_one = len(pods) == 1
+    for pod in pods:
+        ref = ref_of(pod)
+        log = chosen_log(pod, choice.container, choice.previous)
+        # with times, by which the lines of several Pods are put in order
+        asked = LogRequest(ref.namespace, ref.name, log.container, log.is_previous, choice.lines, has_times=True)
+        try:
+            logs.append(read_log(backend.details.logs(asked), "" if is_one else ref.name))
+        except GitsyncError as error:
+            # the logs of the other Pods are shown
+            problems.append(str(error) if is_one else f"{ref.name}: {error}")
+    return in_order(logs), f"The log cannot be read: {'; '.join(problems)}" if problems else ""
 
 
 def _parts_of(dependents: Sequence[Manifest], owned: Owned) -> list[tuple[ObjectRef, str]]:

@@ -15,7 +15,6 @@ from gitsync.kube.references import references
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent, ResourceView
-from gitsync.server.pages.object import is_probe
 from gitsync.server.queries.object_details import ContainerLog, telling_log
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
@@ -104,9 +103,9 @@ def test_events_of_an_object_it_may_not_read_are_not_shown(site: Open) -> None:
 
 def test_logs_are_of_a_pod_of_the_object_and_one_container(site: Open) -> None:
     opened = shop(site)
-    opened.engine.details.log = "started\n\x1b[31mfailed <script>"
+    opened.engine.details.log = "started\n\x1b[31m\u202efailed <script>"
     page = opened.get(f"{OBJECT}/logs?ref={WEB}").text
-    assert "started\n\\u001b[31mfailed &lt;script&gt;" in page
+    assert "started\n\\u202efailed &lt;script&gt;" in page
     assert "data-follow" not in page
     chosen = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=web-b&container=proxy&previous=true&lines=5&follow=true").text
     assert "data-follow" in chosen
@@ -123,9 +122,9 @@ def test_logs_of_all_pods_are_searched_together(site: Open) -> None:
     opened.engine.details.log = "Started\nGET /healthz\nfailed to connect"
     page = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=*").text
     for pod in ("web-a", "web-b"):
-        assert f"{pod} Started\n{pod} GET /healthz\n{pod} failed to connect" in page
+        assert f"<b>{pod}</b> Started\n<b>{pod}</b> GET /healthz\n<b>{pod}</b> failed to connect" in page
     found = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=*&q=FAILED").text
-    assert "web-a failed to connect\nweb-b failed to connect</pre>" in found
+    assert "<b>web-a</b> failed to connect\n<b>web-b</b> failed to connect</pre>" in found
     assert "2 of 6 lines contain “FAILED”." in found
     assert "0 of 3 lines contain “absent”." in opened.get(f"{OBJECT}/logs?ref={WEB}&q=absent").text
     assert {asked[1] for asked in opened.engine.details.asked[:2]} == {"web-a", "web-b"}
@@ -165,24 +164,65 @@ def test_probes_that_succeeded_are_left_out_of_a_log(site: Open) -> None:
     assert "The log is empty." not in only
 
 
-def test_a_long_line_of_a_log_does_not_occupy_the_server() -> None:
-    # an expression with two parts that may begin anywhere takes hours for this
-    line = '" 200 ' * 1_000_000
-
-    assert not is_probe(line)
-    assert not is_probe(f'"kube-probe/1.36{line}')
-    assert is_probe(f'{line}"kube-probe/1.36"')
-
-
-def test_a_log_is_downloaded_as_text(site: Open) -> None:
+def test_a_log_is_downloaded_as_it_is_shown(site: Open) -> None:
     opened = shop(site)
-    opened.engine.details.log = "started\nfailed"
-    page = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=web-b").text
-    ((name, link),) = re.findall(r'download="([^"]*)" href="([^"]*)"', page)
-    assert name == "web-b-app.log"
-    answer = opened.get(html.unescape(link))
-    assert (answer.text, opened.engine.details.asked[-1]) == ("started\nfailed", ("shop", "web-b", "app", False, 2000))
-    assert "download=" not in opened.get(f"{OBJECT}/logs?ref={WEB}&pod=*").text
+    opened.engine.details.log = "2026-03-01T11:58:00Z started\n2026-03-01T11:58:01Z ERROR: failed\n"
+
+    def downloaded(query: str) -> tuple[str, str]:
+        page = opened.get(f"{OBJECT}/logs?ref={WEB}&{query}").text
+        ((name, link),) = re.findall(r'download="([^"]*)" href="([^"]*)"', page)
+        answer = opened.get(html.unescape(link))
+        assert answer.headers["content-type"].startswith("text/plain")
+        return name, answer.text
+
+    assert downloaded("pod=web-b") == ("web-b-app.log", "started\nERROR: failed\n")
+    assert opened.engine.details.asked[-1] == ("shop", "web-b", "app", False, 2000)
+    assert downloaded("pod=web-b&previous=true&container=proxy&q=start&times=true") == (
+        "web-b-proxy.log",
+        "2026-03-01T11:58:00Z started\n",
+    )
+    assert opened.engine.details.asked[-1] == ("shop", "web-b", "proxy", True, 2000)
+    both = "web-a ERROR: failed\nweb-b ERROR: failed\n"
+    assert downloaded("pod=*&level=error") == ("all-app.log", both)
+
+
+def test_a_download_that_cannot_be_read_is_no_empty_file(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.error = Rejected("pods/log is forbidden", code=403)
+    answer = opened.get(f"{OBJECT}/logs.txt?ref={WEB}")
+    assert (answer.status, answer.text) == (502, "The log cannot be read: pods/log is forbidden")
+
+
+def test_lines_of_a_log_have_times_levels_and_pods(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.log = "2026-03-01T11:58:00Z <started>\n2026-03-01T11:58:01Z ERROR: failed\n"
+    page = opened.get(f"{OBJECT}/logs?ref={WEB}&times=true&wrap=false&pod=*").text
+    time = '<time datetime="2026-03-01T11:58:0{0}Z">2026-03-01 11:58:0{0}</time> <b>{1}</b> {2}'.format
+    error = '<span class="l-error">ERROR: failed</span>'
+    assert (
+        "\n".join(
+            (
+                time(0, "web-a", "&lt;started&gt;"),
+                time(0, "web-b", "&lt;started&gt;"),
+                time(1, "web-a", error),
+                time(1, "web-b", error),
+            )
+        )
+        in page
+    )
+    assert 'class="manifest log unwrapped"' in page
+    errors = opened.get(f"{OBJECT}/logs?ref={WEB}&level=error").text
+    assert f">{error}</pre>" in errors
+    assert "1 of 2 lines are errors." in errors
+    assert "unwrapped" not in errors
+
+
+def test_a_log_without_times_is_not_shown_with_others(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.log = "2026-03-01T11:58:00Z started\nready\n"
+    page = opened.get(f"{OBJECT}/logs?ref={WEB}&times=true").text
+    assert "The API server does not tell when each line was written." in page
+    assert ">2026-03-01T11:58:00Z started\nready</pre>" in page
 
 
 def test_a_missing_permission_is_shown_on_the_page(site: Open) -> None:
