@@ -79,6 +79,7 @@ from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
+from gitsync.services.workloads import WorkloadService
 from gitsync.settings import Settings
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.repositories import MirrorCleanup, Repositories
@@ -147,6 +148,7 @@ class Engine:
     parts: tuple[_RequiredPart, ...]
     pull_requests: PullRequestController
     keeps: KeepService
+    workloads: WorkloadService
     share: Shard
     is_replica: bool
     """Whether other replicas have pages of their own."""
@@ -346,6 +348,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         pull_requests=pull_requests,
         share=share,
         is_replica=settings.replicas,
+        workloads=WorkloadService(cluster, clock),
         keeps=KeepService(source, renderer, AdoptService(source, hosts, secrets.credentials), secrets.credentials),
     )
 

@@ -8,6 +8,7 @@ from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateR
 from gitsync.ports.previews import Proposals
 from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
+from gitsync.services.requests import WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.sync.policies import Policies
@@ -82,6 +83,11 @@ class Backend(Protocol):
     @property
     def keeps(self) -> KeepService:
         """Values of the cluster that users keep in Git."""
+        ...
+
+    @property
+    def workloads(self) -> WorkloadWriter:
+        """Restarts of workloads and deletes of Pods."""
         ...
 
     @property

@@ -217,6 +217,8 @@ NOTICES: Final = {
     "resume": "Resume requested.",
     "revert": "Revert commit pushed. Clones get it by git pull --rebase, before their next push.",
     "revert-branch": "Revert commit pushed to a branch of its own. It changes nothing before it is merged.",
+    "restart": "Restarted. Its Pods are replaced one after another.",
+    "delete-pod": "Deleted. Its controller creates another Pod.",
     "approve": "Plan approved.",
     "approve-selected": "The selected steps are approved. The others become a plan of their own.",
     "reject": "Plan rejected.",

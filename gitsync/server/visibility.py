@@ -32,6 +32,7 @@ from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.server.backend import Backend
 from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
+from gitsync.services.requests import WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.token_usage import TokenUsage
 from gitsync.sync.policies import Policies
@@ -63,6 +64,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.problems,
         VisibleProposals(engine.pull_requests, shows),
         engine.keeps,
+        engine.workloads,
         engine.is_replica,
         engine.owns,
     )
@@ -86,6 +88,7 @@ class VisibleBackend:
     problems: Callable[[], tuple[str, ...]]
     pull_requests: Proposals
     keeps: KeepService
+    workloads: WorkloadWriter
     is_replica: bool
     owns: Callable[[str], bool]
 

@@ -14,20 +14,21 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from gitsync.edit.adopt import ClusterValue
-from gitsync.errors import InvalidInput, Refused, WrongState
+from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
 from gitsync.gate.approvals import may_operate
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Decision, HoldReason, Plan
-from gitsync.objects.manifest import at
+from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import AuditRecord, Commit
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.record import AuditRecord, Commit, Outcome
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, Clock, RevertResult
 from gitsync.services.adopt import KeepService, ProposedAdoption
 from gitsync.services.revert import RevertService
 from gitsync.services.reviews import Approval, ReviewRecords, ReviewService, is_held
+from gitsync.services.workloads import WorkloadAction, check_action
 
 
 class RequestKind(StrEnum):
@@ -76,6 +77,22 @@ class RepairWriter(Protocol):
     def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
         """Request that objects are restored to what was applied last; False for an unknown Application."""
         ...
+
+
+class WorkloadWriter(Protocol):
+    """What restarts workloads and deletes Pods."""
+
+    def write_of(self, action: WorkloadAction) -> Callable[[Application, Manifest], None]:
+        """Return what carries an action out for a live object, with the rights of its Application."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRequest:
+    """What is requested for which live object, as the user saw it."""
+
+    action: WorkloadAction
+    live: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +246,34 @@ class UserRequests:
         # the record first, as for a revert
         self._records.audit([replace(record, details={**record.details, "objects": objects})])
         return keeps.keep(app, values, author=by.name, reason=reason)
+
+    def check_workload(self, view: ApplicationView, action: WorkloadAction, live: Manifest, by: User) -> Application:
+        """
+        Return the Application with whose rights a user may act on a live object of it.
+
+        Raise Refused where the user is not an operator, WrongState where the action does not fit the object.
+        """
+        self.check_operator(view, by)
+        check_action(action, live)
+        return readable(view)
+
+    def change_workload(
+        self, view: ApplicationView, writer: WorkloadWriter, wanted: WorkloadRequest, by: User, reason: str
+    ) -> None:
+        """Restart a workload or delete a Pod, also while the Application is suspended; raise the errors of a write."""
+        app = self.check_workload(view, wanted.action, wanted.live, by)
+        check_named(by, reason, f"to {wanted.action.value.replace('-', ' ')}", str(ref_of(wanted.live)))
+        record = AuditRecord.by_user(view.key, wanted.action.value, by, self._clock.now(), reason)
+        record = replace(record, resource=ref_of(wanted.live).path)
+        # on both sides, as each write: without the first it is not made
+        self._records.audit([replace(record, outcome=Outcome.INTENDED)])
+        try:
+            writer.write_of(wanted.action)(app, wanted.live)
+        except GitsyncError as error:
+            failed = replace(record, outcome=Outcome.FAILED, timestamp=self._clock.now(), message=str(error))
+            self._records.audit([failed])
+            raise
+        self._records.audit([replace(record, timestamp=self._clock.now())])
 
     def check_operator(self, view: ApplicationView, by: User) -> None:
         """Raise Refused where the policies of an Application name other operators than the user."""

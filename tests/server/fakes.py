@@ -51,6 +51,7 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
 from gitsync.server.auth.access import Access, Exposure, SignIn
+from gitsync.services.workloads import WorkloadAction
 from gitsync.state.costs import Costs
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -152,6 +153,22 @@ class RecordedRequests:
 
     def queue_length(self) -> int:
         return 0
+
+
+@dataclass(slots=True)
+class RecordedWorkloads:
+    """What was done to workloads and Pods; ``error`` is raised instead."""
+
+    done: list[tuple[str, str, str]] = field(default_factory=list)
+    error: GitsyncError | None = None
+
+    def write_of(self, action: WorkloadAction) -> Callable[[Application, Manifest], None]:
+        def write(app: Application, live: Manifest) -> None:
+            if self.error is not None:
+                raise self.error
+            self.done.append((action.value, app.key, live["metadata"]["name"]))
+
+        return write
 
 
 @dataclass(slots=True)
@@ -329,6 +346,7 @@ class StillEngine:
     others: frozenset[str] = frozenset()
     """The Applications of other replicas."""
     keeps: Any = field(default_factory=lambda: StillKeeps())
+    workloads: RecordedWorkloads = field(default_factory=lambda: RecordedWorkloads())
     pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
 
     def problems(self) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 import orjson
 import pytest
 
-from gitsync.errors import TransientError
+from gitsync.errors import Rejected, TransientError
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.change import HoldReason, Review, Risk
+from gitsync.objects.record import Outcome
 from gitsync.objects.user import User
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import ApplicationView, ResourceView
@@ -527,3 +528,97 @@ def test_the_api_names_what_each_step_needs_and_refuses_a_part_without_it(site: 
     assert (refused.status, "depend on ConfigMap shop/settings" in refused.text) == (422, True)
     assert "has no step for" in send("/ConfigMap/shop/unknown").text
     assert send(OTHER).status == 200
+
+
+POD_OWNER = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True}]}
+
+
+def running() -> list[ResourceView]:
+    """Return a Deployment and a Pod that a controller owns, as they are in the cluster."""
+    web = resource("web", "Deployment")
+    web = replace(web, change=replace(web.change, live={**(web.change.live or {}), "apiVersion": "apps/v1"}))
+    pod = resource("web-1-x", "Pod")
+    live = {**(pod.change.live or {}), "metadata": {**(pod.change.live or {})["metadata"], **POD_OWNER}}
+    return [web, replace(pod, change=replace(pod.change, live=live))]
+
+
+WORKLOADS = [
+    pytest.param("restart", "apps/Deployment/shop/web", "Restart…", "All its Pods are replaced", id="restart"),
+    pytest.param("delete-pod", "/Pod/shop/web-1-x", "Delete Pod…", "its controller creates another", id="delete"),
+]
+
+
+@pytest.mark.parametrize(("action", "ref", "link", "effect"), WORKLOADS)
+def test_a_workload_is_changed_after_a_question(site: Open, action: str, ref: str, link: str, effect: str) -> None:
+    opened = site([application(resources=running(), phase="Suspended")])
+    assert link in opened.get(f"{SHOP}/object?ref={ref}").text
+    url = f"{SHOP}/object/action?ref={ref}"
+    assert effect in opened.get(f"{url}&action={action}").text
+    name = ref.rpartition("/")[2]
+    form = {"action": action, "uid": f"uid-{name}", "by": "Ada", "reason": "it hangs"}
+    assert opened.post(url, {**form, "reason": ""}).status == 422
+    assert opened.post(url, {**form, "uid": "another"}).status == 409
+    assert opened.engine.records.audit_records() == ()
+    answer = opened.post(url, form)
+    assert answer.status == 303
+    assert opened.get(answer.headers["location"]).status == 200
+    assert opened.engine.workloads.done == [(action, KEY, name)]
+    after, before = opened.engine.records.audit_records()
+    assert (before.outcome, after.outcome) == (Outcome.INTENDED, Outcome.SUCCEEDED)
+    assert {(link.action, link.resource, link.approver, link.reasoning) for link in (before, after)} == {
+        (action, ref, "Ada", "it hangs")
+    }
+    changes = opened.get(f"/changes?q=kind:{action}").text
+    assert changes.count(f"on request: {ref.split('/')[1]} shop/{name}") == 1
+
+
+def test_a_refused_write_to_a_workload_is_in_the_audit(site: Open) -> None:
+    opened = site([application(resources=running())])
+    opened.engine.workloads.error = Rejected("pods is forbidden", code=403)
+    form = {"action": "delete-pod", "uid": "uid-web-1-x", "by": "Ada", "reason": "it hangs"}
+    answer = opened.post(f"{SHOP}/object/action?ref=/Pod/shop/web-1-x", form)
+    assert (answer.status, "pods is forbidden" in answer.text) == (422, True)
+    after, before = opened.engine.records.audit_records()
+    assert (before.outcome, after.outcome, after.message) == (Outcome.INTENDED, Outcome.FAILED, "pods is forbidden")
+
+
+def test_only_operators_change_a_workload(site: Open) -> None:
+    opened = site([application(resources=running())])
+    opened.engine.policies.policy = Policy(
+        "team", require=(Require.model_validate({"operators": {"users": ["grace"]}}),)
+    )
+    ref = "apps/Deployment/shop/web"
+    assert "Restart…" not in opened.get(f"{SHOP}/object?ref={ref}").text
+    asked = opened.get(f"{SHOP}/object/action?action=restart&ref={ref}").text
+    assert "is not one of the operators" in asked
+    assert '<form method="post" action="/apps/gitsync/shop/object/action' not in asked
+    form = {"action": "restart", "uid": "uid-web", "by": "Ada", "reason": "x"}
+    assert opened.post(f"{SHOP}/object/action?ref={ref}", form).status == 403
+    assert opened.engine.workloads.done == []
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_an_object_without_pods_has_no_action(site: Open) -> None:
+    opened = site([application(resources=[resource("settings")])])
+    page = opened.get(f"{SHOP}/object?ref=/ConfigMap/shop/settings").text
+    assert "object/action" not in page
+    refused = opened.get(f"{SHOP}/object/action?action=restart&ref=/ConfigMap/shop/settings").text
+    assert "cannot be the object of restart" in refused
+    assert opened.get(f"{SHOP}/object/action?action=restart&ref=/ConfigMap/shop/none").status == 404
+
+
+def test_the_api_changes_a_workload(site: Open) -> None:
+    opened = site([application(resources=running())])
+
+    def send(**word: Any) -> Answer:
+        body = orjson.dumps({"by": "Ada", "reason": "it hangs", **word})
+        headers = {"Content-Type": "application/json"}
+        return opened.web.ask(f"/api/v1/applications/{KEY}/workload", method="POST", body=body, headers=headers)
+
+    answer = send(action="restart", object="apps/Deployment/shop/web")
+    assert orjson.loads(answer.text) == {"application": KEY, "action": "restart", "by": "Ada"}
+    assert send(action="restart", object="/Pod/shop/web-1-x").status == 409
+    assert send(action="delete-pod", object="/Pod/shop/none").status == 404
+    assert send(action="exec", object="/Pod/shop/web-1-x").status == 422
+    assert send(action="delete-pod", object="/Pod/shop/web-1-x").status == 200
+    assert [done[0] for done in opened.engine.workloads.done] == ["restart", "delete-pod"]

@@ -9,6 +9,8 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gitsync.services.workloads import WorkloadAction
+
 T = TypeVar("T")
 
 Limit = Annotated[int, Query(ge=1, le=500, description="Items of one page.")]
@@ -449,6 +451,13 @@ class RevertDriftRequest(ActionRequest):
     """A request to revert drift, of the objects with these paths, or of all that others changed without any."""
 
     objects: list[str] = Field(default_factory=list, max_length=100)
+
+
+class WorkloadActionRequest(ActionRequest):
+    """A request to restart a workload, or to delete a Pod."""
+
+    action: WorkloadAction
+    object: str = Field(max_length=1200, description="The `ref` of the object.")
 
 
 class ActionResult(ApiModel):

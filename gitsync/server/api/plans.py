@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Depends, HTTPException
 
+from gitsync.errors import WrongState
 from gitsync.objects.change import ABSENT, Change
 from gitsync.objects.record import Commit
 from gitsync.plan.display import whole_object
@@ -22,13 +23,14 @@ from gitsync.server.api.models import (
     ReviewResult,
     SettingModel,
     StepModel,
+    WorkloadActionRequest,
 )
 from gitsync.server.auth.security import check_call
-from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf, ref_named
+from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf, find_object, ref_named
 from gitsync.server.formatting import iso, visible
 from gitsync.server.queries.fields import Origins, origins_of
 from gitsync.server.queries.waiting import line, reviewer
-from gitsync.services.requests import RequestKind
+from gitsync.services.requests import RequestKind, WorkloadRequest
 from gitsync.services.reviews import Approval
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["plans and requests"])
@@ -99,6 +101,19 @@ def revert_drift(
     refs = [ref_named(path) for path in word.objects]
     requests.revert_drift(view, backend.requests, refs, by, line(word.reason))
     return ActionResult(application=view.key, action="revert-drift", by=by.name)
+
+
+@router.post("/workload", dependencies=checked)
+def change_workload(
+    backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, word: WorkloadActionRequest
+) -> ActionResult:
+    """Restart a workload, or delete a Pod that its controller creates again; a name and a reason are required."""
+    by = reviewer(user, word.by)
+    live = find_object(backend, view, word.object).live
+    if live is None:
+        raise WrongState("is not in the cluster", object=word.object)
+    requests.change_workload(view, backend.workloads, WorkloadRequest(word.action, live), by, line(word.reason))
+    return ActionResult(application=view.key, action=word.action.value, by=by.name)
 
 
 @router.post("/suspend", dependencies=checked)

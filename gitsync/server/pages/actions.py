@@ -10,19 +10,22 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
+from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import DRIFT_ACTION
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
-from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf, ref_named
-from gitsync.server.formatting import app_url, visible
+from gitsync.server.dependencies import BackendOf, FoundOf, PagesOf, RequestsOf, UserOf, ViewOf, ref_named
+from gitsync.server.formatting import app_url, object_url, visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.applications import AppRow, app_row
 from gitsync.server.queries.drift import kept_values
+from gitsync.server.queries.object_details import FoundObject
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.server.templates import leave_notice
-from gitsync.services.requests import RequestKind, check_named
+from gitsync.services.requests import RequestKind, WorkloadRequest, check_named
+from gitsync.services.workloads import WorkloadAction
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 checked = [Depends(check_form)]
@@ -76,6 +79,67 @@ def keep(
     values = kept_values(view, links, wanted, path)
     requests.keep(view, backend.keeps, values, reviewer(user, by or "dashboard"), line(reason))
     return back_to(view, "keep")
+
+
+@router.get("/object/action", response_class=HTMLResponse)
+def ask_action(
+    request: Request,
+    pages: PagesOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    subject: FoundOf,
+    action: WorkloadAction,
+) -> HTMLResponse:
+    """Show what restarting a workload or deleting a Pod does, and ask who requests it and why."""
+    problem = ""
+    try:
+        requests.check_workload(view, action, _live_of(subject), user)
+    except (Refused, WrongState) as error:
+        problem = visible(error)
+    return show_application(
+        pages,
+        request,
+        view,
+        "object_action",
+        ref=subject.ref,
+        action=action.value,
+        word="Restart" if action is WorkloadAction.RESTART else "Delete",
+        problem=problem,
+        uid=uid_of(subject.live or {}),
+    )
+
+
+@router.post("/object/action", dependencies=checked)
+def act(
+    backend: BackendOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    subject: FoundOf,
+    action: Annotated[WorkloadAction, Form()],
+    uid: Text = "",
+    by: Text = "",
+    reason: Text = "",
+) -> RedirectResponse:
+    """Restart a workload or delete a Pod, exactly the one that the form showed."""
+    live = _live_of(subject)
+    if uid_of(live) != uid:
+        raise WrongState("was created again since the page was shown", object=str(subject.ref), hint="open it again")
+    wanted = WorkloadRequest(action, live)
+    requests.change_workload(view, backend.workloads, wanted, reviewer(user, by), line(reason))
+    # a Pod that is gone has no page
+    is_kept = action is WorkloadAction.RESTART
+    response = RedirectResponse(object_url(view.key, subject.ref.path) if is_kept else app_url(view.key), 303)
+    leave_notice(response, action.value)
+    return response
+
+
+def _live_of(subject: FoundObject) -> Manifest:
+    """Return the live manifest of an object; raise WrongState where it is only declared."""
+    if subject.live is None:
+        raise WrongState("is not in the cluster", object=str(subject.ref))
+    return subject.live
 
 
 def back_to(view: ApplicationView, action: str) -> RedirectResponse:

@@ -22,7 +22,7 @@ _PAGE = 60
 WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
 DECISIONS = (
     *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "revert-drift", "post-sync", "trim"),
-    *("policy", "users", "sign-in"),
+    *("restart", "delete-pod", "policy", "users", "sign-in"),
 )
 
 Text = Annotated[str, Query(max_length=300)]

@@ -11,14 +11,15 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, Refused, WrongState
 from gitsync.health.assess import assess
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.user import User
 from gitsync.plan.display import declared_content
-from gitsync.ports import KubernetesEvent, LogRequest
+from gitsync.ports import ApplicationView, KubernetesEvent, LogRequest
 from gitsync.server.backend import Backend
-from gitsync.server.dependencies import FoundOf, PagesOf, ViewOf
+from gitsync.server.dependencies import FoundOf, PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.differences import manifest_text, object_differences
@@ -35,6 +36,8 @@ from gitsync.server.queries.object_details import (
     related,
 )
 from gitsync.server.queries.tree import Owned, health_with_parts
+from gitsync.services.requests import UserRequests
+from gitsync.services.workloads import WorkloadAction, action_for
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 
@@ -48,7 +51,9 @@ ALL_PODS = "*"
 
 
 @router.get("", response_class=HTMLResponse)
-def summary(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) -> HTMLResponse:
+def summary(
+    request: Request, pages: PagesOf, requests: RequestsOf, view: ViewOf, user: UserOf, subject: FoundOf
+) -> HTMLResponse:
     """Show the differences of an object, its conditions, its relations and both manifests."""
     item = subject.item
     live = subject.live
@@ -60,6 +65,7 @@ def summary(request: Request, pages: PagesOf, view: ViewOf, subject: FoundOf) ->
         view,
         "object",
         **_frame(subject, "summary"),
+        action=_possible(requests, view, live, user) if live is not None else None,
         item=object_differences(pages.engine, view, [item])[0] if item is not None else None,
         live=_live_text(live) if live is not None else "",
         desired=manifest_text(declared_content(desired)) if desired is not None else "",
@@ -214,6 +220,18 @@ def _parts_of(dependents: Sequence[Manifest], owned: Owned) -> list[tuple[Object
         if part.get("kind") != "Pod" and (part.get("kind") != "ReplicaSet" or at(part, "spec", "replicas", default=1))
     )
     return [(ref_of(part), health_with_parts(part, owned).value) for part in islice(parts, _PARTS)]
+
+
+def _possible(requests: UserRequests, view: ApplicationView, live: Manifest, user: User) -> WorkloadAction | None:
+    """Return what a user may request for an object, None where nothing fits it or they may not."""
+    action = action_for(live)
+    if action is None:
+        return None
+    try:
+        requests.check_workload(view, action, live, user)
+    except (Refused, WrongState):
+        return None
+    return action
 
 
 def _frame(subject: FoundObject, shown: str) -> dict[str, Any]:

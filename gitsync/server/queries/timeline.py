@@ -18,11 +18,11 @@ from gitsync.objects.keys import AGENTS_GROUP, FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import AuditRecord, Outcome, Step, SyncRecord
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.display import inner_changes
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import app_url, duration, parse_time, sync_url, value, visible
+from gitsync.server.formatting import app_url, duration, object_url, parse_time, sync_url, value, visible
 from gitsync.server.queries.agents import Live, Owned, evaluation_verdict, kept_revisions
 from gitsync.server.queries.differences import Content, recorded_content
 from gitsync.server.queries.fields import FieldRow, recorded_field
@@ -32,7 +32,19 @@ from gitsync.server.queries.words import words
 
 KINDS: Final = (
     *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "revert-drift"),
-    *("pin", "unpin", "evaluation", "refused", "post-sync", "trim", "policy", "users", "sign-in"),
+    *(
+        "restart",
+        "delete-pod",
+        "pin",
+        "unpin",
+        "evaluation",
+        "refused",
+        "post-sync",
+        "trim",
+        "policy",
+        "users",
+        "sign-in",
+    ),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -123,6 +135,10 @@ def decision_entry(link: AuditRecord) -> TimelineEntry:
         url += "/plan"  # only an Application has one
     kind = link.action
     title = _TITLES.get(link.action, link.action)
+    if link.action in ("restart", "delete-pod"):
+        if link.action == "restart":  # a Pod that was deleted has no page
+            url = object_url(link.application, link.resource)
+        title = f"{title}: {visible(ObjectRef.from_path(link.resource))}"
     if link.action == "sync" and link.outcome is not Outcome.SUCCEEDED:
         kind = "refused"
         title = "Refused"
@@ -143,6 +159,8 @@ _TITLES: Final = {
     "sync": "Sync requested",
     "revert": "Revert pushed",
     "revert-drift": "Drift reverted on request",
+    "restart": "Restarted on request",
+    "delete-pod": "Pod deleted on request",
     "pin": "Pinned",
     "unpin": "Unpinned",
     "post-sync": "Limits after the sync",
@@ -346,7 +364,8 @@ def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[TimelineEntry]:
 def _decisions(backend: Backend, oldest: int, only: str) -> Iterator[TimelineEntry]:
     while True:
         links = backend.records.decisions(only, limit=_BATCH, before=oldest)
-        yield from map(decision_entry, links)
+        # of a write that a user requested, the record after it tells how it ended
+        yield from (decision_entry(link) for link in links if link.outcome is not Outcome.INTENDED)
         if len(links) < _BATCH:
             return
         oldest = links[-1].id

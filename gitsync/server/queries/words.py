@@ -67,6 +67,8 @@ KINDS = {
     "request": "Sync requested",
     "revert": "Revert",
     "revert-drift": "Drift reverted",
+    "restart": "Restarted",
+    "delete-pod": "Pod deleted",
     "pin": "Pinned",
     "unpin": "Unpinned",
     "evaluation": "Evaluation failed",
