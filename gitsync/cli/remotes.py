@@ -9,6 +9,7 @@ from pathlib import Path
 from gitsync.cli.options import load_settings
 from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.gate.policy import Policy
+from gitsync.integrations.artifacts import ArtifactClient
 from gitsync.objects.tree import Tree
 from gitsync.ports import Credentials, RemoteBase
 from gitsync.render.build import Build
@@ -16,7 +17,7 @@ from gitsync.source.file_rules import file_limit
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import SourceLimits
-from gitsync.source.validation import SAFE_SCHEMES
+from gitsync.source.validation import SAFE_SCHEMES, PlainHosts
 from gitsync.sync.remote_bases import RemoteFetcher, mounted
 
 
@@ -38,10 +39,10 @@ def render_with_remotes(
     plain = {scheme for scheme in ("file", "http") if any(url.startswith(f"{scheme}:") for url in allowed)}
     with tempfile.TemporaryDirectory(prefix="gitsync-remotes-") as folder:
         limits = SourceLimits(file_bytes=file_limit())
-        ca_file = load_settings().git_ca
-        source = Repositories(
-            Path(folder), Transport(tuple(sorted(SAFE_SCHEMES | plain)), limits=limits, ca_file=ca_file)
-        )
+        settings = load_settings()
+        hosts = PlainHosts.parse(settings.git_http_hosts, "")
+        transport = Transport(tuple(sorted(SAFE_SCHEMES | plain)), hosts, limits, settings.git_ca)
+        source = Repositories(Path(folder), transport, ArtifactClient())
         policy = Policy(name="--remote", remotes=tuple(allowed))
         try:
             return RemoteFetcher(source, lambda url: Credentials(), (policy,)).collect(attempt)[1]

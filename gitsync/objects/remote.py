@@ -1,5 +1,6 @@
 """
-References to other Git repositories, as Kustomize reads them from ``resources``, ``bases`` and ``components``.
+References to other Git repositories, as Kustomize reads them from ``resources``, ``bases`` and ``components``, and to
+charts that ``helmCharts`` names.
 
 Source: Kustomize's documentation of remote targets and its rules for URLs (api/internal/git/repospec.go): ``//`` or
 ``.git`` or ``_git/NAME`` ends the repository, else its first two path segments do; ``?ref=``, before it ``?version=``,
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+
+from gitsync.objects.urls import CHART_SCHEME, chart_url, is_artifact
 
 _SCHEME = re.compile(r"(?:https?|ssh|file)://", re.IGNORECASE)
 _USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@")
@@ -42,7 +45,12 @@ class RemoteReference(NamedTuple):
     @property
     def shown(self) -> str:
         """The URL without user and password."""
-        return without_user(self.url)
+        return without_user(self.url).removeprefix(CHART_SCHEME)
+
+    @property
+    def is_chart(self) -> bool:
+        """Whether it is a chart of a Helm repository or OCI registry, whose revision is a version or range."""
+        return is_artifact(self.url)
 
 
 def without_user(url: str) -> str:
@@ -63,8 +71,20 @@ def parse_remote_file(text: str) -> RemoteReference | None:
     return None
 
 
+_CHART = "chart:"
+"""The beginning of a reference that ``helmCharts`` makes; no path and no URL of a repository has it."""
+
+
+def chart_reference(repository: str, chart: str, version: str) -> str:
+    """Return the reference to a chart of a Helm repository or OCI registry; raise ValueError for another URL."""
+    return f"{_CHART}{chart_url(repository, chart)}?{version}"
+
+
 def parse_remote(text: str) -> RemoteReference | None:
-    """Return what a reference names, None where it names no Git repository."""
+    """Return what a reference names, None where it names neither a Git repository nor a chart."""
+    if text.startswith(_CHART):
+        url, _, version = text.removeprefix(_CHART).partition("?")
+        return RemoteReference(url, version, "")
     if file := parse_remote_file(text):
         return file
     address, _, query = text.partition("?")
@@ -125,5 +145,5 @@ def _divide(text: str, *, is_whole: bool) -> tuple[str, str]:
 
 def mount_path(url: str, commit: str) -> str:
     """Return where the files of another repository are among those of a build; no path in a repository is like it."""
-    host = re.sub(r"^[a-z]+://|^[^/@]*@|(?<=//)[^/@]*@", "", url).replace(":", "/").strip("/")
+    host = re.sub(r"^[a-z+]+://|^[^/@]*@|(?<=//)[^/@]*@", "", url).replace(":", "/").strip("/")
     return f"{host}@{commit[:12]}"

@@ -1,4 +1,4 @@
-"""Render commits whose kustomizations name folders in other repositories."""
+"""Render commits whose kustomizations name folders in other repositories, or charts of Helm repositories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
 from gitsync.objects.tree import MountedTree, Tree
-from gitsync.objects.urls import matches_url
+from gitsync.objects.urls import CHART_SCHEME, matches_url
 from gitsync.ports import Credentials, RemoteBase, Renderer, Snapshot, Source
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
@@ -77,7 +77,7 @@ class RemoteFetcher:
             # for the files of a finished build the commit is known, and a moved tag must not change them
             commit = commit or self.commit(wanted)
             read = wanted.path.rpartition("/")[0] if wanted.is_file else wanted.path
-            source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted), path=read)
+            source = GitSource(repo_url=wanted.url, revision=_fixed_revision(wanted), path=read)
             files = self._source.snapshot(source, self._credentials_for(wanted.url), commit)
         except (InvalidInput, SourceUnavailable) as error:  # both may be other without a new commit here
             raise _unavailable(wanted, location, error) from error
@@ -87,7 +87,7 @@ class RemoteFetcher:
 
     def commit(self, wanted: RemoteReference) -> str:
         """Return the commit that a reference names now; a commit id needs no server."""
-        source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted))
+        source = GitSource(repo_url=wanted.url, revision=_fixed_revision(wanted))
         return self._source.resolve(source, self._credentials_for(wanted.url), max_age=self._max_age)
 
     def has_moved(self, reference: str, commit: str) -> bool:
@@ -105,7 +105,7 @@ class RemoteFetcher:
             raise Refused(
                 f"commits must be signed, and the revision {wanted.revision} of {wanted.shown} is not a commit id",
                 location=location,
-                hint="name the full commit id: ?ref=ID",
+                hint="commit the folder of the chart" if wanted.is_chart else "name the full commit id: ?ref=ID",
             )
         return wanted
 
@@ -116,8 +116,9 @@ class RemoteFetcher:
         # without a policy nothing is allowed, as the default of a Policy lists no URLs
         for policy in self._policies or (Policy(),):
             if not any(matches_url(pattern, url) for pattern in policy.remotes):
+                shown = wanted.shown if wanted else without_user(url)
                 raise Refused(
-                    f"{without_user(url)} is remote, and its content is not allowed by policy {policy.name}",
+                    f"{shown} is remote, and its content is not allowed by policy {policy.name}",
                     location=location,
                     hint="list its URL under spec.allow.remotes of the policy, or copy the files into the repository",
                 )
@@ -149,15 +150,17 @@ def parsed(reference: str, location: str) -> RemoteReference:
     return wanted
 
 
-def _tag_or_commit(wanted: RemoteReference) -> str:
+def _fixed_revision(wanted: RemoteReference) -> str:
     """Return a revision by which a server finds a tag or a commit only: a branch may move at any time."""
     revision = wanted.revision
+    if wanted.is_chart:  # a version, and versions are published once
+        return revision
     return revision if _COMMIT.fullmatch(revision) or revision.startswith(_TAGS) else f"{_TAGS}{revision}"
 
 
 def _unavailable(wanted: RemoteReference, location: str, error: InvalidInput | SourceUnavailable) -> SourceUnavailable:
     """Return the error for a folder that cannot be fetched, with its URL and the place that names it."""
-    if isinstance(error, InvalidInput) and error.location == "spec.source.revision":
+    if isinstance(error, InvalidInput) and error.location == "spec.source.revision" and not wanted.is_chart:
         message = f"the revision {wanted.revision!r} is neither a tag nor a full commit id"
         hint = _HINT
     else:
@@ -270,5 +273,8 @@ def with_remotes(snapshot: Snapshot, bases: Mapping[str, RemoteBase]) -> Snapsho
 
 def _authority(url: str) -> str:
     """Return the scheme and host of a URL, which must be equal for credentials to be used."""
+    if "://" not in url:
+        return url.partition(":")[0]
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if "://" in url else url.partition(":")[0]
+    # a Helm repository at the host of a Git server is signed in to as that
+    return f"{parts.scheme.removeprefix(CHART_SCHEME)}://{parts.netloc.rpartition('@')[2]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,17 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.signers import Signer
-from gitsync.ports import Credentials, Renderer
-from gitsync.render.build import Build
+from gitsync.ports import Credentials, RemoteBase, Renderer
+from gitsync.render.build import Build, build
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
-from gitsync.sync.remote_bases import RemoteBases
+from gitsync.sync.remote_bases import RemoteBases, RemoteFetcher, mounted
 from gitsync.workers.pool import RenderPool
+from tests.fakes.artifacts import FakeArtifacts, chart_archive
+from tests.fakes.helm import FakeHelm
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
+from tests.render.kustomize_cases import MemoryTree
 from tests.waiting import until
 
 ADA = Credentials(username="ada", password="right")
@@ -284,3 +288,74 @@ def test_a_remote_base_may_name_another_one(setting: Setting) -> None:
     build = setting.render()
     assert names(build) == ["my-own", "my-web-two"]
     assert [reference for reference, _ in build.remotes] == [outer, inner]
+
+
+HELM_CHARTS = "helmCharts: [{name: web, repo: 'https://charts.example.com/stable', version: %s, releaseName: r}]"
+ALLOWED = Policy(remotes=("https://charts.example.com/*",))
+
+
+@dataclass
+class Charts:
+    """A Helm repository with two versions of a chart, and a kustomization that names one of them."""
+
+    folder: Path
+    servers: FakeArtifacts = field(
+        default_factory=lambda: FakeArtifacts(
+            {version: chart_archive(version, config=OBJECT % (f"web-{version}", "a")) for version in ("1.0.0", "1.2.0")}
+        )
+    )
+
+    def fetcher(self, policy: Policy = ALLOWED, *, only_commits: bool = False) -> RemoteFetcher:
+        source = Repositories(self.folder / "mirrors", artifacts=self.servers)
+        return RemoteFetcher(source, lambda url: Credentials(), (policy,), only_commits=only_commits)
+
+    def render(self, version: str, fetcher: RemoteFetcher) -> tuple[list[str], Mapping[str, RemoteBase]]:
+        """Return the names of the objects, and the charts that were fetched."""
+        tree = MemoryTree({"app/kustomization.yaml": (HELM_CHARTS % version).encode()})
+        bases, made = fetcher.collect(lambda bases: build(mounted(tree, bases), "app", helm=FakeHelm()))
+        return [manifest["metadata"]["name"] for manifest in made.manifests], bases
+
+
+@pytest.fixture
+def charts(tmp_path: Path) -> Charts:
+    return Charts(tmp_path)
+
+
+def test_a_chart_of_a_helm_repository_is_part_of_the_build(charts: Charts) -> None:
+    fetcher = charts.fetcher()
+    names, bases = charts.render("^1", fetcher)
+    assert names == ["web-1.2.0"]
+    ((reference, base),) = bases.items()
+    assert reference == "chart:helm+https://charts.example.com/stable/web?^1"
+    assert base.folder == f"charts.example.com/stable/web@{base.commit[:12]}"
+    assert not fetcher.has_moved(reference, base.commit)
+    charts.servers.archives["1.3.0"] = chart_archive("1.3.0", config=OBJECT % ("web-1.3.0", "a"))
+    assert fetcher.has_moved(reference, base.commit)
+    # the files of a finished build are those of its commit
+    assert fetcher.fetch(reference, "", base.commit).tree.read("Chart.yaml").endswith(b"version: 1.2.0\n")
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(remotes=("https://charts.example.com/other/*",))])
+def test_a_policy_has_to_allow_a_helm_repository(charts: Charts, policy: Policy) -> None:
+    says = r"kustomization\.yaml:1: https://charts\.example\.com/stable/web is remote, and its content is not allowed"
+    with pytest.raises(Refused, match=says):
+        charts.render("^1", charts.fetcher(policy))
+    assert charts.servers.accesses == []
+
+
+def test_where_commits_must_be_signed_charts_are_committed(charts: Charts) -> None:
+    with pytest.raises(Refused, match=r"the revision 1\.0\.0 of .* is not a commit id; commit the folder of the chart"):
+        charts.render("1.0.0", charts.fetcher(only_commits=True))
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("'9.0'", r"kustomization\.yaml:1: https://charts\.example\.com/stable/web: there is no 9\.0"),
+        ("'>=9'", r"no version of https://charts\.example\.com/stable/web is in the range"),
+        ("'a b'", r"the revision 'a b' is not a tag, a version, a range or a digest"),
+    ],
+)
+def test_a_version_that_is_not_there_is_asked_again(charts: Charts, version: str, says: str) -> None:
+    with pytest.raises(SourceUnavailable, match=says):
+        charts.render(version, charts.fetcher())

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize import generators, plugins
 from gitsync.render.kustomize.build_context import BuildContext
@@ -451,6 +451,8 @@ def _located(where: str) -> Iterator[None]:
     """Name the place of a configuration where it is refused."""
     try:
         yield
+    except RemoteNeeded:  # has the place, and what is fetched before the build starts again
+        raise
     except InvalidInput as error:
         raise InvalidInput(
             error.message, location=error.location or where, object=error.object, hint=error.hint

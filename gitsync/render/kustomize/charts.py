@@ -1,7 +1,8 @@
 """
 Charts: the files and values of a Helm chart in the tree, and the resources that Helm makes of them.
 
-Helm gets only what is read here: links are followed inside the repository alone, and nothing is downloaded.
+Helm gets only what is read here: links are followed inside the repository alone, and nothing is downloaded. A chart of
+a Helm repository is among the files of the build, as folders of other repositories are.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.charts import ChartFile, ChartOptions, Helm, HelmFailed
+from gitsync.objects.remote import chart_reference
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize.files import Files, is_below, join
 from gitsync.render.kustomize.loader import Loader
@@ -99,7 +101,7 @@ def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: s
     is_pulled = bool(item.get("version") and item.get("repo"))
     path = join(f"{home}/{name}-{item['version']}" if is_pulled else home, name)
     # Before the other fields: most charts that are not in the commit also lack them, and users have to commit it first.
-    folder = _chart_folder(loader, path, name, where)
+    folder = _chart_folder(loader, path, item, where)
     if not item.get("releaseName"):
         raise InvalidInput(
             f"the chart {name} has no releaseName, and Helm would generate another one in each build",
@@ -108,7 +110,7 @@ def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: s
         )
     return KustomizeChart(
         folder,
-        _merged_values(loader, item, join(path, _VALUES_FILE), where),
+        _merged_values(loader, item, folder, where),
         ChartOptions(
             release=item["releaseName"],
             namespace=item.get("namespace") or "default",
@@ -121,21 +123,51 @@ def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: s
     )
 
 
-def _chart_folder(loader: Loader, path: str, name: str, where: str) -> str:
+def _chart_folder(loader: Loader, path: str, item: Mapping[str, Any], where: str) -> str:
+    """Return the real folder of a chart: where Kustomize leaves it, else among the files of its Helm repository."""
     real, entry = loader.files.resolve(loader.folder, path, where)
-    if entry is not Entry.FOLDER:
+    if entry is Entry.FOLDER:
+        if not is_chart(loader.files, loader.inside(real, path, where)):
+            raise InvalidInput(
+                f"the folder {path} has no {CHART_FILE}", location=where, hint="name the folder of a chart"
+            )
+        return real
+    name = item["name"]
+    if not item.get("repo"):
         raise InvalidInput(
-            f"the chart {name} of helmCharts is not in {path}, and downloads of charts are not supported",
+            f"the chart {name} of helmCharts is not in {path}, and no repo has it",
             location=where,
-            hint=f"run 'helm pull --untar' there, and commit the folder {path}",
+            hint=f"write repo and version, or run 'helm pull --untar' there and commit the folder {path}",
         )
-    if not is_chart(loader.files, loader.inside(real, path, where)):
-        raise InvalidInput(f"the folder {path} has no {CHART_FILE}", location=where, hint="name the folder of a chart")
-    return real
+    if not item.get("version"):
+        raise InvalidInput(
+            f"the chart {name} of helmCharts has no version, so its content may change",
+            location=where,
+            hint="write version",
+        )
+    try:
+        reference = chart_reference(item["repo"], name, item["version"])
+    except ValueError as error:
+        raise InvalidInput(f"repo: {error}", location=where, hint="name a Helm repository or OCI registry") from error
+    folder = loader.files.remote(reference)
+    if folder is None:
+        needed = RemoteNeeded(
+            f"the chart {name} of helmCharts is not in {path}, and remote content is not allowed",
+            location=where,
+            hint=f"run 'helm pull --untar' there and commit the folder {path}, or allow its repository: --remote URL,"
+            " or spec.allow.remotes of a policy",
+        )
+        needed.reference = reference
+        raise needed
+    return folder
 
 
-def _merged_values(loader: Loader, item: Mapping[str, Any], default: str, where: str) -> tuple[ChartFile, ...]:
-    """Return the values of an entry of ``helmCharts``, with ``valuesInline`` merged as Kustomize merges them."""
+def _merged_values(loader: Loader, item: Mapping[str, Any], folder: str, where: str) -> tuple[ChartFile, ...]:
+    """
+    Return the values of an entry of ``helmCharts``, with ``valuesInline`` merged as Kustomize merges them.
+
+    Without a ``valuesFile`` they are those of the chart, in its real ``folder``.
+    """
     merge = item.get("valuesMerge") or _MERGES[0]
     if merge not in _MERGES:
         raise InvalidInput(
@@ -147,8 +179,8 @@ def _merged_values(loader: Loader, item: Mapping[str, Any], default: str, where:
     files = [_values_file(loader, path, where) for path in item.get("additionalValuesFiles") or ()]
     if inline and merge == "replace":
         return (_as_file(inline), *files)
-    path = item.get("valuesFile") or default
-    first = _values_file(loader, path, where)
+    path = item.get("valuesFile")
+    first = _values_file(loader, path, where) if path else _default_values(loader.files, folder, where)
     if inline:
         # Helm and Kustomize read them by the rules of YAML 1.1, in which `no` is false.
         documents = read_yaml11(first.content, first.path)
@@ -162,6 +194,17 @@ def _merged_values(loader: Loader, item: Mapping[str, Any], default: str, where:
 def _values_file(loader: Loader, path: str, where: str) -> ChartFile:
     real = loader.file(path, where)
     return ChartFile(real, loader.files.read(real))
+
+
+def _default_values(files: Files, folder: str, where: str) -> ChartFile:
+    real, entry = files.resolve(folder, _VALUES_FILE, where)
+    if entry is not Entry.FILE:
+        raise InvalidInput(
+            f"{join(folder, _VALUES_FILE)} does not exist (its real path is {real})",
+            location=where,
+            hint="write valuesFile, or add it to the chart",
+        )
+    return ChartFile(real, files.read(real))
 
 
 def _as_file(values: Any) -> ChartFile:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.charts import ChartOptions
-from gitsync.objects.tree import Entry
+from gitsync.objects.tree import Entry, MountedTree
 from gitsync.render.build import Build, build
 from gitsync.render.kustomize.charts import merged
 from gitsync.render.kustomize.files import ParseCache
@@ -446,6 +446,46 @@ def test_merging_removes_what_is_null_and_replaces_lists():
     }
 
 
+REFERENCE = "chart:helm+https://charts.example.com/stable/web?^1"
+
+
+def test_a_chart_of_a_repository_is_rendered_from_its_mount():
+    text = "helmCharts: [{name: web, repo: 'https://charts.example.com/stable', version: ^1, releaseName: r}]"
+    chart = {name.removeprefix("web/"): content for name, content in CHART.items()}
+    trees = [
+        MemoryTree({name: content.encode() for name, content in files.items()})
+        for files in ({"app/kustomization.yaml": text}, chart)
+    ]
+    helm = FakeHelm()
+
+    with pytest.raises(RemoteNeeded) as needed:
+        build(trees[0], "app", helm=helm)
+    assert needed.value.reference == REFERENCE
+
+    made = build(MountedTree(trees[0], {"web@1": trees[1]}, {REFERENCE: "web@1"}), "app", helm=helm)
+    assert names(made) == ["a", "b", "c"]
+    assert made.sources[0] == ("web@1/templates/a.yaml", 0)
+    assert helm.values == [{"web@1/values.yaml": CHART["web/values.yaml"].encode()}]
+
+
+def test_a_chart_in_the_commit_comes_before_its_repository():
+    files = {name.replace("app/charts/", "app/charts/web-1/"): text for name, text in kustomized("").items()}
+    files["app/kustomization.yaml"] = (
+        "helmCharts: [{name: web, repo: 'https://charts.example.com', version: '1', releaseName: r}]"
+    )
+
+    assert names(rendered(files, "app")) == ["a", "b", "c"]
+
+
+def test_a_chart_without_values_needs_a_values_file():
+    files = {**kustomized("{name: web, releaseName: r}"), "app/charts/web/values.yaml": None}
+
+    line = refusal({name: text for name, text in files.items() if text is not None}, "app")
+
+    assert "app/charts/web/values.yaml does not exist" in line
+    assert line.endswith("write valuesFile, or add it to the chart")
+
+
 @pytest.mark.parametrize(
     ("entry", "line"),
     [
@@ -453,7 +493,19 @@ def test_merging_removes_what_is_null_and_replaces_lists():
         ("{name: web}", "app/kustomization.yaml:1: the chart web has no releaseName"),
         (
             "{name: db, releaseName: r}",
-            "the chart db of helmCharts is not in charts/db, and downloads of charts are not supported",
+            "the chart db of helmCharts is not in charts/db, and no repo has it; write repo and version, or run 'helm",
+        ),
+        (
+            "{name: db, repo: 'https://x.example'}",
+            "the chart db of helmCharts has no version, so its",
+        ),
+        (
+            "{name: db, version: '1', repo: 'git@x.example:y'}",
+            "app/kustomization.yaml:1: repo: 'git@x.example:y'",
+        ),
+        (
+            "{name: db, version: '1', repo: 'https://x.example'}",
+            "the chart db of helmCharts is not in charts/db-1/db, and remote content is not allowed; run 'helm pull",
         ),
         ("{name: ../../web, releaseName: r}", "the file web is not in or below the folder app"),
         ("{name: ../../../web, releaseName: r}", "app/kustomization.yaml:1: charts/../../../web leads outside"),
