@@ -133,7 +133,7 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
         if union is not None:
             yield from ((*path, f"f:{name}") for name in sorted(union.excluded(desired, live)))
         # a Pod itself gets its account from an admission plugin, and never another one
-        if len(path) > 1:
+        if schema.name in _MIRRORED and len(path) > 1:
             yield from ((*path, f"f:{name}") for name in _mirrored(schema, desired, live))
         member, default = _DEFAULTS.get(schema.name, ("", None))
         if default is not None and member not in desired and live.get(member) == default(live):
@@ -141,15 +141,15 @@ def _stale(schema: Schema, desired: Any, live: Any, path: Path, ours: Node) -> I
             remaining = {name: value for name, value in live.items() if f"f:{name}" not in ours}
             if default({**remaining, **desired}) != live[member]:
                 yield (*path, f"f:{member}")
-        for name in desired.keys() & live.keys():
-            # what is equal has no member that Git does not declare
-            if type(desired[name]) not in _NESTING or desired[name] == live[name]:
+        for name, value in desired.items():
+            # most are scalars; what is equal has no member that Git does not declare
+            if type(value) not in _NESTING or name not in live or value == live[name]:
                 continue
             below = schema.fields[name]
             # what is undescribed has no unions
             if below is not None and below is not DEDUCED:
                 element = f"f:{name}"
-                yield from _stale(below, desired[name], live[name], (*path, element), ours.get(element) or {})
+                yield from _stale(below, value, live[name], (*path, element), ours.get(element) or {})
     elif type(desired) is list and type(live) is list and schema.list_type == "map" and schema.items is not None:
         live_items = indexed(schema, live) or {}
         for element, (_, item) in (indexed(schema, desired) or {}).items():

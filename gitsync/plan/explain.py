@@ -26,7 +26,8 @@ def explain(changes: Sequence[Change], repairs: Sequence[Change] = ()) -> str:
 
     Dangerous steps are named one by one, the others are counted. Repairs do not count for the class.
     """
-    writes = [change for change in changes if change.is_write]
+    # not ``is_write``: a call for each of ten thousand steps takes longer than the comparison
+    writes = [change for change in changes if change.action is not Action.NOTHING]
     restored = _restored(repairs)
     if not writes:
         if restored:

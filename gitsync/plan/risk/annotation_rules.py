@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -144,13 +144,20 @@ def annotation_acts(change: Change) -> str | None:
     if change.desired is None:
         return None
     # Compared live with declared, not by ``differences``, which a new object does not have.
-    old = dict(_marks(change.live)) if change.live is not None else {}
-    new = dict(_marks(change.desired))
-    for (place, name), value in sorted(new.items()):
-        if old.get((place, name)) != value and (rule := _setting(name)) is not None:
-            return f"{name} {rule.effect}"
-    for (place, name), value in sorted(old.items()):
-        if new.get((place, name)) != value and (rule := _removal(name)) is not None:
+    return _first_other(change.desired, change.live, _setting) or _first_other(change.live, change.desired, _removal)
+
+
+def _first_other(
+    manifest: Manifest | None, other: Manifest | None, rule_of: Callable[[str], AnnotationRule | None]
+) -> str | None:
+    """Return the first mark with a rule that another manifest has not, or has with another value, and its effect."""
+    ruled = {mark: value for mark, value in _marks(manifest) if rule_of(mark[1]) is not None}
+    if not ruled:  # as nearly always
+        return None
+    others = dict(_marks(other))
+    for mark, value in sorted(ruled.items()):
+        name = mark[1]
+        if others.get(mark) != value and (rule := rule_of(name)) is not None:
             return f"{name} {rule.effect}"
     return None
 
@@ -170,8 +177,10 @@ def _first(rules: tuple[AnnotationRule, ...], name: str) -> AnnotationRule | Non
     return next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None)
 
 
-def _marks(manifest: Manifest) -> Iterator[tuple[tuple[str, str], str]]:
+def _marks(manifest: Manifest | None) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield annotations and labels by place and name: those of the object, and those of its pod templates."""
+    if manifest is None:
+        return
     for place, item in {"": manifest, **pod_templates(manifest)}.items():
         # both: Istio and Azure moved theirs from annotations to labels
         for member in (annotations_of(item), labels_of(item)):

@@ -42,7 +42,9 @@ def endpoint_set(change: Change) -> str | None:
     """Match an object that sets another endpoint, provider key or proxy than before, or refers to another one."""
     if change.live is None or change.desired is None:
         return None
-    return _first_name(_settings(change.desired) - _settings(change.live))
+    settings = _settings(change.desired)
+    # most objects have none, and to read those of the live object takes as long again
+    return _first_name(settings - _settings(change.live)) if settings else None
 
 
 class LiveSettings:

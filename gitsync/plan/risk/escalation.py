@@ -103,9 +103,9 @@ def changes_account(change: Change) -> str | None:
     """Match pods that run as another ServiceAccount than before, or that now mount its token."""
     if change.live is None or change.desired is None:
         return None
-    accounts = sorted(service_accounts(change.desired) - service_accounts(change.live))
-    if accounts:
-        return accounts[0]
+    accounts = service_accounts(change.desired)
+    if accounts and (added := accounts - service_accounts(change.live)):
+        return min(added)
     old = pod_spec(change.live)
     new = pod_spec(change.desired)
     # Absent counts as mounted: that is the default of Kubernetes.

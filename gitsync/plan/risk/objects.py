@@ -150,7 +150,8 @@ def widens_privileges(change: Change) -> str | None:
         path = at(change.desired, "spec", "hostPath", "path") or at(change.desired, "spec", "local", "path")
         # The source of a volume is immutable: an update cannot have added it.
         return f"hostPath {path}" if path and change.action is not Action.UPDATE else None
-    return _some(_all_privileges(change.desired) - _all_privileges(change.live))
+    privileges_after = _all_privileges(change.desired)
+    return _some(privileges_after - _all_privileges(change.live)) if privileges_after else None
 
 
 def _all_privileges(manifest: Manifest | None) -> frozenset[str]:
