@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +26,7 @@ from pyrage.x25519 import Identity
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ObjectRef
 
 MEMBER = "sops"
 _SEED = hashlib.sha256(b"sops").digest()
@@ -41,6 +43,19 @@ _SEALED = re.compile(
 )
 _TRUE = "true"
 _FALSE = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class AgeKeys:
+    """
+    The age key files of an Application, as text.
+
+    With ``is_shared``, other teams may have encrypted files to them: a Secret is only decrypted where its file names
+    the namespace and name that it gets.
+    """
+
+    texts: tuple[str, ...] = ()
+    is_shared: bool = False
 
 
 class DecryptionFailed(Exception):
@@ -103,23 +118,37 @@ def decrypt(
     return result
 
 
-def check_namespace(
-    manifest: Manifest, documents: Iterable[Any], namespace: str, *, location: str, subject: str
+def check_binding(
+    manifest: Manifest, documents: Iterable[Any], target: ObjectRef, *, is_shared: bool, location: str
 ) -> None:
     """
-    Raise InvalidInput unless a manifest is applied to a namespace that its file names, where it names any.
+    Raise InvalidInput unless a manifest may become ``target``: its file names that namespace, or names none.
 
-    The MAC covers the namespace of a file: with a key that several teams have, a copy of it in another repository
-    would otherwise show the Secret of another team.
+    The MAC covers the namespace and name of a file: with a key that several teams have, a copy of it in another
+    repository would otherwise show the Secret of another team. With a shared key the file has to name both.
     """
-    together = (item for item in documents if isinstance(item, dict) and _is_together(item, manifest[MEMBER]))
-    written = {str(name) for document in together if (name := metadata_of(document).get("namespace"))}
-    if written and namespace not in written:
+    together = [item for item in documents if isinstance(item, dict) and _is_together(item, manifest[MEMBER])]
+    metadata = [metadata_of(document) for document in together]
+    namespaces = {str(name) for item in metadata if (name := item.get("namespace"))}
+    if namespaces and target.namespace not in namespaces:
         raise InvalidInput(
-            f"was encrypted for namespace {', '.join(sorted(written))}, and would be decrypted in {namespace}",
+            f"was encrypted for namespace {', '.join(sorted(namespaces))}, and would be decrypted in"
+            f" {target.namespace}",
             location=location,
-            object=subject,
+            object=str(target),
             hint="encrypt a file of its own for this namespace, or one that names none",
+        )
+    # A MAC over encrypted values alone lets everyone write another namespace or name into the file.
+    is_covered = not _is_true(manifest[MEMBER].get("mac_only_encrypted"))
+    names = {(item.get("namespace"), item.get("name")) for item in metadata} if is_covered else set()
+    if is_shared and (target.namespace, target.name) not in names:
+        raise InvalidInput(
+            "is encrypted to keys that other teams may use, and its file does not name"
+            f" {target.namespace}/{target.name}",
+            location=location,
+            object=str(target),
+            hint="encrypt it with metadata.namespace and metadata.name, without mac_only_encrypted; or set"
+            " decryption.ownKey in the Tenant where only it has the keys",
         )
 
 

@@ -280,7 +280,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         lambda old, new: _each(partial(controller.on_object_change, old, new) for controller in controllers),
         enqueue_all,
     )
-    secrets = ApplicationSecrets(cluster, live)
+    secrets = ApplicationSecrets(cluster, live, policies.all_of)
     hosts = ApiHosts(source.transport)
     pull_requests = PullRequestController(
         PullRequestPorts(
@@ -388,7 +388,7 @@ def _policy_reloader(
 
 
 def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
-    secrets = ApplicationSecrets(adapters.cluster, adapters.live)
+    secrets = ApplicationSecrets(adapters.cluster, adapters.live, policies.all_of)
     return RemoteBases(adapters.renderer, adapters.source, secrets.credentials, policies.all_of)
 
 
@@ -437,9 +437,9 @@ def build_engine(
     writes = WritesByOwner(ports, pool)
     applier = Applier(ports, writes)
     executor = SyncExecutor(ports, applier, writes, Hooks(applier, cluster, live), state.declarations)
-    secrets = ApplicationSecrets(cluster, live)
-    advice = AdviceGate(adapters.reasoner, secrets)
     policies = policies or Policies(cluster, live, adapters.source)
+    secrets = ApplicationSecrets(cluster, live, policies.all_of)
+    advice = AdviceGate(adapters.reasoner, secrets)
     gate = SyncGate(records, clock, advice, policies)
     # with the policies as they are at each plan: they may be replaced at any time
     planner = Planner(cluster, state.declarations, adapters.pool, PlanRules(appliers, policies.of), share.owns)
@@ -513,7 +513,7 @@ def build_sets(
     share = share or SingleReplica()
     pool = WritePool(adapters.pool, lambda key: controller.enqueue_answered(key), lambda: share.may_write)
     writes = WritesByOwner(ports, pool)
-    secrets = ApplicationSecrets(cluster, live)
+    secrets = ApplicationSecrets(cluster, live, policies.all_of)
     fetcher = Fetcher(adapters.source, secrets, SignatureCheck(verify_revision, policies.signers), adapters.clock)
     reconciler = SetReconciler(
         ports,

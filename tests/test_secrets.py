@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets import check_namespace, decrypt, identities_of, is_encrypted
+from gitsync.secrets import check_binding, decrypt, identities_of, is_encrypted
 from tests.sops_encryption import Sealer, new_key
 
 IDENTITY, KEY_FILE = new_key()
@@ -64,7 +65,25 @@ def test_a_file_is_opened_only_in_the_namespace_that_it_names(
         else pytest.raises(InvalidInput, match="was encrypted for namespace shop, and would be decrypted in bank")
     )
     with expected:
-        check_namespace(rendered, documents, applied, location="s.yaml", subject="Secret s")
+        check_binding(rendered, documents, ObjectRef("", "Secret", applied, "s"), is_shared=False, location="s.yaml")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "only", "is_allowed"),
+    [
+        pytest.param({"name": "s", "namespace": "shop"}, False, True, id="names both"),
+        pytest.param({"name": "s"}, False, False, id="names no namespace"),
+        pytest.param({"name": "other", "namespace": "shop"}, False, False, id="names another object"),
+        # the MAC covers encrypted values alone, so that everyone may write another namespace
+        pytest.param({"name": "s", "namespace": "shop"}, True, False, id="does not cover what it names"),
+    ],
+)
+def test_with_a_shared_key_a_file_names_what_it_becomes(metadata: dict[str, str], only: bool, is_allowed: bool) -> None:
+    documents = read_all(sealed({**SECRET, "metadata": metadata}, only=only), "s.yaml")
+    target = ObjectRef("", "Secret", "shop", "s")
+    expected = contextlib.nullcontext() if is_allowed else pytest.raises(InvalidInput, match="does not name shop/s")
+    with expected:
+        check_binding(documents[0], documents, target, is_shared=True, location="s.yaml")
 
 
 def test_documents_of_one_file_are_checked_together() -> None:

@@ -18,7 +18,7 @@ from gitsync import __version__
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
 from gitsync.applicationsets.model import ApplicationSetSpec
-from gitsync.gate.policy_files import PolicySpec
+from gitsync.gate.policy_files import PolicySpec, TenantSpec
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.keys import VERSION_ANNOTATION
 from gitsync.objects.parsing import Spec, duration
@@ -61,6 +61,9 @@ def outputs() -> dict[Path, str]:
         ),
         ROOT / "docs" / "reference" / "policy.md": _page(
             "Policy", PolicySpec, "[Risk and policies](../risk.md) explains what it does."
+        ),
+        ROOT / "docs" / "reference" / "tenant.md": _page(
+            "Tenant", TenantSpec, "[Security](../security.md#tenants) explains what it does."
         ),
     }
 

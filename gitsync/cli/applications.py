@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from gitsync.cli.options import ApplicationTarget
 from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
+from gitsync.objects.application import Application, parse_application
 from gitsync.objects.keys import API_VERSION, GIT_CHANGED, HINT_MANAGER, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest, annotations_of, at
 from gitsync.source.validation import is_commit
@@ -36,6 +38,13 @@ def all_applications(client: Client, namespace: str = "") -> list[Manifest]:
             raise Rejected(error.message, hint="name one namespace: -n NAMESPACE", code=error.code) from error
         raise _explained(error) from error
     return sorted(items, key=lambda item: (at(item, "metadata", "namespace"), at(item, "metadata", "name")))
+
+
+def readable(manifests: Iterable[Manifest]) -> Iterator[Application]:
+    """Yield the Applications of manifests, without those whose spec is invalid: their own reconcile reports that."""
+    for manifest in manifests:
+        with contextlib.suppress(InvalidInput):
+            yield parse_application(manifest)
 
 
 def one_application(client: Client, namespace: str, name: str) -> Manifest:

@@ -34,6 +34,7 @@ from gitsync.preview.effects import effects_of
 from gitsync.preview.roots import Root
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
+from gitsync.secrets import AgeKeys
 from gitsync.services.policies import read_policies
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.local import open_path
@@ -99,12 +100,12 @@ class Evaluator:
         self.client = connect(target.cluster)
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
-        self.secrets = ApplicationSecrets(self.cluster, self.live)
         mirrors = target.data / "mirrors"
         settings = load_settings()
         self.source = settings.repositories(mirrors, file_urls=target.allows_file_urls)
         self.hosts = ApiHosts(self.source.transport)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
+        self.secrets = ApplicationSecrets(self.cluster, self.live, self.policies.all_of)
         self._renderer = RemoteBases(InProcessRenderer(), self.source, self.secrets.credentials, self.policies.all_of)
         self._target = target
         self._age_key = age_key
@@ -160,13 +161,13 @@ class Evaluator:
     def _desired(self, source: Source) -> DesiredState:
         return DesiredState(self._fetcher(source), self._renderer, self.cluster, self._keys)
 
-    def _keys(self, app: Application) -> tuple[str, ...]:
+    def _keys(self, app: Application) -> AgeKeys:
         """Return the age keys of the given file, else of the Application's Secret."""
         # without a Secret in its spec the controller decrypts nothing, so neither does a comparison
         if self._age_key is None or not app.source.decryption_secret:
             return self.secrets.decryption_keys(app)
         try:
-            return (self._age_key.read_text(encoding="utf-8"),)
+            return AgeKeys((self._age_key.read_text(encoding="utf-8"),))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("cannot read the age key file", location="--age-key") from error
 

@@ -24,6 +24,9 @@ from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.crds import INSTALL_HINT
 from gitsync.crds import definitions, is_current
 from gitsync.errors import GitsyncError, Rejected
+from gitsync.gate.explain import summaries
+from gitsync.gate.policy import Policy, TenantGrants
+from gitsync.gate.policy_files import PolicySet
 from gitsync.kube.kinds import defined_kind
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.inventory import Inventory
@@ -285,6 +288,44 @@ def application_findings(checks: Checks, manifest: Manifest) -> Iterator[Finding
         yield namespace_finding(checks.cluster, app.destination.namespace, f"{check}: namespace")
     for need, user in _needs(checks, app, Inventory.from_status(manifest.get("status") or {})):
         yield checks.rights.finding(need, f"{check}: rights", user=user)
+
+
+def policy_findings(checks: Checks, policies: PolicySet, applications: Iterable[Application]) -> Iterator[Finding]:
+    """Yield whether the controller can act for each tenant, and what the Applications of each policy lack."""
+    for policy in policies.policies:
+        for namespace in policy.namespaces if policy.tenant is not None else ():
+            # the namespaces of a pattern are those that its Applications name, which are checked with them
+            if "*" not in namespace:
+                yield from _tenant_findings(checks, policy, policy.tenant, namespace)
+    for summary in summaries(applications, policies):
+        fix = f"change its spec, or list what it needs in the {summary.kind} {summary.name}"
+        for key, reason in summary.violations:
+            yield missing(f"Application {key}: policy", reason, fix)
+
+
+def _tenant_findings(checks: Checks, policy: Policy, tenant: TenantGrants | None, namespace: str) -> Iterator[Finding]:
+    check = f"Tenant {policy.name}"
+    yield namespace_finding(checks.cluster, namespace, f"{check}: namespace")
+    accounts = [account for require in policy.require for account in require.service_accounts if "*" not in account]
+    for account in accounts:
+        need = NeededAccess("", "serviceaccounts", ("impersonate",), namespace, account)
+        yield checks.rights.finding(need, f"{check}: rights")
+    yield checks.rights.finding(NeededAccess("", "secrets", READ, namespace), f"{check}: rights")
+    if tenant is None:
+        return
+    granted = [secret for grant in (*tenant.repositories, *tenant.servers) for secret in grant.secrets]
+    for secret in dict.fromkeys((*granted, *tenant.decryption)):
+        yield _secret_finding(checks, namespace, secret, f"{check}: Secret")
+
+
+def _secret_finding(checks: Checks, namespace: str, name: str, check: str) -> Finding:
+    try:
+        secret = checks.cluster.read(ObjectRef("", "Secret", namespace, name), "v1")
+    except Rejected as error:
+        return warning(check, f"{namespace}/{name}: {error.message}", f"gitsync install --tenant {namespace}")
+    if secret is None:
+        return warning(check, f"{namespace}/{name} does not exist", "create it, or remove it from the Tenant")
+    return ok(check, f"{namespace}/{name}")
 
 
 def _git_server(checks: Checks, app: Application, check: str) -> Finding:

@@ -19,8 +19,9 @@ _MODULE_OF = {
     "resume": "suspend",
     "unpin": "pin",
     "restore": "backup",
+    "tenant": "policy",
 }
-"""Commands in the module of their opposite."""
+"""Commands in the module of another one, mostly of their opposite."""
 _COMPLETE = "_GITSYNC_COMPLETE"
 
 

@@ -1,13 +1,15 @@
-"""Explain the effective policy of an Application: each setting with its value and what decided it."""
+"""
+Explain policies: of an Application each setting with its value and what decided it, and of all who may do what.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gitsync.gate.approvals import approvers
-from gitsync.gate.policy import Policy, application_violations, server_violations
-from gitsync.gate.policy_files import PolicySet, combine
+from gitsync.gate.approvals import approvers, is_named
+from gitsync.gate.policy import Policy, TenantGrants, application_violations, server_violations
+from gitsync.gate.policy_files import PolicySet, combine, own_policies
 from gitsync.objects.application import Application, Window
 from gitsync.objects.change import Risk
 from gitsync.objects.parsing import duration
@@ -22,6 +24,58 @@ class Setting:
     name: str
     value: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySummary:
+    """
+    What a tenant or a policy allows and requires, and the Applications for which it counts (``namespace/name``).
+
+    ``violations`` are what some of these lack, each as Application and reason.
+    """
+
+    kind: str
+    name: str
+    settings: tuple[Setting, ...]
+    applications: tuple[str, ...]
+    violations: tuple[tuple[str, str], ...]
+
+
+def summaries(applications: Iterable[Application], current: PolicySet) -> tuple[PolicySummary, ...]:
+    """
+    Return who may do what: the tenants, then the policies, each with its Applications.
+
+    A last one has the Applications that none names, where there are any.
+    """
+    # without any, the default is what counts for all
+    known = current.policies or (Policy(),)
+    by_policy: dict[tuple[str, str], list[Application]] = {_identity(policy): [] for policy in known}
+    policies = {_identity(policy): policy for policy in known}
+    for app in applications:
+        for policy in own_policies(known, app.key):
+            policies.setdefault(_identity(policy), policy)
+            by_policy.setdefault(_identity(policy), []).append(app)
+    tenants_first = sorted(policies, key=lambda identity: identity[0] != _TENANT)
+    return tuple(_summary(policies[identity], by_policy[identity], current.prometheus) for identity in tenants_first)
+
+
+_TENANT = "Tenant"
+
+
+def _identity(policy: Policy) -> tuple[str, str]:
+    return (_TENANT if policy.tenant is not None else "Policy", policy.name)
+
+
+def _summary(policy: Policy, applications: Sequence[Application], prometheus: str) -> PolicySummary:
+    kind, name = _identity(policy)
+    violations = (
+        (app.key, line)
+        for app in sorted(applications, key=lambda app: app.key)
+        for line in (*application_violations(policy, app), *server_violations(policy, app, prometheus))
+    )
+    source = f"{kind.lower()} {name}"
+    settings = tuple(Setting(title, value, source) for title, value in (*_limits(policy), *_approvals(policy)))
+    return PolicySummary(kind, name, settings, tuple(sorted(app.key for app in applications)), tuple(violations))
 
 
 def explain(app: Application, policies: Sequence[Policy], current: PolicySet) -> tuple[Setting, ...]:
@@ -75,9 +129,11 @@ def _names_approvers(policy: Policy) -> bool:
 
 
 def _limits(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield what a policy allows and requires, besides approvals; what it leaves open is left out."""
+    """Yield what a policy allows and requires; what it leaves open is left out."""
+    if policy.tenant is not None:
+        yield from _grants(policy.tenant)
     lists = (
-        ("repositories", policy.repositories),
+        ("repositories", policy.repositories if policy.tenant is None else ()),
         ("revisions", policy.revisions),
         ("remote repositories", policy.remotes),
         ("namespaces", policy.namespaces),
@@ -85,12 +141,14 @@ def _limits(policy: Policy) -> Iterator[tuple[str, str]]:
         ("denied kinds", policy.denied_kinds),
     )
     yield from ((name, ", ".join(values)) for name, values in lists if values)
-    for name, values in (("cluster-scoped kinds", policy.cluster_kinds), ("external servers", policy.servers)):
+    servers = policy.servers if policy.tenant is None or not policy.tenant.servers else None
+    for name, values in (("cluster-scoped kinds", policy.cluster_kinds), ("external servers", servers)):
         if values is not None:
             yield name, ", ".join(values) or "none"
     for require in policy.require:
-        if named := (*require.operators.groups, *require.operators.users):
-            yield "operators", ", ".join(named)
+        for role, named in (("viewers", require.viewers), ("operators", require.operators)):
+            if is_named(named):
+                yield role, ", ".join((*named.groups, *named.users))
         if require.signed_commits:
             yield "commits", "signed"
         for signer in require.signers:
@@ -101,6 +159,29 @@ def _limits(policy: Policy) -> Iterator[tuple[str, str]]:
         yield from (("window", _window(window)) for window in require.windows)
         if require.read_only:
             yield "read-only", "nothing is written"
+
+
+def _approvals(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield who approves what; for one Application ``explain`` tells it together with its own settings."""
+    for require in policy.require:
+        if require.approval:
+            yield "approval", f"from {require.approval}"
+        if is_named(require.approvers):
+            yield "approvers", ", ".join((*require.approvers.groups, *require.approvers.users))
+        if require.approvers.count > 1:
+            yield "approvals", str(require.approvers.count)
+
+
+def _grants(tenant: TenantGrants) -> Iterator[tuple[str, str]]:
+    for title, grants in (("repository", tenant.repositories), ("external server", tenant.servers)):
+        for grant in grants:
+            secrets = f"credentials of {', '.join(grant.secrets)}" if grant.secrets else "no credentials"
+            revisions = f"; revisions {', '.join(grant.revisions)}" if grant.revisions else ""
+            yield title, f"{grant.url}: {secrets}{revisions}"
+    if not tenant.repositories:
+        yield "repositories", "none"
+    owner = "that others may have" if tenant.is_shared_key else "of its own"
+    yield "SOPS keys", f"{', '.join(tenant.decryption)}, {owner}" if tenant.decryption else "none"
 
 
 def _window(window: Window) -> str:

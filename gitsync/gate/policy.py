@@ -17,6 +17,7 @@ from gitsync.objects.application import Application, Approvers, Window
 from gitsync.objects.parsing import Spec, Strings
 from gitsync.objects.patterns import matches
 from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.remote import without_user
 from gitsync.objects.signers import Signer, Trust
 from gitsync.objects.urls import matches_url
 
@@ -94,6 +95,34 @@ _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
+class GrantedUrl:
+    """
+    A pattern of URLs that a tenant may use, and the Secrets whose credentials may be sent there.
+
+    ``revisions`` are for repositories: branches, tags and ranges as in a policy; empty: every branch and tag.
+    """
+
+    url: str
+    secrets: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantGrants:
+    """
+    What a tenant may use besides objects; all that is not listed is refused.
+
+    ``decryption`` are Secrets with SOPS keys. With ``is_shared_key``, others may have these keys too, so that only
+    Secrets are decrypted whose file names the namespace and name that they get.
+    """
+
+    repositories: tuple[GrantedUrl, ...] = ()
+    servers: tuple[GrantedUrl, ...] = ()
+    decryption: tuple[str, ...] = ()
+    is_shared_key: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """
     What the operator allows; patterns with ``*``. An empty tuple allows all, but for ``cluster_kinds`` and for
@@ -108,6 +137,7 @@ class Policy:
     Application. ``controller_rights``: an Application that names no
     ServiceAccount may write with the controller's own rights, which in a cluster are those on every tenant's objects.
     ``revisions`` are branches, tags and ranges as Applications write them; a commit id is none of them.
+    ``tenant`` is what a Tenant document grants, None for a Policy document.
     """
 
     name: str = "default"
@@ -127,6 +157,7 @@ class Policy:
     max_objects: int = 10_000
     require: tuple[Require, ...] = ()
     controller_rights: bool = True
+    tenant: TenantGrants | None = None
 
     @property
     def read_only(self) -> bool:
@@ -163,14 +194,9 @@ def violations(
 
 def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     """Return what is not allowed about the Application itself: its repository, namespace and service account."""
-    messages = []
-    if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
-        messages.append(f"spec.source.repoURL is not allowed by policy {policy.name}")
-    if not _is_allowed_revision(policy, app.source.revision):
-        messages.append(
-            f"spec.source.revision: {app.source.revision} is not allowed by policy {policy.name}; follow one of"
-            f" {', '.join(policy.revisions)}"
-        )
+    messages = [*_repository_violations(policy, app)]
+    messages += _revision_violations(policy, app)
+    messages += secret_violations(policy, app)
     namespace = app.destination.namespace
     if not _matches(_namespaces(policy, app), namespace):
         messages.append(f"spec.destination.namespace: {namespace} is not allowed by policy {policy.name}")
@@ -179,13 +205,77 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def _is_allowed_revision(policy: Policy, revision: str) -> bool:
-    if not policy.revisions or "*" in policy.revisions:
+def source_violations(policy: Policy, app: Application) -> tuple[str, ...]:
+    """
+    Return why a tenant may not read the repository of an Application, or use what it names for that.
+
+    To be asked before a Git server is, which gets the credentials. Empty for a Policy document, whose plans are
+    rejected before their first write.
+    """
+    if policy.tenant is None:
+        return ()
+    return (*_repository_violations(policy, app), *_revision_violations(policy, app), *secret_violations(policy, app))
+
+
+def _repository_violations(policy: Policy, app: Application) -> Iterator[str]:
+    if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
+        yield f"spec.source.repoURL is not allowed by policy {policy.name}"
+
+
+def _revision_violations(policy: Policy, app: Application) -> Iterator[str]:
+    revision = app.source.revision
+    patterns = policy.revisions
+    if policy.tenant is not None:
+        grant = _grant_at(policy.tenant.repositories, app.source.repo_url)
+        patterns = grant.revisions if grant is not None else ()
+    if not _is_allowed_revision(patterns, revision):
+        yield (
+            f"spec.source.revision: {revision} is not allowed by policy {policy.name}; follow one of"
+            f" {', '.join(patterns)}"
+        )
+
+
+def _is_allowed_revision(patterns: tuple[str, ...], revision: str) -> bool:
+    if not patterns or "*" in patterns:
         return True
     # servers show commits of forks and of deleted branches by their id: what is in no branch was reviewed by no rule
     if _COMMIT.fullmatch(revision):
         return False
-    return any(matches(revision.removeprefix("refs/heads/"), pattern) for pattern in policy.revisions)
+    return any(matches(revision.removeprefix("refs/heads/"), pattern) for pattern in patterns)
+
+
+def secret_violations(policy: Policy, app: Application) -> Iterator[str]:
+    """Yield which Secrets a tenant may not use as an Application names them."""
+    tenant = policy.tenant
+    if tenant is None:
+        return
+    source = app.source
+    repository = _grant_at(tenant.repositories, source.repo_url)
+    if source.credentials_secret and source.credentials_secret not in _secrets_of(repository):
+        name = source.credentials_secret
+        yield f"spec.source.credentials.secretRef.name: {_not_granted(name, source.repo_url, policy)}"
+    if source.decryption_secret and source.decryption_secret not in tenant.decryption:
+        name = source.decryption_secret
+        yield f"spec.source.decryption.secretRef.name: Secret {name} is not allowed by policy {policy.name}"
+    if app.openai is not None and app.openai.key:
+        server = _grant_at(tenant.servers, app.openai.endpoint, is_server=True)
+        if app.openai.key not in _secrets_of(server):
+            text = _not_granted(app.openai.key, app.openai.endpoint, policy)
+            yield f"spec.reasoner.openAI.secretRef.name: {text}"
+
+
+def _grant_at(grants: Iterable[GrantedUrl], url: str, *, is_server: bool = False) -> GrantedUrl | None:
+    """Return the grant for a URL: the first that names it, so that a wider one below does not add to it."""
+    names = _is_server_at if is_server else matches_url
+    return next((grant for grant in grants if names(grant.url, url)), None)
+
+
+def _secrets_of(grant: GrantedUrl | None) -> tuple[str, ...]:
+    return grant.secrets if grant is not None else ()
+
+
+def _not_granted(secret: str, url: str, policy: Policy) -> str:
+    return f"Secret {secret} is not allowed for {without_user(url)} by policy {policy.name}"
 
 
 def account_violations(policy: Policy, app: Application) -> tuple[str, ...]:
@@ -273,5 +363,9 @@ def allows_server(policy: Policy, url: str) -> bool:
     """Whether a policy allows a server; a pattern allows every path below it."""
     if policy.servers is None:
         return True
+    return any(_is_server_at(pattern, url) for pattern in policy.servers)
+
+
+def _is_server_at(pattern: str, url: str) -> bool:
     # With the slash: ``https://prom`` as a prefix would match ``https://prom.evil.example`` too.
-    return any(matches_url(pattern, url) or matches_url(f"{pattern.rstrip('/')}/*", url) for pattern in policy.servers)
+    return matches_url(pattern, url) or matches_url(f"{pattern.rstrip('/')}/*", url)

@@ -1,4 +1,4 @@
-"""Policy documents: what the operator allows which Applications, read from files of kind ``Policy``."""
+"""What the operator allows which Applications, read from documents of the kinds ``Policy`` and ``Tenant``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from pydantic import Field
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
-from gitsync.gate.policy import Policy, Require
+from gitsync.gate.policy import GrantedUrl, Policy, Require, TenantGrants
 from gitsync.gate.validation import ManifestRule
-from gitsync.objects.application import Application, Window
+from gitsync.objects.application import Application
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec
 from gitsync.objects.patterns import matches
 
 _DENY_ALL = Policy(name="none (no policy names this application)", namespaces=("-",), controller_rights=False)
 """Allows nothing: no namespace is called ``-``."""
+_NO_TENANT = replace(_DENY_ALL, name="none (no tenant has this namespace)", repositories=("-",), tenant=TenantGrants())
+"""Allows nothing, and no Secret is sent anywhere."""
 
 
 class Allow(Spec):
@@ -95,23 +97,110 @@ class PolicySpec(Spec):
     rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
 
 
+class Repository(Spec):
+    """A repository that a tenant may use."""
+
+    url: str = Field(description="Pattern of URLs.")
+    secrets: Strings = Field((), description="Secrets whose credentials may be sent there; absent: none.")
+    revisions: Strings = Field(
+        (), description="Branches, tags and ranges that may be followed, as in a policy; absent: every branch and tag."
+    )
+
+
+class Server(Spec):
+    """A Prometheus or reasoner that a tenant may use."""
+
+    url: str = Field(description="Pattern of URLs, with all paths below.")
+    secrets: Strings = Field((), description="Secrets whose keys may be sent there; absent: none.")
+
+
+class Decryption(Spec):
+    """Which SOPS keys a tenant may use."""
+
+    secrets: Strings = Field((), description="Secrets with age keys; absent: none.")
+    own_key: bool = Field(
+        False,
+        description="Whether only this tenant has these keys. Otherwise a Secret is only decrypted where its file names"
+        " the namespace and name that it gets: another team could have encrypted it.",
+    )
+
+
+class TenantSpec(Spec):
+    """The spec of a tenant document: who shares a namespace, and all that they may use. What is absent is refused."""
+
+    namespaces: Annotated[Strings, Field(min_length=1)] = Field(
+        description="Namespaces of its Applications, to which they may deploy; `*` in one matches any text."
+    )
+    accounts: Annotated[Strings, Field(min_length=1)] = Field(
+        ("gitsync-deployer",), description="ServiceAccounts of these namespaces, one of which is impersonated."
+    )
+    repositories: Annotated[tuple[Repository, ...], Field(strict=False)] = Field(
+        (), description="Repositories, each with its Secrets and revisions; the first whose URL matches counts."
+    )
+    remotes: Strings = Field((), description="URLs of other repositories whose folders kustomizations may name.")
+    images: Strings = Field((), description="Images, without a tag, whose tags `gitsync images` may follow.")
+    servers: Annotated[tuple[Server, ...], Field(strict=False)] = Field(
+        (), description="Prometheus and reasoners, each with its Secrets."
+    )
+    decryption: Decryption = Field(default_factory=Decryption, description="SOPS keys.")
+    kinds: Strings = Field(
+        (), description="Namespaced kinds, as in a policy; absent: all that the rights of its accounts reach."
+    )
+    denied_kinds: Strings = Field((), description="Kinds that are never allowed.")
+    cluster_kinds: Strings = Field((), description="Cluster-scoped kinds; absent: none.")
+    require: Require = Field(default_factory=Require, description="What its Applications must have, as in a policy.")
+    expect: Expect = Field(default_factory=Expect, description="What others do to its objects, as in a policy.")
+    limits: PlanLimits = Field(default_factory=PlanLimits, description="Sizes that its plans may have.")
+
+
+def _parse_tenant(name: str, members: dict[str, Any], location: str) -> Policy:
+    spec = parse_spec(TenantSpec, members, f"{location}: spec")
+    _check_windows(spec.require, location)
+    return Policy(
+        name=name,
+        applications=tuple(f"{namespace}/*" for namespace in spec.namespaces),
+        # An empty list of a policy allows all; that of a tenant allows none, and no URL is called "-".
+        repositories=tuple(item.url for item in spec.repositories) or ("-",),
+        remotes=spec.remotes,
+        images=spec.images or ("-",),
+        namespaces=spec.namespaces,
+        kinds=spec.kinds,
+        denied_kinds=spec.denied_kinds,
+        cluster_kinds=spec.cluster_kinds,
+        expected_managers=spec.expect.field_managers,
+        users=spec.expect.users,
+        servers=tuple(item.url for item in spec.servers),
+        max_prune_share=spec.limits.prune_share,
+        max_objects=spec.limits.max_objects,
+        require=(Require(service_accounts=spec.accounts), spec.require),
+        controller_rights=False,
+        tenant=TenantGrants(
+            tuple(GrantedUrl(item.url, item.secrets, item.revisions) for item in spec.repositories),
+            tuple(GrantedUrl(item.url, item.secrets) for item in spec.servers),
+            spec.decryption.secrets,
+            is_shared_key=not spec.decryption.own_key,
+        ),
+    )
+
+
 def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     """
-    Return what a policy document allows, None for one that only has rules.
+    Return what a policy or tenant document allows, None for a policy that only has rules.
 
     Raise InvalidInput with the location of a member that is unknown or of the wrong type: a misspelt limit must not
     silently allow everything.
     """
     members = document.get("spec")
     name = at(document, "metadata", "name")
-    if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
-        raise InvalidInput("kind must be Policy, with metadata.name and spec", location=location)
+    if document.get("kind") not in ("Policy", "Tenant") or not isinstance(members, dict) or not isinstance(name, str):
+        raise InvalidInput("kind must be Policy or Tenant, with metadata.name and spec", location=location)
+    if document["kind"] == "Tenant":
+        return _parse_tenant(name, members, location)
     spec = parse_spec(PolicySpec, members, f"{location}: spec")
     # A document with rules alone must not become a policy: by default it would name, and so release, all Applications.
     if not spec.model_fields_set & {"applications", "allow", "require", "expect", "limits"}:
         return None
-    for window in spec.require.windows:
-        _check_window(window, f"{location}: spec.require.windows")
+    _check_windows(spec.require, location)
     return Policy(
         name=name,
         applications=spec.applications,
@@ -133,26 +222,34 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     )
 
 
-def _check_window(window: Window, location: str) -> None:
-    try:
-        windows.check(window)
-    except InvalidInput as error:
-        raise InvalidInput(error.message, location=location, hint=error.hint) from error
+def _check_windows(require: Require, location: str) -> None:
+    for window in require.windows:
+        try:
+            windows.check(window)
+        except InvalidInput as error:
+            raise InvalidInput(error.message, location=f"{location}: spec.require.windows", hint=error.hint) from error
+
+
+def with_controller_rights(policies: Iterable[Policy]) -> tuple[Policy, ...]:
+    """Return policies that let Applications write with the controller's own rights, as one team does; no tenant may."""
+    return tuple(
+        policy if policy.tenant is not None else replace(policy, controller_rights=True) for policy in policies
+    )
 
 
 def policies_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> tuple[Policy, ...]:
     """
     Return the policy of an Application, and those of the Applications that manage it: it may do what all allow.
 
-    Each is the first policy that names the Application. Without any policy everything namespaced is allowed; with at
-    least one, an Application that no policy names is allowed nothing. ``ancestors`` are the keys of the Applications
-    above its owner.
+    Each is the tenant that has the namespace, and the first policy that names the Application. Without any of both
+    everything namespaced is allowed; with at least one, an Application that none names is allowed nothing.
+    ``ancestors`` are the keys of the Applications above its owner.
     """
     if not policies:
         return (Policy(),)
     # Each once, its own first: ``combine`` takes lists from the first and limits from all.
     keys = dict.fromkeys((app.key, *((app.owner,) if app.is_managed else ()), *ancestors))
-    return tuple(policy_named(policies, key) for key in keys)
+    return tuple(policy for key in keys for policy in own_policies(policies, key))
 
 
 def policy_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> Policy:
@@ -172,16 +269,24 @@ def combine(policies: Sequence[Policy]) -> Policy:
 
 
 def policy_named(policies: Sequence[Policy], key: str) -> Policy:
-    """Return the own policy of an Application (``namespace/name``): the first that names it."""
-    if not policies:
-        return Policy()
-    named = (policy for policy in policies if any(matches(key, name) for name in policy.applications))
-    # Closed by default: an Application that no pattern names was not thought of.
-    policy_of_key = next(named, _DENY_ALL)
-    # ``{app}`` is the namespace of the Application that the policy names, also where it limits one that this manages.
+    """Return the own policy of an Application (``namespace/name``): its tenant and the first policy that names it."""
+    return combine(own_policies(policies, key)) if policies else Policy()
+
+
+def own_policies(policies: Sequence[Policy], key: str) -> tuple[Policy, ...]:
+    """Return the tenant of an Application, then the first policy that names it; one that allows nothing for neither."""
     namespace = key.partition("/")[0]
-    return replace(
-        policy_of_key, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in policy_of_key.namespaces)
+    named = [policy for policy in policies if any(matches(key, name) for name in policy.applications)]
+    tenant = next((policy for policy in named if policy.tenant is not None), None)
+    policy = next((policy for policy in named if policy.tenant is None), None)
+    # The tenant first, of which ``combine`` takes the lists: a policy adds requirements, and nothing to them.
+    # Closed by default: an Application that no pattern names was not thought of.
+    nothing = _NO_TENANT if any(item.tenant is not None for item in policies) else _DENY_ALL
+    own = tuple(item for item in (tenant, policy) if item is not None) or (nothing,)
+    # ``{app}`` is the namespace of the Application that the policy names, also where it limits one that this manages.
+    return tuple(
+        replace(item, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in item.namespaces))
+        for item in own
     )
 
 

@@ -130,10 +130,12 @@ class ManifestRule:
 
 def parse_rules(document: Mapping[str, Any], location: str) -> tuple[ManifestRule, ...]:
     """
-    Return the rules of one policy document; none where it only has limits.
+    Return the rules of one policy document; none where it only has limits, or is a tenant.
 
     Raise InvalidInput with the location of a document or an expression that is not valid.
     """
+    if document.get("kind") == "Tenant":
+        return ()
     spec = document.get("spec")
     name = str((document.get("metadata") or {}).get("name") or "")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules", []), list):

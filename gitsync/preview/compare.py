@@ -8,7 +8,7 @@ from typing import Final
 
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, RemoteNeeded
 from gitsync.gate.policy import Policy, violations
-from gitsync.gate.policy_files import parse_policy, policy_for
+from gitsync.gate.policy_files import parse_policy, policy_for, with_controller_rights
 from gitsync.gate.validation import ManifestRule, check_rules, parse_rules
 from gitsync.kube.kinds import CRD
 from gitsync.objects.application import Application, Destination, GitSource
@@ -96,7 +96,7 @@ def rules_of(files: Mapping[str, bytes], *, controller_rights: bool = False) -> 
     parsed = (parse_policy(document, name) for document, name in documents)
     policies = tuple(policy for policy in parsed if policy is not None)
     if controller_rights:
-        policies = tuple(replace(policy, controller_rights=True) for policy in policies)
+        policies = with_controller_rights(policies)
     rules = (rule for document, name in documents for rule in parse_rules(document, name))
     return Rules(policies, tuple(rules))
 

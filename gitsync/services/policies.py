@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import PolicySet, parse_policy
+from gitsync.gate.policy_files import PolicySet, parse_policy, with_controller_rights
 from gitsync.gate.validation import parse_rules
-from gitsync.objects.manifest import at, content_hash
+from gitsync.objects.manifest import Manifest, at, content_hash
 from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
 from gitsync.render.yaml.reader import read_all
 from gitsync.runtime.clock import Periodic
@@ -68,7 +67,7 @@ def _parsed(files: Files, prometheus: str, controller_rights: bool) -> PolicySet
     written = [policy for policy in parsed if policy is not None]
     policies = written or [Policy(controller_rights=False)]
     if controller_rights:
-        policies = [replace(policy, controller_rights=True) for policy in policies]
+        policies = list(with_controller_rights(policies))
     rules = (rule for document, name in documents for rule in parse_rules(document, name))
     return PolicySet(tuple(policies), tuple(rules), prometheus, is_default=not written)
 
@@ -76,7 +75,13 @@ def _parsed(files: Files, prometheus: str, controller_rights: bool) -> PolicySet
 def entries_of(files: Files) -> dict[str, str]:
     """Return the names of the policies in valid files, each with a hash of its content."""
     documents = [document for name, text in files.items() for document in read_all(text, name)]
-    return {str(at(document, "metadata", "name")): content_hash(document)[:_HASH] for document in documents}
+    return {_entry_name(document): content_hash(document)[:_HASH] for document in documents}
+
+
+def _entry_name(document: Manifest) -> str:
+    name = str(at(document, "metadata", "name"))
+    # a tenant may have the name of a policy
+    return f"tenant {name}" if document.get("kind") == "Tenant" else name
 
 
 class PolicyReloader(Periodic):

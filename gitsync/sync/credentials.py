@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput, Refused
+from gitsync.gate.policy import Policy, secret_violations, source_violations
 from gitsync.objects.application import Application
 from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.objects.remote import without_user
 from gitsync.objects.urls import is_artifact, matches_url
 from gitsync.ports import Cluster, Credentials, LiveCache
+from gitsync.secrets import AgeKeys
 
 _FIRST_LIST = 5.0
 _AGE_KEY = ".agekey"
@@ -24,9 +27,15 @@ _CREDENTIALS = "spec.source.credentials.secretRef.name"
 class ApplicationSecrets:
     """Read the Secrets that an Application names, each in the namespace of the Application."""
 
-    def __init__(self, cluster: Cluster, live: LiveCache) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        live: LiveCache,
+        policies_of: Callable[[Application], Sequence[Policy]] = lambda app: (),
+    ) -> None:
         self._cluster = cluster
         self._live = live
+        self._policies_of = policies_of
 
     def credentials(self, app: Application) -> Credentials:
         """
@@ -35,8 +44,11 @@ class ApplicationSecrets:
         Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App,
         or ``.dockerconfigjson`` of a registry; and ``ca.crt``, and ``token`` for the API of the Git host. The Secret is
         watched, so an unchanged one costs no request and a rotated one is used at once. Raise InvalidInput for a member
-        that the URL needs and the Secret lacks, Refused for a URL that the Secret is not for.
+        that the URL needs and the Secret lacks, Refused for a URL that the Secret is not for, or that the tenant of the
+        Application may not use.
         """
+        # Here, because each use of a Git server begins with its credentials: a plan is judged after they were sent.
+        self._check(app, source_violations)
         name = app.source.credentials_secret
         if not name:
             return Credentials()
@@ -70,8 +82,9 @@ class ApplicationSecrets:
         secret = self._secret(app, app.source.verification_secret, "spec.source.verify.secretRef.name")
         return tuple(_text_of(secret, name) for name in sorted(secret.get("data") or {}))
 
-    def decryption_keys(self, app: Application) -> tuple[str, ...]:
+    def decryption_keys(self, app: Application) -> AgeKeys:
         """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
+        self._check(app, secret_violations)
         where = "spec.source.decryption.secretRef.name"
         name = app.source.decryption_secret
         if not name:
@@ -84,14 +97,22 @@ class ApplicationSecrets:
         keys = tuple(_text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
         if not any(keys):
             raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", location=where)
-        return keys
+        is_shared = any(policy.tenant.is_shared_key for policy in self._policies_of(app) if policy.tenant is not None)
+        return AgeKeys(keys, is_shared)
 
     def reasoner_key(self, app: Application) -> str:
         """Return the key for the application's reasoner, empty when it needs none."""
         if app.openai is None or not app.openai.key:
             return ""
+        self._check(app, secret_violations)
         secret = self._secret(app, app.openai.key, "spec.reasoner.openAI.secretRef.name")
         return _text_of(secret, "apiKey").strip()
+
+    def _check(self, app: Application, violations_of: Callable[[Policy, Application], Iterable[str]]) -> None:
+        """Raise Refused for the first thing that a tenant may not use."""
+        for policy in self._policies_of(app):
+            for line in violations_of(policy, app):
+                raise Refused(line, hint="ask the operator to list it in the Tenant, or use what that lists")
 
     def _secret(self, app: Application, name: str, location: str) -> Manifest:
         """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pyrage.x25519 import Identity
-
 from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, detached
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
@@ -24,7 +22,7 @@ from gitsync.render.build import Build
 from gitsync.render.provenance.trace import locate_field
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets import check_namespace, decrypt, identities_of, is_encrypted
+from gitsync.secrets import AgeKeys, check_binding, decrypt, identities_of, is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
@@ -33,7 +31,7 @@ from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import FailureReason, Report
 
-DecryptionKeys = Callable[[Application], tuple[str, ...]]
+DecryptionKeys = Callable[[Application], AgeKeys]
 """Return the age keys that decrypt the Secrets of an Application."""
 
 _KEPT = 3
@@ -111,7 +109,7 @@ class DesiredState:
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
         # only where something is encrypted: reading keys is an error where an Application names none
-        keys = self._keys_of(app) if result.is_encrypted else ()
+        keys = self._keys_of(app) if result.is_encrypted else AgeKeys()
         is_same = result.app == app and result.decryption_keys == keys
         if result.declared is None or not result.is_complete or not is_same:
             self._prepare(app, cache, commit, result, keys)
@@ -177,7 +175,7 @@ class DesiredState:
         return cache.git.last_change
 
     def _prepare(
-        self, app: Application, cache: ReconcileCache, commit: Commit, result: RenderResult, keys: tuple[str, ...]
+        self, app: Application, cache: ReconcileCache, commit: Commit, result: RenderResult, keys: AgeKeys
     ) -> None:
         """Make the objects of a rendered commit for an Application."""
         manifests = self._decrypted(app, cache, commit, result.build, keys)
@@ -195,10 +193,10 @@ class DesiredState:
         self._renderer.forget(key)
 
     def _decrypted(
-        self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: tuple[str, ...]
+        self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: AgeKeys
     ) -> Sequence[Manifest]:
         """Return the decrypted manifests of a build; the render processes have no keys."""
-        if not keys:
+        if not keys.texts:
             return build.manifests
         tree = self._renderer.files(app, self._fetcher.snapshot(app, cache.git, commit.id), build).tree
         # the files of a commit may take megabytes, and are needed for this read only
@@ -272,25 +270,29 @@ def _result_of(build: Build) -> RenderResult:
 _WHERE = "spec.source.decryption.secretRef.name"
 
 
-def decrypt_manifests(build: Build, tree: Tree, keys: Sequence[str], namespace: str) -> tuple[Manifest, ...]:
+def decrypt_manifests(build: Build, tree: Tree, keys: AgeKeys, namespace: str) -> tuple[Manifest, ...]:
     """
     Return the manifests of a build with SOPS-encrypted Secrets decrypted; ``tree`` has their files.
 
     ``namespace`` is that of objects which name none. Only Secrets may be encrypted, since the values of other kinds are
     shown. Raise InvalidInput with file and object when one cannot be decrypted, or was encrypted for another namespace.
     """
-    identities = tuple(identity for key in keys for identity in identities_of(key, _WHERE))
-    pairs = zip(build.manifests, build.sources, strict=True)
-    return tuple(
-        _decrypted(manifest, origin, tree, identities, namespace) if is_encrypted(manifest) else manifest
-        for manifest, origin in pairs
-    )
+    identities = tuple(identity for key in keys.texts for identity in identities_of(key, _WHERE))
+    manifests = []
+    for manifest, origin in zip(build.manifests, build.sources, strict=True):
+        if not is_encrypted(manifest):
+            manifests.append(manifest)
+            continue
+        ref = ref_of(manifest)
+        _check_kind(ref, origin)
+        documents = read_all(tree.read(origin.file), origin.file)
+        target = ref._replace(namespace=ref.namespace or namespace)
+        check_binding(manifest, documents, target, is_shared=keys.is_shared, location=origin.file)
+        manifests.append(decrypt(manifest, documents, identities, location=origin.file, subject=str(ref)))
+    return tuple(manifests)
 
 
-def _decrypted(
-    manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence[Identity], namespace: str
-) -> Manifest:
-    ref = ref_of(manifest)
+def _check_kind(ref: ObjectRef, origin: Origin) -> None:
     if not is_secret(ref):
         raise InvalidInput(
             f"a {ref.kind} is encrypted by SOPS, but its values would be shown in plans and diffs",
@@ -298,6 +300,3 @@ def _decrypted(
             object=str(ref),
             hint="put what is secret into a Secret, and refer to that",
         )
-    documents = read_all(tree.read(origin.file), origin.file)
-    check_namespace(manifest, documents, ref.namespace or namespace, location=origin.file, subject=str(ref))
-    return decrypt(manifest, documents, identities, location=origin.file, subject=str(ref))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gitsync.gate.approvals import may_view
-from gitsync.gate.explain import Setting, explain
+from gitsync.gate.explain import PolicySummary, Setting, explain, summaries
 from gitsync.gate.policy import Policy, object_violations
 from gitsync.gate.policy_files import PolicySet, policies_for, policy_for, policy_named
 from gitsync.objects.application import Application, owner_of_marks
@@ -63,6 +63,10 @@ class Policies:
         # one reference: the operator may replace the set between two reads
         current = self.current
         return explain(app, self.all_of(app), current)
+
+    def summaries(self, applications: Iterable[Application]) -> tuple[PolicySummary, ...]:
+        """Return who may do what, by tenant and policy."""
+        return summaries(applications, self.current)
 
     def violations(self, app: Application, plan: Plan) -> tuple[str, ...]:
         """Return the violations of policies and rules by an Application and its plan, one line each."""

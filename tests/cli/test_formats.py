@@ -40,6 +40,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "events": ("shop", "Deployment/triage"),
     "doctor": (),
     "policy explain": SHOP,
+    "policy list": (),
     "top": (),
     "appset list": (),
     "appset preview": ("{set}",),

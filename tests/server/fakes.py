@@ -12,7 +12,7 @@ from typing import Any
 from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError
 from gitsync.gate.approvals import may_view
-from gitsync.gate.explain import Setting, explain
+from gitsync.gate.explain import PolicySummary, Setting, explain, summaries
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet, policy_named
 from gitsync.objects.application import Application, parse_application
@@ -283,6 +283,9 @@ class StillPolicies:
     def of(self, app: Application) -> Policy:
         self.asked.append(app.key)
         return self.policy
+
+    def summaries(self, applications: Iterable[Application]) -> tuple[PolicySummary, ...]:
+        return summaries(applications, PolicySet((self.policy, *self.named)))
 
     def explain(self, app: Application) -> tuple[Setting, ...]:
         return explain(app, (self.policy,), PolicySet((self.policy,)))

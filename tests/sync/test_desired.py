@@ -18,6 +18,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
+from gitsync.secrets import AgeKeys
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.desired import DesiredState, RenderedCommit
@@ -85,9 +86,9 @@ class World:
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
         return DesiredState(self.fetcher, bases, cluster, self.read_keys, self.store)
 
-    def read_keys(self, app: Application) -> tuple[str, ...]:
+    def read_keys(self, app: Application) -> AgeKeys:
         assert self.keys is not None, "an Application without encrypted objects need not name keys"
-        return self.keys
+        return AgeKeys(self.keys)
 
     def load(self, commit: str) -> RenderedCommit:
         return self.desired.load(self.inputs(), self.cache, Commit(commit))

@@ -26,7 +26,7 @@ GROUPS: Final = {
         "history": "List the syncs: commit, author, message, outcome.",
         "report": "Report drift, time to repair, decisions, images without a digest and agents without an evaluation.",
         "audit": "List every write and decision, or verify, export or accept the chain of hashes.",
-        "policy": "Explain the operator's policies.",
+        "policy": "Explain the operator's policies, and list who may do what.",
         "top": "Show which Applications cost the controller most: reconciles, requests, CPU time, slowest stage.",
     },
     "Hold an Application": {
@@ -64,6 +64,7 @@ GROUPS: Final = {
         "doctor": "Report what is missing on a cluster, a Git server or this machine, with the fix.",
         "run": "Run the controller and the dashboard against a cluster.",
         "webhook": "Validate Applications, ApplicationSets, Agents and MultiAgentSystems for the API server, over TLS.",
+        "tenant": "Write the policies of teams that share the controller.",
         "users": "Manage the users who may sign in to the dashboard.",
         "sandbox": "Run a Kubernetes API server in this process, for demos and tests.",
         "mcp": "Serve read-only tools to language models over standard input and output.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.applications import all_applications, connect, readable
 from gitsync.cli.findings import (
     Checks,
     CheckState,
@@ -21,6 +21,7 @@ from gitsync.cli.findings import (
     machine_findings,
     missing,
     ok,
+    policy_findings,
     utc_now,
     warning,
 )
@@ -35,9 +36,11 @@ from gitsync.cli.options import (
 from gitsync.cli.output import Exit, Format, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import ClusterUnavailable, GitsyncError, Rejected
+from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput, Rejected
+from gitsync.objects.manifest import Manifest
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
+from gitsync.services.policies import read_policies
 from gitsync.settings import Settings
 from gitsync.source.validation import PlainHosts
 
@@ -88,6 +91,18 @@ def _cluster(client: Client, settings: Settings, namespace: str, *, file_urls: b
         checks = Checks(KubernetesCluster(client), rights, source, watched)
         for manifest in applications:
             yield from application_findings(checks, manifest)
+        if settings.policies is not None:
+            yield from _policies(checks, settings, applications)
+
+
+def _policies(checks: Checks, settings: Settings, applications: Iterable[Manifest]) -> Iterator[Finding]:
+    """Yield the findings about the tenants and policies of the controller, where they can be read here."""
+    try:
+        policies = read_policies(settings.policies, settings.prometheus, controller_rights=settings.controller_rights)
+    except InvalidInput as error:
+        yield missing("policies", str(error), "correct the file; the controller uses the earlier ones until then")
+        return
+    yield from policy_findings(checks, policies, readable(applications))
 
 
 def _database(settings: Settings) -> Iterator[Finding]:

@@ -32,14 +32,17 @@ from gitsync.server.api.models import (
     PastDriftModel,
     PastFieldModel,
     PodModel,
+    PolicySummaryModel,
     PromptModel,
     ProposalDetail,
     ProposalModel,
+    SettingModel,
     StageModel,
     Start,
     VerdictModel,
+    ViolationModel,
 )
-from gitsync.server.dependencies import BackendOf, SearchText, ViewOf, agent_or_404
+from gitsync.server.dependencies import BackendOf, SearchText, UserOf, ViewOf, agent_or_404
 from gitsync.server.formatting import visible
 from gitsync.server.queries import agents as agent_list
 from gitsync.server.queries import application_sets as set_list
@@ -77,6 +80,21 @@ def applications(
 def application(backend: BackendOf, view: ViewOf) -> ApplicationDetail:
     """Return one application with the status of its custom resource."""
     return ApplicationDetail(**_members(app_rows.app_row(view)), status=dict(view.status))
+
+
+@router.get("/policies")
+def policies(backend: BackendOf, user: UserOf) -> list[PolicySummaryModel]:
+    """Return who may do what: each tenant and policy with its applications, and what these lack."""
+    return [
+        PolicySummaryModel(
+            kind=policy.kind,
+            name=policy.name,
+            settings=[SettingModel.model_validate(setting) for setting in policy.settings],
+            applications=list(policy.applications),
+            violations=[ViolationModel(application=key, reason=reason) for key, reason in policy.violations],
+        )
+        for policy in app_rows.policy_summaries(backend, user)
+    ]
 
 
 @router.get("/objects")

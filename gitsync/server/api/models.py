@@ -388,6 +388,23 @@ class SettingModel(ApiModel):
     source: str
 
 
+class ViolationModel(ApiModel):
+    """What an application does that its policy does not allow, or lacks."""
+
+    application: str
+    reason: str
+
+
+class PolicySummaryModel(ApiModel):
+    """A tenant or policy: what it allows and requires, its applications, and what these lack."""
+
+    kind: str
+    name: str
+    settings: list[SettingModel]
+    applications: list[str]
+    violations: list[ViolationModel]
+
+
 class PolicyModel(ApiModel):
     """The effective policy of an application; ``problem`` is why newer policy files are not used."""
 

@@ -18,6 +18,7 @@ from gitsync.server.auth.sessions import Session
 from gitsync.server.auth.users import hash_of, session_of
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf, Start, UserOf
+from gitsync.server.queries.applications import policy_summaries
 from gitsync.server.queries.filters import page_of
 from gitsync.server.templates import DENSITY, THEME, Pages
 
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def router(pages: Pages, access: Access) -> APIRouter:
-    """Return ``/sign-in``, ``/sign-out``, ``/settings`` and ``/view``, and with a provider ``/sign-in/oidc``."""
+    """Return the routes of sign-in and sign-out, ``/settings``, ``/policies`` and ``/view``."""
     routes = APIRouter()
 
     def show(request: Request, next: str, status: int = 200, *, wrong: bool = False) -> HTMLResponse:
@@ -76,6 +77,13 @@ def router(pages: Pages, access: Access) -> APIRouter:
             reviewed=sum(right.may_review for right in rights),
             expires=access.session_end(request),
         )
+
+    @routes.get("/policies", response_class=HTMLResponse)
+    def policies(request: Request, seen: PagesOf, user: UserOf) -> HTMLResponse:
+        """Show who may do what: each tenant and policy with its Applications, and what these lack."""
+        summaries = policy_summaries(seen.engine, user)
+        problem = seen.engine.policies.problem
+        return seen.show(request, "policies.html", policies=summaries, problem=problem, most=_RIGHTS)
 
     @routes.get("/view")
     def choose_view(

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
+from gitsync.gate.explain import PolicySummary
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import SyncRecord
+from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
+from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.verdict import AppVerdict, verdict_of
@@ -150,6 +153,14 @@ _ROWS: Final = PerView(app_row)
 def app_rows(views: Iterable[ApplicationView]) -> list[AppRow]:
     """Return the rows of all applications."""
     return _ROWS.all_of(views)
+
+
+def policy_summaries(backend: Backend, user: User) -> tuple[PolicySummary, ...]:
+    """Return who may do what: all policies for a user who sees all Applications, else those that are about some."""
+    seen = (view.application for view in backend.view.applications())
+    policies = backend.policies.summaries(app for app in seen if app is not None)
+    sees_all = backend.policies.sees_all(user)
+    return tuple(policy for policy in policies if sees_all or policy.applications)
 
 
 def needs_attention(row: AppRow) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gitsync.gate.policy import Policy, Require
+from gitsync.gate.policy_files import parse_policy
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 from gitsync.server.auth.sessions import Session, Sessions
 from gitsync.server.auth.users import Users, add
 from gitsync.server.pages.account import Right, rights_of
+from gitsync.server.queries.applications import policy_summaries
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, engine, resource
 
@@ -85,3 +89,35 @@ def test_a_typed_name_is_marked_where_it_is_shown(site: Open, path: str) -> None
         opened.engine.records.audit([AuditRecord.by_user(KEY, "suspend", user, NOW, "an incident")])
         marks.append(opened.get(path).text.count("name not proven"))
     assert marks == [0, 1]
+
+
+def tenant(name: str, **require: Any) -> Policy:
+    spec = {"namespaces": [name], "repositories": [{"url": "https://git.example.com/*", "secrets": ["git"]}]}
+    policy = parse_policy(
+        {"kind": "Tenant", "metadata": {"name": name}, "spec": {**spec, "require": require}}, "t.yaml"
+    )
+    assert policy is not None
+    return policy
+
+
+def test_policies_show_who_may_do_what_and_what_is_not_met(site: Open) -> None:
+    opened = site([application()])
+    opened.engine.policies.policy = tenant("gitsync", operators=SRE)
+    page = " ".join(opened.get("/policies").text.split())
+    assert "Tenant gitsync" in page
+    assert "https://git.example.com/*: credentials of git" in page
+    assert "<dt>operators</dt><dd>sre</dd>" in page
+    assert "spec.destination.serviceAccountName: one of gitsync-deployer is required by policy gitsync" in page
+    (answer,) = json.loads(opened.get("/api/v1/policies").text)
+    assert (answer["kind"], answer["name"], answer["applications"]) == ("Tenant", "gitsync", ["gitsync/shop"])
+    assert {item["application"] for item in answer["violations"]} == {"gitsync/shop"}
+
+
+def test_a_policy_about_applications_of_others_is_hidden(tmp_path: Path) -> None:
+    still = engine(tmp_path, [application()])
+    still.policies.policy = tenant("gitsync")
+    still.policies.named = (tenant("bank", viewers={"groups": ["bankers"]}),)
+    named = [policy.name for policy in policy_summaries(still, User("eve", ("dev",), is_authenticated=True))]
+    everything = [policy.name for policy in policy_summaries(still, User("ada", ("bankers",), is_authenticated=True))]
+    still.records.close()
+    assert (named, everything) == (["gitsync"], ["gitsync", "bank"])
