@@ -75,6 +75,12 @@ class Settings(BaseSettings):
         description="ServiceAccount that writes for Agents which no Application with one applied, in the namespace of"
         " the Agent; empty: none",
     )
+    agent_wave: str = Field(
+        "10%",
+        pattern=r"^[1-9][0-9]{0,3}%?$",
+        description="Agents, as a number or percentage, that replace their Pods at one time where a Secret that they"
+        " share changed or where they are upgraded",
+    )
     reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")
     prometheus: str = Field("", description="URL of the Prometheus server for the analysis after a sync")
     prometheus_token_file: AbsolutePath | None = Field(None, description="file with the bearer token for Prometheus")

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from gitsync.agents.waves import DEFAULT_LIMIT, WaveLimit
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
 from gitsync.apply.owner_writes import WritePool, WritesByOwner
@@ -248,7 +249,14 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         observes_others=settings.replicas,
     )
     rights = WriteRights(policies.of, settings.default_service_account)
-    agents = build_operator(adapters, state.declarations, rights, share=share, workers=settings.workers)
+    agents = build_operator(
+        adapters,
+        state.declarations,
+        rights,
+        share=share,
+        workers=settings.workers,
+        wave_limit=WaveLimit.parse(settings.agent_wave),
+    )
     sets = build_sets(adapters, applications.watcher, policies, share=share)
     controllers = (applications, agents, sets)
 
@@ -473,6 +481,7 @@ def build_operator(
     *,
     share: Shard | None = None,
     workers: int = 4,
+    wave_limit: WaveLimit = DEFAULT_LIMIT,
 ) -> AgentController:
     """Return the controller of Agents and MultiAgentSystems, not started, connected to these adapters."""
     cluster = adapters.cluster
@@ -490,7 +499,7 @@ def build_operator(
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
     ownership = Ownership(cluster, live, declarations)
-    agents = AgentReconciler(ports, child_reconciler, statuses, analysis, ownership)
+    agents = AgentReconciler(ports, child_reconciler, statuses, analysis, ownership, wave_limit)
     systems = SystemReconciler(ports, child_reconciler, writes, statuses, ownership)
     installation = Installation(cluster, adapters.namespace)
     reported, reported_systems = (

@@ -43,7 +43,11 @@ BACKUP_LABEL: Final = "agents.gitsync.dev/backup"
 """Label on the objects of a backup: its id."""
 
 UPGRADE: Final = "agents.gitsync.dev/upgrade"
-"""Annotation on an Agent: the version of the expansion to which a user upgrades it."""
+"""
+Annotation on an Agent: the version of the expansion to which a user upgrades it, ``VERSION`` or ``VERSION/LIMIT``.
+
+The limit is the number or percentage of the Agents with such an annotation that upgrade at one time.
+"""
 
 RETRY: Final = "agents.gitsync.dev/retry"
 """Annotation on an Agent: a revision and a time, ``REVISION@TIME``: a user wants that it is checked again."""

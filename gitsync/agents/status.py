@@ -15,6 +15,7 @@ from gitsync.agents.model.agent import Agent
 from gitsync.agents.rollout.context import Rollout
 from gitsync.agents.rollout.observed import CheckResult, Observed
 from gitsync.agents.rollout.state import RolloutStage
+from gitsync.agents.waves import WaveTurn
 from gitsync.objects.conditions import READY, Condition, set_conditions
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, at, metadata_of
@@ -25,6 +26,8 @@ STALLED = "Stalled"
 ACCEPTED = "Accepted"
 REFERENCES = "ReferencesResolved"
 CONTRACT_DRIFT = "ContractDrift"
+OUTDATED = "Outdated"
+"""Only there while a change waits for its turn in a wave."""
 _LONGEST_MESSAGE = 1024
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
@@ -54,6 +57,10 @@ class Situation:
     contract: Mapping[str, Any] = field(default_factory=dict)
     behaviour: Mapping[str, Any] = field(default_factory=dict)
     """The results of the last comparison with the lock, and of the cases for what serves; empty without one."""
+    waits: tuple[WaveTurn, ...] = ()
+    """Waves in which it is not the turn of the Agent."""
+    expansion: Mapping[str, Any] = field(default_factory=dict)
+    """The version of the expansion of ``revision``, the newest that is ``available``, and its ``changes`` of Pods."""
 
 
 def conditions(situation: Situation) -> tuple[Condition, ...]:
@@ -70,6 +77,7 @@ def conditions(situation: Situation) -> tuple[Condition, ...]:
         _network(situation),
         _traffic(situation),
         *probe_conditions(situation.agent, situation.contract, situation.behaviour),
+        _outdated(situation),
         _reconciling(situation, stalled),
         stalled,
         ready,
@@ -216,6 +224,12 @@ def _probe_condition(kind: str, last: Mapping[str, Any], reason: str) -> Conditi
     return Condition(kind, "Unknown", str(result or "Pending"), message[:_LONGEST_MESSAGE])
 
 
+def _outdated(situation: Situation) -> Condition | None:
+    if not situation.waits:
+        return None
+    return Condition(OUTDATED, "True", situation.waits[0].reason, "; ".join(turn.message for turn in situation.waits))
+
+
 def _stalled(situation: Situation) -> Condition:
     # The first cause decides: a name that is taken is also why writes fail.
     if situation.conflicts:
@@ -271,6 +285,7 @@ def agent_status(
     current = conditions(situation)
     canary = agent.spec.update.canary
     phase = phase_of(current, is_suspended=agent.spec.suspend, is_new=not state.last_good, replicas=situation.replicas)
+    kept = [known for known in previous.get("conditions") or () if known.get("type") != OUTDATED or situation.waits]
     updated = sum(workload.ready for workload in observed.workloads.values() if workload.revision == observed.target)
     status: dict[str, Any] = {
         "observedGeneration": agent.generation,
@@ -286,6 +301,7 @@ def agent_status(
         "leader": _leader(agent, children),
         "url": url_of(agent) if agent.spec.expose.protocol != "None" else "",
         "referencesHash": facts.references,
+        "expansion": dict(situation.expansion),
         "validation": _validation(situation, previous, now),
         "evaluation": _evaluation(situation, previous, now),
         "contract": dict(situation.contract),
@@ -299,7 +315,7 @@ def agent_status(
             # There are several of each Agent, and none of them can be unready.
             if ref.kind != "ControllerRevision"
         ],
-        "conditions": set_conditions(previous.get("conditions") or (), current, agent.generation, now),
+        "conditions": set_conditions(kept, current, agent.generation, now),
     }
     return {name: value for name, value in status.items() if value not in ("", [], {})}
 

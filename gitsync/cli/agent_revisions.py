@@ -8,8 +8,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gitsync.agents.expansion.revisions import Revision, stored_revision
-from gitsync.agents.keys import AGENT_LABEL
+from gitsync.agents.keys import AGENT_LABEL, UPGRADE
 from gitsync.agents.rollout.state import RevisionRoles
+from gitsync.agents.waves import WaveChange, WaveLimit, WavePart, part_in_wave
 from gitsync.cli.dashboard import Dashboard, items
 from gitsync.cli.output import Format, say, show, show_one
 from gitsync.cluster.client import Client, segment
@@ -21,6 +22,7 @@ from gitsync.plan.display import inner_lines
 from gitsync.plan.tracking import owner_of
 
 _COLUMNS = ("revision", "created", "state", "changed", "evaluation", "commit", "author", "message")
+_UPGRADE_COLUMNS = ("agent", "namespace", "revision", "expansion", "wave", "state", "differences")
 _PROMPT_COLUMNS = ("version", "description")
 _MOST_PROMPTS = 60
 """The versions of prompts that are read from the dashboard."""
@@ -69,6 +71,55 @@ def revision_rows(
             "prompt": _prompt(revision),
             "promptLines": _lines(previous, revision),
         }
+
+
+def upgrade_rows(agents: Iterable[Manifest], limit: WaveLimit) -> list[dict[str, Any]]:
+    """
+    Return a row for each Agent whose Pods an older version of gitsync made, in the order of their waves.
+
+    ``wave`` counts from 1; 0 is an Agent without Pods that serve, which waits for no other.
+    """
+    outdated = [agent for agent in agents if at(agent, "status", "expansion", "changes") is not None]
+    waiting = [
+        ref_of(agent)
+        for agent in outdated
+        if part_in_wave(agent, WaveChange.EXPANSION, is_outdated=True) is WavePart.WAITING
+    ]
+    allowed = limit.agents(len(outdated))
+    waves = {ref: index // allowed + 1 for index, ref in enumerate(sorted(waiting))}
+    rows = [_upgrade_row(agent, waves.get(ref_of(agent), 0)) for agent in outdated]
+    return sorted(rows, key=lambda row: (row["wave"], row["namespace"], row["agent"]))
+
+
+def _upgrade_row(agent: Manifest, wave: int) -> dict[str, Any]:
+    ref = ref_of(agent)
+    expansion = at(agent, "status", "expansion")
+    is_requested = bool(at(agent, "metadata", "annotations", UPGRADE))
+    return {
+        "agent": ref.name,
+        "namespace": ref.namespace,
+        "revision": at(agent, "status", "updateRevision", default=""),
+        "expansion": f"{expansion['revision']} -> {expansion['available']}",
+        "wave": wave,
+        "state": "requested" if is_requested else "",
+        # Without a difference no Pod is replaced.
+        "differences": len(expansion["changes"]),
+        "changes": list(expansion["changes"]),
+    }
+
+
+def show_upgrades(rows: list[dict[str, Any]], output: Format) -> None:
+    """Print the Agents that an upgrade would reach, and what it changes, once for those with equal changes."""
+    show(rows, _UPGRADE_COLUMNS, output, key="agent")
+    if output is not Format.TABLE:
+        return
+    agents_by_changes: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        agents_by_changes.setdefault(tuple(row["changes"]), []).append(f"{row['namespace']}/{row['agent']}")
+    for changes, agents in agents_by_changes.items():
+        say(f"\n{', '.join(agents)}:")
+        for change in changes or ("no Pod changes",):
+            say(f"  {change}")
 
 
 def verdict_text(verdict: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from gitsync.agents.expansion.config import PROMPT_FILE, prompt_is_missing
 from gitsync.agents.expansion.expand import Layout, expand, sharing_of
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import unnamed_hosts
-from gitsync.agents.expansion.revisions import Revision, described_revision, stored_revision
+from gitsync.agents.expansion.revisions import Revision, stored_revision
 from gitsync.agents.expansion.sharing import needed_objects, with_live_needs
 from gitsync.agents.expansion.volumes import as_created
 from gitsync.agents.expansion.workloads import live_placement, without_reset, workload
@@ -34,6 +34,7 @@ from gitsync.agents.status import (
     stopped_status,
     waiting_status,
 )
+from gitsync.agents.waves import DEFAULT_LIMIT, WaveLimit
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.change import Action, Change, Decision
@@ -56,6 +57,7 @@ from gitsync.operator.kinds import child_resources
 from gitsync.operator.observations import CREATION_SECONDS, CheckVerdict, RolloutAnalysis, RolloutObserver
 from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import EventRecorder
+from gitsync.operator.waves import WaveKeeper, WaveState
 from gitsync.plan.tracking import tracking_id
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
@@ -81,6 +83,7 @@ class _AgentInput:
     children: Mapping[ObjectRef, Manifest]
     target: Revision
     """The revision that the spec describes."""
+    waves: WaveState
     stored: Mapping[str, Revision] = field(default_factory=dict)
     """The revisions that are kept in the cluster, by name."""
     manager: str = ""
@@ -88,8 +91,9 @@ class _AgentInput:
 
     @property
     def previous(self) -> Mapping[str, Any]:
-        """The status of the last reconcile."""
-        return self.manifest.get("status") or {}
+        """The status of the last reconcile, with the waves of this one."""
+        status: Mapping[str, Any] = self.manifest.get("status") or {}
+        return {**status, "wave": dict(self.waves.taken)} if self.waves.taken else status
 
     @property
     def state(self) -> RolloutState:
@@ -126,6 +130,7 @@ class AgentReconciler:
         statuses: StatusWriter,
         analysis: RolloutAnalysis,
         ownership: Ownership,
+        wave_limit: WaveLimit = DEFAULT_LIMIT,
     ) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
@@ -133,6 +138,7 @@ class AgentReconciler:
         self._backups = BackupKeeper(ports.cluster, ports.live)
         self._child_reconciler = child_reconciler
         self._facts = FactsReader(ports.cluster, ports.live)
+        self._waves = WaveKeeper(self._facts, ports.clock, wave_limit)
         self._statuses = statuses
         self._analysis = analysis
         self._observer = RolloutObserver(ports, analysis)
@@ -186,10 +192,11 @@ class AgentReconciler:
         stored = {revision.name: revision for revision in revisions}
         is_known = previous.get("observedGeneration") == agent.generation
         observed = str(previous.get("updateRevision", "")) if is_known else ""
-        target = described_revision(agent, gathered.facts, stored, observed)
+        waves = self._waves.advance(agent, manifest, gathered.facts, stored, observed)
+        gathered = replace(gathered, facts=waves.facts)
         # Only a proven manager: by a mark alone, any user who may write the Agent could skip the gate.
         manager = self._ownership.manager(manifest)
-        return _AgentInput(agent, manifest, gathered, children, target, stored, manager)
+        return _AgentInput(agent, manifest, gathered, children, waves.target, waves, stored, manager)
 
     def _advance(self, input: _AgentInput, contract: ContractState, cache: ChildrenCache, now: str) -> float | None:
         """Bring the children to the next state of the rollout, and report it."""
@@ -219,8 +226,11 @@ class AgentReconciler:
             _situation(input, refreshed, rollout, reconciled, children.unserved),
             contract=contract.contract,
             behaviour=contract.behaviour,
+            waits=input.waves.waits,
+            expansion=input.waves.expansion,
         )
         status = agent_status(situation, input.facts, reconciled.live, input.previous, now)
+        status = input.waves.status(input.manifest, status)
         removal = self._remove_data(input, children, rollout, backups, cache)
         self._write(input.manifest, {**status, **_backup_status(backups), **removal})
         if rollout.state != input.state:
@@ -231,6 +241,7 @@ class AgentReconciler:
             self._analysis.period(input.agent, rollout.state, observed.analysis),
             backups.requeue_after,
             contract.requeue_after,
+            *(turn.requeue_after for turn in input.waves.waits),
             # Without a Pod no event would come before the deadline of the Job.
             CREATION_SECONDS if observed.checks is CheckResult.RUNNING else None,
         )

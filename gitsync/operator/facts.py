@@ -47,18 +47,17 @@ class FactsReader:
         run have read it, and replacing them would end what serves.
         """
         named = references(agent)
-        referenced = {reference: self._get(agent, reference) for reference in named}
+        referenced = {reference: self.referenced(agent.namespace, reference) for reference in named}
         # The namespace is filtered here: the copies of Agents are shared with other readers.
-        peers = [manifest for manifest in self._agents() if metadata_of(manifest).get("namespace") == agent.namespace]
+        peers = [manifest for manifest in self.agents() if metadata_of(manifest).get("namespace") == agent.namespace]
         systems = self._systems(agent)
         problems = {reference: _missing(reference, manifest) for reference, manifest in referenced.items()}
         missing = tuple(filter(None, problems.values()))
-        is_incomplete = any(problem and _is_read_by_pods(reference) for reference, problem in problems.items())
         facts = Facts(
             prompt=_prompt(agent, referenced),
             cases=_cases(agent, referenced),
             lock=_lock(agent, referenced),
-            references=last_references if is_incomplete and last_references else _references_hash(referenced),
+            references=kept_hash(referenced, last_references),
             served=served_options(self._cluster),
             ports={_name(peer): int(at(peer, "spec", "runtime", "port", default=8080)) for peer in peers},
             callers=tuple(sorted(_name(peer) for peer in peers if _calls(peer, agent.name))),
@@ -77,12 +76,13 @@ class FactsReader:
         )
         return Gathered(facts, (*missing, *absent), len(named))
 
-    def _get(self, agent: Agent, reference: Reference) -> Manifest | None:
+    def referenced(self, namespace: str, reference: Reference) -> Manifest | None:
+        """Return the object that a reference of a namespace names, None where it does not exist."""
         if reference.kind == "Agent":
             resource = own_resource(self._cluster, AGENT)
         else:
             resource = self._cluster.resource("", "v1", reference.kind)
-        return self._followed(resource, agent.namespace, reference.name)
+        return self._followed(resource, namespace, reference.name)
 
     def _followed(self, resource: ApiResource | None, namespace: str, name: str) -> Manifest | None:
         if resource is None:
@@ -91,7 +91,8 @@ class FactsReader:
         self._live.follow([(resource, namespace)], _FIRST_LIST, only=resource.kind == "Secret")
         return self._live.get(resource, namespace, name)
 
-    def _agents(self) -> tuple[Manifest, ...]:
+    def agents(self) -> tuple[Manifest, ...]:
+        """Return all Agents."""
         resource = own_resource(self._cluster, AGENT)
         return self._live.all(resource) if resource is not None else ()
 
@@ -178,17 +179,25 @@ def _copied_hash(ref: ConfigMapKeyRef, referenced: Mapping[Reference, Manifest |
     return content_hash(text)[:16] if text else ""
 
 
+def kept_hash(referenced: Mapping[Reference, Manifest | None], last: str) -> str:
+    """Return the hash of what Pods read, or the last one while something of it is missing."""
+    read = {reference: manifest for reference, manifest in referenced.items() if is_read_by_pods(reference)}
+    is_incomplete = any(_missing(reference, manifest) for reference, manifest in read.items())
+    return last if is_incomplete and last else _references_hash(referenced)
+
+
 def _references_hash(referenced: Mapping[Reference, Manifest | None]) -> str:
     """Return the hash of the members that Pods read themselves; metadata and other members do not count."""
     identities = [
         [reference.kind, reference.name, reference.key, _content(reference, manifest)]
         for reference, manifest in referenced.items()
-        if manifest is not None and _is_read_by_pods(reference)
+        if manifest is not None and is_read_by_pods(reference)
     ]
     return content_hash(identities)[:12] if identities else ""
 
 
-def _is_read_by_pods(reference: Reference) -> bool:
+def is_read_by_pods(reference: Reference) -> bool:
+    """Whether Pods read what a reference names, so that they have to be replaced where its data changes."""
     # What is copied makes a new revision by its content, and Pods do not read the Agents that are named.
     return reference.kind != "Agent" and not reference.is_copied
 

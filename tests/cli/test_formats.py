@@ -48,8 +48,11 @@ LISTS: dict[str, tuple[str, ...]] = {
     "upgrade": ("--check",),
 }
 OTHERS = {"explain", "agent contract", "agent history", "agent lock", "agent prompts", "build", "eval", "preview"}
-OTHERS |= {"agent bom", "images", "report"}
-"""Three readers of folders, one of registries, three lists of one object, and commands whose output is a document."""
+OTHERS |= {"agent bom", "agent upgrade", "images", "report"}
+"""
+Three readers of folders, one of registries, three lists of one object, commands whose output is a document, and one
+that has rows only after an upgrade of the controller.
+"""
 
 
 def options_of(command: Any) -> set[str]:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from gitsync.agents.keys import UPGRADE
 from gitsync.cli.main import app
 from tests.agents.factories import agent
 from tests.flow.environment import World
@@ -159,3 +160,48 @@ def test_stop_ends_all_pods_at_once_until_start(world: World, command: Command) 
 def replicas_of(world: World) -> int:
     found = world.get("Deployment", "helper", api="apps/v1") or {}
     return int(found.get("status", {}).get("replicas", 0))
+
+
+def outdated(world: World, name: str, changes: list[str] | None) -> None:
+    """Write an Agent with the status of one whose Pods an older version of the controller made."""
+    expansion = {"revision": 1 if changes is not None else 2, "available": 2}
+    if changes is not None:
+        expansion["changes"] = changes
+    conditions = [
+        {"type": type, "status": status, "reason": "Done", "message": "", "lastTransitionTime": "2026-11-20T10:00:00Z"}
+        for type, status in {"Ready": "True", "Reconciling": "False", "Stalled": "False"}.items()
+    ]
+    status = {"observedGeneration": 1, "updateRevision": f"{name}-1", "conditions": conditions, "expansion": expansion}
+    world.cluster.replace({**world.apply(agent(name)), "status": status}, manager="another", subresource="status")
+
+
+def upgrade_requests(world: World) -> dict[str, str]:
+    agents = {name: world.get("Agent", name, api=agent()["apiVersion"]) or {} for name in ("first", "second", "third")}
+    annotations = {name: manifest["metadata"].get("annotations") or {} for name, manifest in agents.items()}
+    return {name: values[UPGRADE] for name, values in annotations.items() if UPGRADE in values}
+
+
+def test_an_upgrade_is_planned_requested_and_withdrawn(world: World, command: Command) -> None:
+    change = "spec.terminationGracePeriodSeconds: nothing -> 77"
+    outdated(world, "first", [change])
+    outdated(world, "second", [change])
+    outdated(world, "third", None)
+    planned = command("upgrade", "--plan", "--max-unavailable", "1", "-o", "json")
+    rows = json.loads(planned.stdout)
+    assert [(row["agent"], row["wave"], row["expansion"], row["state"]) for row in rows] == [
+        ("first", 1, "1 -> 2", ""),
+        ("second", 2, "1 -> 2", ""),
+    ]
+    shown = command("upgrade", "--plan").stdout
+    assert f"shop/first, shop/second:\n  {change}\n" in shown
+    assert upgrade_requests(world) == {}, "a plan requests nothing"
+    assert command("upgrade", "--by", "ada", "--max-unavailable", "1").exit_code == 0
+    assert upgrade_requests(world) == {"first": "2/1", "second": "2/1"}
+    assert "Agent shop/first: upgrade withdrawn" in command("upgrade", "first", "--cancel").stdout
+    assert upgrade_requests(world) == {"second": "2/1"}
+    assert "all Agents have the Pods of this version" in command("upgrade", "third").stdout
+
+
+def test_a_limit_of_an_upgrade_that_is_none_is_an_error(world: World, command: Command) -> None:
+    done = command("upgrade", "--max-unavailable", "many")
+    assert (done.exit_code, "'many' is neither a number of Agents" in done.stderr) == (2, True)

@@ -114,12 +114,14 @@ def revision_of(agent: Agent, facts: Facts, number: int = 1) -> Revision:
     )
 
 
-def described_revision(agent: Agent, facts: Facts, stored: Mapping[str, Revision], observed: str) -> Revision:
+def described_revision(
+    agent: Agent, facts: Facts, stored: Mapping[str, Revision], observed: str, *, upgrades: bool = False
+) -> Revision:
     """
     Return the revision of the spec: a stored one where its inputs are the same, else a new one.
 
     ``observed`` is the revision that an older version of gitsync found for this generation, empty where the generation
-    is new: it becomes that of these inputs.
+    is new: it becomes that of these inputs. ``upgrades``: one that an older version expanded is expanded again.
     """
     number = max((revision.number for revision in stored.values()), default=0) + 1
     described = revision_of(agent, facts, number)
@@ -129,7 +131,7 @@ def described_revision(agent: Agent, facts: Facts, stored: Mapping[str, Revision
     legacy = stored.get(observed)
     if known is None and legacy is not None and _is_of(legacy, agent, facts):
         known = legacy
-    if known is not None and known.expansion < EXPANSION_VERSION and _upgrades(agent):
+    if known is not None and known.expansion < EXPANSION_VERSION and upgrades:
         known = None
     if known is None:
         known = stored.get(described.name)
@@ -182,6 +184,18 @@ def stored_revision(manifest: Manifest) -> Revision | None:
     )
 
 
+def is_upgrade_requested(annotations: Mapping[str, str]) -> bool:
+    """Whether a user wants the Pods of an Agent as this version expands its spec."""
+    version = annotations.get(UPGRADE, "").partition("/")[0]
+    # At least: a request for an earlier version is fulfilled by a later one.
+    return version.isdecimal() and int(version) >= EXPANSION_VERSION
+
+
+def upgrade_limit(annotations: Mapping[str, str]) -> str:
+    """Return how many Agents at a time a user wants to upgrade, empty where the request does not have it."""
+    return annotations.get(UPGRADE, "").partition("/")[2]
+
+
 def agents_of(agent: Agent, revisions: Iterable[Revision]) -> dict[str, Agent]:
     """Return the Agent with the spec of each of these revisions, by name, as far as their specs are known."""
     agents = {}
@@ -227,12 +241,6 @@ def _is_of(revision: Revision, agent: Agent, facts: Facts) -> bool:
     restarted_at = at(revision.template, "metadata", "annotations", RESTARTED_AT, default="")
     prompt = revision.config.get(PROMPT_FILE, "")
     return not revision.inputs and (prompt, restarted_at) == (prompt_of(agent, facts), facts.restarted_at)
-
-
-def _upgrades(agent: Agent) -> bool:
-    version = agent.annotations.get(UPGRADE, "")
-    # At least: a request for an earlier version is fulfilled by a later one.
-    return version.isdecimal() and int(version) >= EXPANSION_VERSION
 
 
 def _kept_spec(agent: Agent) -> Manifest | None:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT, RETRY, STOPPED
+from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT, RETRY, STOPPED, UPGRADE
 from gitsync.agents.rollout.state import RolloutStage
+from gitsync.agents.waves import DEFAULT_LIMIT, WaveLimit
 from gitsync.cli.agent_bom import bom_rows, show_bom
 from gitsync.cli.agent_contracts import (
     agent_of_config,
@@ -23,7 +24,7 @@ from gitsync.cli.agent_contracts import (
     write_lock,
     write_summary,
 )
-from gitsync.cli.agent_revisions import show_prompts, show_revisions
+from gitsync.cli.agent_revisions import show_prompts, show_revisions, show_upgrades, upgrade_rows
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
 from gitsync.cli.options import ApplicationTarget, ClusterTarget, Output, RequestOrigin, command, command_group
@@ -33,7 +34,7 @@ from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected, WrongState
 from gitsync.gate.policy import Policy
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.reviews import Approval, ReviewService, held_plan
@@ -50,6 +51,15 @@ class AgentTarget(ClusterTarget):
 
     name: AgentName
     namespace: AgentNamespace = _NAMESPACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsTarget(ClusterTarget):
+    """One Agent, all of a namespace, or all of a cluster."""
+
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only this Agent.")] = ""
+    namespace: AgentNamespace = _NAMESPACE
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="The Agents of all namespaces.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,47 @@ def start(target: AgentTarget, origin: RequestOrigin) -> Exit:
     # By the manager of the stop: the annotation of an apply that omits it goes.
     live.annotate("stop", STOPPED, "")
     say(f"{live}: start")
+    return Exit.OK
+
+
+@agent.command()
+@command
+def upgrade(
+    target: AgentsTarget,
+    origin: RequestOrigin,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what it would change, and change nothing.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Withdraw the request; what runs stays.")] = False,
+    max_unavailable: Annotated[
+        str, typer.Option("--max-unavailable", metavar="N|N%", help="How many Agents replace their Pods at one time.")
+    ] = str(DEFAULT_LIMIT),
+    output: Output = Format.TABLE,
+) -> Exit:
+    """Give Agents the Pods that this version of the controller makes of their spec, in waves."""
+    limit = WaveLimit.parse(max_unavailable)
+    client, manifests = _listed(target)
+    rows = upgrade_rows(manifests, limit)
+    if plan:
+        show_upgrades(rows, output)
+        return Exit.OK
+    if cancel:
+        chosen = [manifest for manifest in manifests if at(manifest, "metadata", "annotations", UPGRADE)]
+    else:
+        outdated = {(row["namespace"], row["agent"]) for row in rows}
+        chosen = [manifest for manifest in manifests if _key(manifest) in outdated]
+    if not chosen:
+        say("no upgrade is requested" if cancel else "all Agents have the Pods of this version")
+    for manifest in chosen:
+        place = AgentTarget(
+            name=_key(manifest)[1], namespace=_key(manifest)[0], kubeconfig=target.kubeconfig, data=target.data
+        )
+        live = LiveAgent(client, place, "Agent", manifest)
+        version = at(manifest, "status", "expansion", "available")
+        if cancel:
+            live.audit("upgrade --cancel", origin)
+            live.annotate("upgrade", UPGRADE, "")
+            say(f"{live}: upgrade withdrawn")
+        else:
+            live.request("upgrade", origin, UPGRADE, f"{version}/{limit}")
     return Exit.OK
 
 
@@ -294,6 +345,26 @@ def _read(target: AgentTarget, kind: str = "Agent") -> LiveAgent:
                 hint="list them by kubectl get agents.agents.gitsync.dev,multiagentsystems.agents.gitsync.dev -A",
             ) from error
         raise
+
+
+def _listed(target: AgentsTarget) -> tuple[Client, list[Manifest]]:
+    """Return the Agents that are meant; raise InvalidInput when the one that is named does not exist."""
+    if target.name:
+        place = AgentTarget(
+            name=target.name, namespace=target.namespace, kubeconfig=target.kubeconfig, data=target.data
+        )
+        live = _read(place)
+        return live.client, [live.manifest]
+    client = connect(target.cluster)
+    scope = "" if target.everywhere else f"/namespaces/{segment(target.namespace)}"
+    items = client.get(f"/apis/{AGENTS_GROUP}/{VERSION}{scope}/agents")["items"]
+    # The items of a list have neither apiVersion nor kind.
+    agents = [{"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": "Agent", **item} for item in items]
+    return client, sorted(agents, key=_key)
+
+
+def _key(manifest: Manifest) -> tuple[str, str]:
+    return str(metadata_of(manifest)["namespace"]), str(metadata_of(manifest)["name"])
 
 
 def _path(target: AgentTarget, kind: str) -> str:

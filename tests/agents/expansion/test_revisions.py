@@ -13,8 +13,10 @@ from gitsync.agents.expansion.revisions import (
     Revision,
     controller_revision,
     described_revision,
+    is_upgrade_requested,
     revision_of,
     stored_revision,
+    upgrade_limit,
 )
 from gitsync.agents.keys import UPGRADE
 from gitsync.agents.model.agent import Agent, parse_agent
@@ -58,13 +60,28 @@ def test_an_empty_section_that_pods_have_is_another_revision(change: dict[str, A
     assert described_revision(parsed(**change), Facts(), {kept.name: kept}, "").name != kept.name
 
 
-def test_a_user_upgrades_an_agent_by_its_annotation() -> None:
+def test_an_upgrade_expands_an_equal_spec_again() -> None:
     kept = older(revision_of(parsed(), Facts()))
-    upgraded = parsed({UPGRADE: str(EXPANSION_VERSION)})
-    found = described_revision(upgraded, Facts(), {kept.name: kept}, "")
+    found = described_revision(parsed(), Facts(), {kept.name: kept}, "", upgrades=True)
     assert (found.name != kept.name, found.expansion) == (True, EXPANSION_VERSION)
     both = {kept.name: kept, found.name: found}
     assert described_revision(parsed(), Facts(), both, "").name == found.name
+
+
+@pytest.mark.parametrize(
+    ("value", "is_requested", "limit"),
+    [
+        ("", False, ""),
+        (str(EXPANSION_VERSION - 1), False, ""),
+        (str(EXPANSION_VERSION), True, ""),
+        (f"{EXPANSION_VERSION + 1}/3", True, "3"),
+        (f"{EXPANSION_VERSION}/10%", True, "10%"),
+        ("newest/1", False, "1"),
+    ],
+)
+def test_an_annotation_requests_an_upgrade(value: str, is_requested: bool, limit: str) -> None:
+    annotations = {UPGRADE: value}
+    assert (is_upgrade_requested(annotations), upgrade_limit(annotations)) == (is_requested, limit)
 
 
 def test_a_revision_of_an_older_release_is_that_of_its_generation() -> None:
