@@ -18,6 +18,7 @@ from gitsync.objects.keys import (
     APPROVE_DELETIONS,
     GIT_CHANGED,
     GIT_PUSHED,
+    HOLD_PREFIX,
     MANAGED_BY,
     PINNED_FROM,
     REQUESTED_SYNC,
@@ -269,7 +270,7 @@ def _check_template(template: ApplicationTemplate, object: str) -> None:
     marks = {"labels": template.metadata.labels, "annotations": template.metadata.annotations}
     for member, values in marks.items():
         for name in values:
-            if name in _OURS:
+            if name in _OURS or name.startswith(HOLD_PREFIX):
                 where = f"spec.template.metadata.{member}[{name}]"
                 raise InvalidInput("is set by gitsync", location=where, object=object, hint="remove it")
     # open: a text with parameters is valid until it is filled, and each filled one is checked again

@@ -18,6 +18,8 @@ _MODULE_OF = {
     "reject": "approve",
     "resume": "suspend",
     "unpin": "pin",
+    "hold": "suspend",
+    "unhold": "suspend",
     "restore": "backup",
     "tenant": "policy",
 }

@@ -18,6 +18,7 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Decision, Review, Verdict
+from gitsync.objects.holds import hold_manager
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.phase import Phase
@@ -106,6 +107,12 @@ class ClusterWriter:
     def unpin(self, key: str, followed: str) -> None:
         """Set the revision that was followed; the annotation is removed, as this apply omits it."""
         change_application(self.client, target_of(key), PIN_MANAGER, spec={"source": {"revision": followed}})
+
+    def write_hold(self, key: str, name: str, text: str) -> bool:
+        """Set the annotation of a hold; without a text it is removed, as this apply omits it."""
+        annotations = {name: text} if text else {}
+        change_application(self.client, target_of(key), hold_manager(name), annotations=annotations)
+        return True
 
 
 def user_requests(client: Client, data: Path) -> tuple[UserRequests, ClusterWriter]:

@@ -13,6 +13,7 @@ from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renew
 from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.conditions import READY, find_condition
+from gitsync.objects.holds import hold_manager
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import (
     API_VERSION,
@@ -266,6 +267,18 @@ class ApplicationController(BaseController[str]):
             return False
         # of its own field manager, so that Git may declare spec.suspend without a conflict
         self._cluster.apply(_only(manifest, spec={"suspend": suspended}), manager=SUSPEND_MANAGER)
+        return True
+
+    def write_hold(self, key: str, name: str, text: str) -> bool:
+        """Set the annotation of a hold, or remove it where the text is empty; the watch event triggers a reconcile."""
+        manifest = self._application(key)
+        if manifest is None:
+            return False
+        held = _only(manifest)
+        if text:
+            held["metadata"]["annotations"] = {name: text}
+        # an apply without the annotation removes it, since only this manager has it
+        self._cluster.apply(held, manager=hold_manager(name))
         return True
 
     def wake_owner(self, manifest: Manifest, digest: str) -> None:

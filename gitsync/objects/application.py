@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
 from gitsync.objects.charts import ChartOptions
+from gitsync.objects.holds import FieldHold, holds_of
 from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
@@ -595,7 +596,8 @@ class Application:
     ``owns_by_reference``: its objects name its uid as their controller, instead of carrying marks; that is so for the
     plans of Agents. ``deletes_in_foreground``: a deleted object stays until what it owns is gone.
     ``account_namespace`` is that of the ServiceAccount, empty for the Application's own. ``deletes_for`` are the keys
-    of Applications that are deleted too, whose objects it deletes with its own.
+    of Applications that are deleted too, whose objects it deletes with its own. ``holds`` are the fields that users
+    keep as they are; of a reconcile, those that are in force.
     """
 
     name: str
@@ -624,6 +626,7 @@ class Application:
     proposals: tuple[str, ...] = ()
     images: tuple[ImagePolicy, ...] = ()
     promotion: Promotion | None = None
+    holds: tuple[FieldHold, ...] = ()
 
     @property
     def is_managed(self) -> bool:
@@ -728,6 +731,7 @@ def parse_application(manifest: Manifest) -> Application:
         proposals=spec.proposals,
         images=spec.images,
         promotion=spec.promotion,
+        holds=holds_of(manifest),
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
         set=labels_of(manifest).get(SET_LABEL, ""),
         owner=owner_of_marks(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),

@@ -84,6 +84,8 @@ GIT_PUSHED: Final = "gitsync.dev/git-pushed"
 
 PINNED_FROM: Final = "gitsync.dev/pinned-from"
 """Annotation on an Application that a person pinned to a commit: the revision it followed before."""
+HOLD_PREFIX: Final = "gitsync.dev/hold-"
+"""Start of the annotations on an Application by which a user holds a field; each has a field manager of its own."""
 
 # Repeats the whole object, so that of a Secret it has to be masked like its data.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

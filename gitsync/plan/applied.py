@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gitsync.objects.application import Application, IgnoreRule
+from gitsync.objects.holds import held_fields
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan.ignored_fields import applies_to
+from gitsync.plan.ignored_fields import IgnoredFields, applies_to
 from gitsync.plan.mask import is_secret, mask
 from gitsync.plan.options import options_of
 
@@ -51,6 +52,25 @@ def applied_digest(manifest: Manifest, origin: str, rules: tuple[IgnoreRule, ...
 NOTHING = Declared({}, "")
 
 
+@dataclass(frozen=True, slots=True)
+class _AppliedState:
+    """
+    What was applied last of an object, with its digest.
+
+    ``rules`` are the ignore rules, and ``held`` the fields, beside which it was applied: what they left to others
+    was not.
+    """
+
+    digest: str
+    manifest: Manifest
+    rules: tuple[IgnoreRule, ...]
+    held: frozenset[str] = frozenset()
+
+    def is_complete_for(self, app: Application, ref: ObjectRef) -> bool:
+        """Whether nothing that an Application declares now was left to others then."""
+        return self.rules == app.sync.ignore and self.held <= held_fields(app.holds, ref)
+
+
 class AppliedStates:
     """
     The states that one Application applied last, by object.
@@ -63,7 +83,7 @@ class AppliedStates:
         """Use ``spec_digest`` for the specs that gitsync itself carries out; it is empty for other kinds."""
         self._spec_digest = spec_digest
         self._permitted: dict[ObjectRef, str] = {}
-        self._manifests: dict[ObjectRef, tuple[str, Manifest]] = {}
+        self._states: dict[ObjectRef, _AppliedState] = {}
         self._digests: dict[ObjectRef, tuple[Manifest, str, tuple[IgnoreRule, ...], str]] = {}
         self._settled: tuple[object, ...] | None = None
         self._being_written: set[ObjectRef] = set()
@@ -77,8 +97,18 @@ class AppliedStates:
         self._being_written.discard(ref)
 
     def record(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> None:
-        """Remember that a state was applied completely; it was permitted."""
-        self._manifests[ref] = (self._digest(app, ref, manifest, origin), manifest)
+        """
+        Remember that a state was applied completely; it was permitted.
+
+        While a field of it is held, only the same state as before counts as applied completely: of another one, the
+        held field was not, and must not become a repair when the hold ends.
+        """
+        digest = self._digest(app, ref, manifest, origin)
+        held = held_fields(app.holds, ref)
+        known = self._states.get(ref)
+        if held and known is not None and known.digest == digest:
+            held = frozenset()
+        self._states[ref] = _AppliedState(_digest_beside(held, digest), manifest, app.sync.ignore, held)
         self._permitted[ref] = self.permitted(app, manifest)
         self._being_written.discard(ref)
 
@@ -92,12 +122,12 @@ class AppliedStates:
         if not digest or app.sync.undeclared_fields in ("Report", "Ignore"):
             return ""
         ref = ref_of(manifest)
-        is_ignored = bool(options_of(manifest).ignore) or any(applies_to(rule, ref) for rule in app.sync.ignore)
-        return "" if is_ignored else digest
+        ignored = IgnoredFields.of(app, ref, options_of(manifest))
+        return "" if ignored.pointers or ignored.held or ignored.rules_for(ref) else digest
 
     def record_all(self, app: Application, declared: Declared, refs: Iterable[ObjectRef], inventory: Inventory) -> None:
         """Remember that objects are as a commit declares them that was applied completely."""
-        inputs = (declared.objects, declared.origin, app.sync.ignore, inventory)
+        inputs = (declared.objects, declared.origin, app.sync.ignore, app.holds, inventory)
         if self._settled is not None and all(map(operator.is_, inputs, self._settled)):
             return  # most reconciles change nothing, and an Application may have 10,000 objects
         for ref in refs:
@@ -108,13 +138,13 @@ class AppliedStates:
     def stamped(self, inventory: Inventory) -> Inventory:
         """Return the inventory with the digests of what is remembered, the identical one where it has them."""
         # an object that left the inventory was deleted or released: to apply it again is a change
-        self._manifests = {ref: state for ref, state in self._manifests.items() if ref in inventory}
+        self._states = {ref: state for ref, state in self._states.items() if ref in inventory}
         entries = {
-            ref: inventory.entries[ref]._replace(applied=digest, permitted=self._permitted.get(ref, ""))
-            for ref, (digest, _) in self._manifests.items()
+            ref: inventory.entries[ref]._replace(applied=state.digest, permitted=self._permitted.get(ref, ""))
+            for ref, state in self._states.items()
             if ref not in self._being_written
             and (inventory.entries[ref].applied, inventory.entries[ref].permitted)
-            != (digest, self._permitted.get(ref, inventory.entries[ref].permitted))
+            != (state.digest, self._permitted.get(ref, inventory.entries[ref].permitted))
         }
         # the old digest would have a repair after a restart undo what the sync has written
         entries |= {
@@ -139,25 +169,43 @@ class AppliedStates:
             entry = inventory.entries.get(ref)
             if entry is None or not entry.applied:
                 continue
-            remembered = self._manifests.get(ref)
             # What Git declares comes first: the identical manifest spares the planner a comparison.
-            if entry.applied == self._digest(app, ref, manifest, declared.origin):
+            if not app.holds and entry.applied == self._digest(app, ref, manifest, declared.origin):
                 states[ref] = manifest
+                continue
+            state = self._matching(app, ref, manifest, declared.origin, entry.applied)
+            remembered = self._states.get(ref)
+            if state is not None:
+                states[ref] = manifest
+                if held_fields(app.holds, ref):
+                    # a restart forgets it, and ``record`` has to know whether all of it was applied
+                    self._states[ref] = state
             elif ref in self._being_written:
                 continue  # a repair to the state before could undo the write of our own sync
-            elif remembered is not None and remembered[0] == entry.applied:
-                states[ref] = remembered[1]
+            elif remembered is not None and remembered.digest == entry.applied and remembered.is_complete_for(app, ref):
+                states[ref] = remembered.manifest
             else:
                 unknown[ref] = entry.applied
         if unknown:
             applied = load_applied()
             for ref, digest in unknown.items():
                 manifest = applied.objects.get(ref, {})
-                if manifest and applied_digest(manifest, applied.origin, app.sync.ignore) == digest:
+                state = self._matching(app, ref, manifest, applied.origin, digest) if manifest else None
+                if state is not None:
                     # the next reconcile needs no render of the applied commit
-                    self._manifests[ref] = (digest, manifest)
+                    self._states[ref] = state
                     states[ref] = manifest
         return states
+
+    def _matching(
+        self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str, applied: str
+    ) -> _AppliedState | None:
+        """Return the state of a manifest where a digest says that it was applied, completely or beside what is held."""
+        digest = self._digest(app, ref, manifest, origin)
+        for held in (frozenset[str](), held_fields(app.holds, ref)):
+            if applied == _digest_beside(held, digest):
+                return _AppliedState(applied, manifest, app.sync.ignore, held)
+        return None
 
     def _digest(self, app: Application, ref: ObjectRef, manifest: Manifest, origin: str) -> str:
         """Return the digest of what an Application declares, computed once for each manifest."""
@@ -169,3 +217,8 @@ class AppliedStates:
         digest = applied_digest(manifest, origin, rules)
         self._digests[ref] = (manifest, origin, rules, digest)
         return digest
+
+
+def _digest_beside(held: frozenset[str], digest: str) -> str:
+    """Return the digest of a state of which some fields were not applied, that of the state where all of it was."""
+    return content_hash([digest, sorted(held)])[:_LENGTH] if held else digest

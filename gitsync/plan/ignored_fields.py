@@ -1,5 +1,5 @@
 """
-Differences to ignore: what an ignore rule covers is left to other field managers.
+Differences to ignore: what an ignore rule or a hold of a user covers is left to other field managers.
 
 A covered field is not applied at all, so that it keeps its live value and its owner. Inside a value that is replaced
 as a whole (an atomic list, say) nothing can be left out: there the live value is applied.
@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.kube.json_pointer import parts
-from gitsync.merge.fieldset import FieldSet
+from gitsync.merge.fieldset import FieldSet, human
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.objects.application import IgnoreRule
+from gitsync.objects.application import Application, IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
+from gitsync.objects.holds import field_key, held_fields
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.options import Options
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq_paths
 from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
@@ -29,10 +31,29 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class IgnoredFields:
-    """The ignore rules of the Application, and the JSON Pointers that the object's own annotation names."""
+    """
+    What is left to others of one object.
+
+    These are the ignore rules of the Application, the JSON Pointers that the object's own annotation names, and the
+    keys (``field_key``) of the fields that users hold.
+    """
 
     rules: Sequence[IgnoreRule]
     pointers: Collection[str] = ()
+    held: Collection[str] = ()
+
+    @classmethod
+    def of(cls, app: Application, ref: ObjectRef, options: Options) -> IgnoredFields:
+        """Return what an Application leaves to others of one of its objects."""
+        return cls(app.sync.ignore, options.ignore, held_fields(app.holds, ref))
+
+    def rules_for(self, ref: ObjectRef) -> list[IgnoreRule]:
+        """Return the rules that are for an object."""
+        return [rule for rule in self.rules if applies_to(rule, ref)]
+
+    def is_held(self, path: Path) -> bool:
+        """Whether a user holds a field, or one that contains it."""
+        return bool(self.held) and any(field_key(human(path[: length + 1])) in self.held for length in range(len(path)))
 
 
 def without_ignored_fields(
@@ -43,16 +64,15 @@ def without_ignored_fields(
 
     Fields inside an atomic value stay, and so does a member that identifies an item of a list.
     """
-    matching = [rule for rule in ignored.rules if applies_to(rule, ref_of(live))]
-    if not (matching or ignored.pointers):
+    cover = _cover(ignored, desired, live)
+    if cover is None:
         return desired, ()
-    cover = _Cover(matching, ignored.pointers, desired, live)
     known = schema or DEDUCED
     # By element instead of index: indices would shift with the first item that is left out.
     paths = [path for keys in cover.named if (path := _path_of(known, desired, keys)) is not None]
-    if cover.roots:
+    if cover.roots or ignored.held:
         declared = FieldSet(declared_fields(desired, known) or {}).leaves()
-        paths += [path for path in declared if any(node_at(root, path) is not None for root in cover.roots)]
+        paths += [path for path in declared if cover.is_owned_by_others(path) or ignored.is_held(path)]
     result = desired
     for path in sorted(set(paths)):
         result = _put(known, result, path, ABSENT)
@@ -106,10 +126,9 @@ def without_ignored(
     ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None, drift: Drift
 ) -> Ignored:
     """Mark the differences that rules cover as ignored, and copy their live values into the desired object."""
-    matching = [rule for rule in ignored.rules if applies_to(rule, ref_of(live))]
-    if drift.in_sync or not (matching or ignored.pointers):
+    covers = None if drift.in_sync else _cover(ignored, desired, live)
+    if covers is None:
         return Ignored(drift, desired)
-    covers = _Cover(matching, ignored.pointers, desired, live)
     known = schema or DEDUCED
     result = desired
     differences = []
@@ -122,9 +141,9 @@ def without_ignored(
 
 
 def covers(ignored: IgnoredFields, desired: Manifest, live: Manifest, difference: FieldDifference, path: Path) -> bool:
-    """Whether rules cover a difference."""
-    matching = [rule for rule in ignored.rules if applies_to(rule, ref_of(live))]
-    return bool(matching or ignored.pointers) and _Cover(matching, ignored.pointers, desired, live)(difference, path)
+    """Whether rules or holds cover a difference."""
+    cover = _cover(ignored, desired, live)
+    return cover is not None and cover(difference, path)
 
 
 def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
@@ -134,24 +153,36 @@ def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
     return all(want in ("*", "", have) for want, have in wanted)
 
 
-class _Cover:
-    """Decide whether a difference is covered by rules, for one pair of objects."""
+def _cover(ignored: IgnoredFields, desired: Manifest, live: Manifest) -> _Cover | None:
+    """Return what decides for one pair of objects, None where nothing of it is left to others."""
+    rules = ignored.rules_for(ref_of(live))
+    return _Cover(ignored, rules, desired, live) if rules or ignored.pointers or ignored.held else None
 
-    def __init__(self, rules: Sequence[IgnoreRule], pointers: Iterable[str], desired: Manifest, live: Manifest) -> None:
-        named = [parts(pointer) for pointer in (*pointers, *(p for rule in rules for p in rule.json_pointers))]
+
+class _Cover:
+    """Decide whether a difference is covered by rules and holds, for one pair of objects."""
+
+    def __init__(self, ignored: IgnoredFields, rules: Sequence[IgnoreRule], desired: Manifest, live: Manifest) -> None:
+        pointers = (*ignored.pointers, *(pointer for rule in rules for pointer in rule.json_pointers))
+        named = [parts(pointer) for pointer in pointers]
         for rule in rules:
             for expression in rule.jq_paths:
                 for side in (desired, live):
                     named += [tuple(str(key) for key in path) for path in jq_paths.paths(expression, side)]
         self.named = [path for path in named if path]
+        self.is_held = ignored.is_held
         managers = {manager for rule in rules for manager in rule.managers}
         self.roots = [root for owner, root in owners_of(live, "").entries if owner.manager in managers]
+
+    def is_owned_by_others(self, path: Path) -> bool:
+        """Whether a manager that a rule names owns a field."""
+        return any(node_at(root, path) is not None for root in self.roots)
 
     def __call__(self, difference: FieldDifference, path: Path) -> bool:
         where = parts(difference.pointer)
         if any(where[: len(name)] == name for name in self.named):
             return True
-        if any(node_at(root, path) is not None for root in self.roots):
+        if self.is_owned_by_others(path) or self.is_held(path):
             return True
         # A rule may name a part of a value that is compared as a whole: the rest of it decides.
         below = [name[len(where) :] for name in self.named if name[: len(where)] == where]

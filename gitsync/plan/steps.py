@@ -239,7 +239,7 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     desired = inputs.desired[step.ref]
     schema = inputs.schema_of(desired)
     manager = inputs.app.field_manager
-    exceptions = IgnoredFields(inputs.app.sync.ignore, step.options.ignore)
+    exceptions = IgnoredFields.of(inputs.app, step.ref, step.options)
     sent, ignored_paths = without_ignored_fields(exceptions, desired, live, schema)
     answer = inputs.cluster.dry_runs.get(step.ref)
     is_in_sync = is_exact(sent, live, schema, manager)

@@ -283,6 +283,10 @@ class SyncRequests(Protocol):
         """Set ``spec.suspend`` of an Application and nothing else; False for an unknown one."""
         ...
 
+    def write_hold(self, key: str, name: str, text: str) -> bool:
+        """Set the annotation of a hold, or remove it where the text is empty; False for an unknown Application."""
+        ...
+
     def wake_owner(self, manifest: Manifest, digest: str) -> None:
         """Let an Agent or system be reconciled, whose plan of this digest a user reviewed."""
         ...

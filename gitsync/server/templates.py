@@ -40,7 +40,7 @@ from gitsync.server.formatting import (
     utc,
     visible,
 )
-from gitsync.server.queries.waiting import decisions_awaited
+from gitsync.server.queries.waiting import all_holds, decisions_awaited
 from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
 from gitsync.server.visibility import visible_to
 from gitsync.shipped import shipped_folder
@@ -184,6 +184,7 @@ class Pages:
             last_event=newest,
             now=self.engine.clock.now(),
             waiting=decisions_awaited(backend),
+            holds=all_holds(backend),
             notice=take_notice(request),
             is_compact=request.cookies.get(DENSITY) == "compact",
             theme=chosen_theme(request),
@@ -215,6 +216,8 @@ NOTICES: Final = {
     "sync": "Sync requested. The page shows its progress.",
     "suspend": "Suspend requested.",
     "resume": "Resume requested.",
+    "hold": "The field is held: edit it now.",
+    "unhold": "The hold has ended.",
     "revert": "Revert commit pushed. Clones get it by git pull --rebase, before their next push.",
     "revert-branch": "Revert commit pushed to a branch of its own. It changes nothing before it is merged.",
     "restart": "Restarted. Its Pods are replaced one after another.",

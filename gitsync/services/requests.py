@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -17,8 +17,10 @@ from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
 from gitsync.gate.approvals import may_operate
 from gitsync.gate.policy import Policy
+from gitsync.kube.field_path import parse_path
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Decision, HoldReason, Plan
+from gitsync.objects.holds import LONGEST_HOLD, FieldHold
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit, Outcome
@@ -93,6 +95,14 @@ class WorkloadRequest:
 
     action: WorkloadAction
     live: Manifest
+
+
+class HoldWriter(Protocol):
+    """What writes the holds of fields: the controller in its own process, or a command through the API server."""
+
+    def write_hold(self, key: str, name: str, text: str) -> bool:
+        """Set the annotation of a hold, or remove it where the text is empty; False for an unknown Application."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,43 @@ class UserRequests:
         self._records.audit([replace(record, details={**record.details, "objects": objects})])
         if not writer.request_repair(view.key, restored, by.name):
             raise WrongState("does not exist any more", object=_subject(view))
+
+    def hold(self, view: ApplicationView, writer: HoldWriter, hold: FieldHold, by: User) -> None:
+        """
+        Leave a field of an object as it is until a time, whatever Git declares, and all else of it in sync.
+
+        Raise InvalidInput for what is not a field, a time that is over or too far away, and as ``request`` does.
+        """
+        self.check_operator(view, by)
+        subject = _subject(view)
+        if not parse_path(hold.field.lstrip(".")):
+            raise InvalidInput("a hold needs a field", object=subject, hint="write spec.replicas")
+        check_named(by, hold.reason, "to hold a field", subject)
+        ahead = hold.until - self._clock.now()
+        if not timedelta(0) < ahead <= LONGEST_HOLD:
+            hint = "what is to stay longer belongs into Git, or into spec.sync.ignoreDifferences"
+            raise InvalidInput("a field is held for 24h at most", object=subject, hint=hint)
+        self._audit_hold("hold", view, hold, by, hold.reason)
+        if not writer.write_hold(view.key, hold.name, hold.to_annotation()):
+            raise WrongState("does not exist any more", object=subject)
+
+    def end_holds(
+        self, view: ApplicationView, writer: HoldWriter, holds: Sequence[FieldHold], by: User, reason: str
+    ) -> None:
+        """End holds now: what differs from Git is drift again. Raise WrongState where there is none to end."""
+        self.check_operator(view, by)
+        if not holds:
+            raise WrongState("no such field is held", object=_subject(view))
+        check_named(by, reason, "to end a hold", _subject(view))
+        for hold in holds:
+            self._audit_hold("unhold", view, hold, by, reason)
+            writer.write_hold(view.key, hold.name, "")
+
+    def _audit_hold(self, action: str, view: ApplicationView, hold: FieldHold, by: User, reason: str) -> None:
+        record = AuditRecord.by_user(view.key, action, by, self._clock.now(), reason)
+        until = f" until {hold.until:%Y-%m-%dT%H:%M:%SZ}" if action == "hold" else ""
+        # the record first, as for every request
+        self._records.audit([replace(record, resource=hold.ref.path, message=f"{hold.field}{until}")])
 
     def approve(self, view: ApplicationView, digest: str, approval: Approval) -> datetime:
         """

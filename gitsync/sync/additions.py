@@ -1,13 +1,14 @@
-"""What objects of an Application have beside what Git declares, added by users or kept: a finding, but no drift."""
+"""What objects have beside what Git declares, added, held or kept: a finding of an Application, but no drift."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gitsync.errors import one_line
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, FieldDifference, Plan
 from gitsync.objects.conditions import Condition
+from gitsync.objects.holds import FieldHold
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.dependent_members import kept_members
 from gitsync.plan.ignored_fields import IgnoredFields
@@ -17,6 +18,8 @@ from gitsync.plan.undeclared import Undeclared, UndeclaredState
 
 UNDECLARED = "Undeclared"
 """The type of the condition; an Application has it while there is something to report."""
+HELD = "FieldsHeld"
+"""The type of the condition that names the fields that users hold; an Application has it while they do."""
 _NAMED = 3
 """Fields that the condition names; the others are counted, since pages and commands list them."""
 
@@ -54,7 +57,7 @@ def added_fields(
     if step.desired is None or step.live is None or step.options.hooks or step.unobserved:
         return ()
     state = UndeclaredState(step.desired, step.live, schema_of(step.desired), app.field_manager)
-    fields = undeclared.findings(state, IgnoredFields(app.sync.ignore, step.options.ignore))
+    fields = undeclared.findings(state, IgnoredFields.of(app, step.ref, step.options))
     known = {item.pointer for item in fields}
     fields += tuple(
         item for item in kept_members(step.desired, step.live, app.field_manager) if item.pointer not in known
@@ -84,3 +87,15 @@ def _lines(additions: Additions) -> Iterator[str]:
             owner = field.owners[0]
             at = f" at {owner.time}" if owner.time else ""
             yield one_line(f"{ref}: {field.path} is not in Git, set by {owner.manager}{at}", 300)
+
+
+def held_condition(holds: Sequence[FieldHold]) -> Condition | None:
+    """Return the condition that names the fields that users hold, until when and why; None where they hold none."""
+    lines = [
+        one_line(f"{hold.text} until {hold.until:%Y-%m-%dT%H:%M:%SZ} by {hold.by}: {hold.reason}", 300)
+        for hold in sorted(holds, key=lambda hold: (hold.until, hold.name))
+    ]
+    if not lines:
+        return None
+    more = f"; and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+    return Condition(HELD, "True", "Requested", "; ".join(lines[:_NAMED]) + more)

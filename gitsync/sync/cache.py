@@ -16,6 +16,7 @@ from gitsync.merge.schema import Schema, Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
 from gitsync.objects.charts import ChartOptions
+from gitsync.objects.holds import FieldHold
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
 from gitsync.objects.record import Commit, Step
@@ -172,7 +173,16 @@ class PlanCache:
     """Why objects were rejected at the last attempt."""
     undeclared: Undeclared = REPORT
     """What the plan was made for."""
+    holds: tuple[FieldHold, ...] = ()
+    """The holds that the plan was made beside."""
     additions: KnownAdditions = field(default_factory=dict)
+
+    def forget_plan(self) -> None:
+        """Forget the last plan with what was found for it."""
+        self.plan = None
+        self.dry_runs = {}
+        self.repair_dry_runs = {}
+        self.additions = {}
 
 
 @dataclass(slots=True)

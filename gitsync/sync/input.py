@@ -13,6 +13,7 @@ from gitsync.objects.application import (
     GitSource,
     parse_application,
 )
+from gitsync.objects.holds import active_holds
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.options import Options
@@ -181,7 +182,9 @@ class ReconcileInput:
     @classmethod
     def parse(cls, manifest: Manifest, now: datetime, requested_by: str = "") -> ReconcileInput:
         """Return the input of an Application; raise InvalidInput when its spec is invalid."""
-        return cls(parse_application(manifest), now, SyncState.from_status(manifest.get("status")), requested_by)
+        app = parse_application(manifest)
+        app = replace(app, holds=active_holds(app.holds, now))
+        return cls(app, now, SyncState.from_status(manifest.get("status")), requested_by)
 
     @classmethod
     def unparsed(cls, manifest: Manifest, now: datetime) -> ReconcileInput:

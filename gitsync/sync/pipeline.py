@@ -157,6 +157,9 @@ class Pipeline:
         try:
             inputs = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             report.inputs = replace(inputs, repair=cache.requested_repair)
+            for hold in inputs.app.holds:
+                # nothing else tells that a hold has ended, and what it held is drift from then on
+                report.requeue_in((hold.until - report.now).total_seconds())
             if metadata_of(manifest).get("deletionTimestamp"):
                 # the watch event may come later, when what it declared with others is not known any more
                 self._state.declarations.register(report.app.key, Reach.of(manifest))

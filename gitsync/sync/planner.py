@@ -122,9 +122,11 @@ class Planner:
     def plan(self, inputs: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
         undeclared = self._undeclared(inputs.app)
-        if cache.undeclared != undeclared:
-            # the steps of the last plan were made under other rules for the fields of others
-            cache.plan, cache.undeclared = None, undeclared
+        if (cache.undeclared, cache.holds) != (undeclared, inputs.app.holds):
+            # the steps of the last plan, and the answers to them, were made under other rules for the fields of others
+            cache.forget_plan()
+            cache.undeclared = undeclared
+            cache.holds = inputs.app.holds
         applied = cache.applied.find(inputs.app, target.declared, observation.inventory, target.load_applied)
         # before the claim: one that has to wait may claim nothing
         awaited = self._awaited(inputs.app, observation)

@@ -28,6 +28,7 @@ INVALID = [
     (manifest(listed(), goTemplate=True), "goTemplate: .*is not a known field"),
     (manifest(listed(), template=template(namespace="other")), r"metadata\.namespace: .*is not a known field"),
     (manifest(listed(), template=template(annotations={"gitsync.dev/tracking-id": "x"})), "is set by gitsync"),
+    (manifest(listed(), template=template(annotations={"gitsync.dev/hold-0a": "x"})), "is set by gitsync"),
     (manifest(listed(), template={**TEMPLATE, "spec": {}}), r"spec\.template\.spec\.source: .*is required"),
     (
         manifest(listed(), template={**TEMPLATE, "spec": {**TEMPLATE["spec"], "nothing": "{{x}}"}}),

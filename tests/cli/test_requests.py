@@ -255,3 +255,30 @@ def test_a_suspended_application_syncs_again_when_resumed(shop: Shop) -> None:
 
     assert shop("resume", "shop", "--reason", "moved").code == 0
     phase(shop, "Synced")
+
+
+def test_a_field_is_held_by_name_and_given_back(shop: Shop) -> None:
+    done = shop("hold", "shop", "Deployment/web", "spec.replicas", "--for", "30m", "--reason", "the queue grows")
+
+    assert done.code == 0
+    assert done.out.startswith("Deployment web .spec.replicas is left as it is until ")
+    until(lambda: "FieldsHeld" in shop("status", "shop").out, describe=shop.world.status)
+    ended = shop("unhold", "shop", "deployment/shop/web")
+    assert ended.out == "Deployment web .spec.replicas is what Git declares again\n"
+    assert "no such field is held" in shop("unhold", "shop").err
+    records = shop.world.controller.records.audit_records("gitsync/shop")
+    assert [record.action for record in records if record.action.endswith("hold")] == ["unhold", "hold"]
+
+
+def test_a_hold_that_is_not_valid_is_refused(shop: Shop) -> None:
+    web = ("Deployment/web", "spec.replicas")
+    for arguments, problem in (
+        (("Deployment/api", "spec.replicas", "--reason", "x"), "the Application has no object 'Deployment/api'"),
+        (web, "to hold a field needs a name and a reason"),
+        (("Deployment/web", "spec..[", "--reason", "x"), "is not a valid field path"),
+        ((*web, "--for", "soon", "--reason", "x"), "'soon' is not a duration"),
+        ((*web, "--for", "25h", "--reason", "x"), "held for 24h at most"),
+    ):
+        done = shop("hold", "shop", *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert problem in done.err

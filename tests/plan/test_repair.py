@@ -185,6 +185,17 @@ def test_a_removed_ignore_rule_makes_the_state_unknown():
     assert AppliedStates().find(APP, declared, inventory, lambda: declared) == {}
 
 
+def test_the_controller_itself_forgets_what_was_applied_beside_a_rule():
+    rule = {"kind": "Deployment", "jsonPointers": ["/spec/template/spec/containers/0/env"]}
+    ignoring = application(sync={"ignoreDifferences": [rule]})
+    declared = Declared(desired_of(ignoring, AGENT), "a1")
+    states = AppliedStates()
+    states.record(ignoring, ref(AGENT), declared.objects[ref(AGENT)], "a1")
+    inventory = states.stamped(Inventory({ref(AGENT): InventoryEntry("v1", "uid")}))
+    assert states.find(ignoring, declared, inventory, nothing) == declared.objects
+    assert states.find(APP, declared, inventory, lambda: declared) == {}
+
+
 def test_the_digest_of_a_secret_does_not_tell_its_values():
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"key": "YQ=="}}
     other = {**secret, "data": {"key": "Yg=="}}

@@ -148,6 +148,10 @@ class RecordedRequests:
         self.done.append(("suspend" if suspended else "resume", key))
         return True
 
+    def write_hold(self, key: str, name: str, text: str) -> bool:
+        self.done.append(("hold" if text else "unhold", key, name))
+        return True
+
     def wake_owner(self, manifest: Manifest, digest: str) -> None:
         self.done.append(("wake", manifest["metadata"]["name"], digest))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +15,7 @@ import pytest
 from gitsync.errors import Rejected, TransientError
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.change import HoldReason, Review, Risk
+from gitsync.objects.holds import FieldHold
 from gitsync.objects.record import Outcome
 from gitsync.objects.user import User
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
@@ -622,3 +624,64 @@ def test_the_api_changes_a_workload(site: Open) -> None:
     assert send(action="exec", object="/Pod/shop/web-1-x").status == 422
     assert send(action="delete-pod", object="/Pod/shop/web-1-x").status == 200
     assert [done[0] for done in opened.engine.workloads.done] == ["restart", "delete-pod"]
+
+
+HOLD = FieldHold(SCALED.ref, ".spec.replicas", NOW + timedelta(minutes=30), "Ada", "the queue <grows>")
+HOLD_FORM = {"ref": SCALED.ref.path, "path": "spec.replicas", "minutes": "30", "by": "Ada", "reason": "it grows"}
+
+
+def holding(*holds: FieldHold) -> ApplicationView:
+    view = application("shop", [edited(SCALED)])
+    assert view.application is not None
+    return replace(view, application=replace(view.application, holds=holds))
+
+
+def test_a_field_is_held_by_its_form(site: Open) -> None:
+    opened = site([holding()])
+    link = f"{SHOP}/hold?{urlencode({'ref': SCALED.ref.path, 'path': '.spec.replicas'})}"
+    # jinja's urlencode keeps slashes
+    assert html.escape(link.replace("%2F", "/")) in opened.get("/drift").text
+    assert 'value=".spec.replicas"' in opened.get(link).text
+    answer = opened.post(f"{SHOP}/hold", HOLD_FORM)
+    assert (answer.status, answer.headers["location"]) == (303, SHOP)
+    assert opened.engine.requests.done == [("hold", KEY, HOLD.name)]
+    [record] = opened.engine.records.audit_records(KEY)
+    assert (record.action, record.approver, record.reasoning) == ("hold", "Ada", "it grows")
+    assert (record.resource, record.message.split()[0]) == (SCALED.ref.path, ".spec.replicas")
+
+
+def test_a_hold_needs_a_field_a_time_a_name_and_a_reason(site: Open) -> None:
+    opened = site([holding()])
+    for field, value in (*(("minutes", text) for text in ("0", "1441", "soon")), ("path", "spec..["), ("ref", "web")):
+        assert opened.post(f"{SHOP}/hold", HOLD_FORM | {field: value}).status in (400, 422), field
+    for field in HOLD_FORM:
+        assert opened.post(f"{SHOP}/hold", HOLD_FORM | {field: ""}).status in (400, 422), field
+    assert (opened.engine.requests.done, opened.engine.records.audit_records(KEY)) == ([], ())
+
+
+def test_every_page_shows_what_is_held_until_it_ends(site: Open) -> None:
+    opened = site([holding(HOLD)])
+    for page in ("/", "/apps", "/drift", "/audit", "/changes", SHOP, f"{SHOP}/history", "/settings"):
+        text = opened.get(page).text
+        assert "Deployment web .spec.replicas" in text, page
+        assert "the queue &lt;grows&gt;" in text, page
+    opened.engine.view.views[KEY] = holding(replace(HOLD, until=NOW - timedelta(seconds=1)))
+    assert "the queue" not in opened.get("/").text
+
+
+def test_a_hold_is_ended_from_any_page(site: Open) -> None:
+    opened = site([holding(HOLD)])
+    assert opened.post(f"{SHOP}/unhold", {"hold": "gitsync.dev/hold-other"}).status == 409
+    assert opened.post(f"{SHOP}/unhold", {"hold": HOLD.name}).status == 303
+    assert opened.engine.requests.done == [("unhold", KEY, HOLD.name)]
+    [record] = opened.engine.records.audit_records(KEY)
+    assert (record.action, record.message) == ("unhold", ".spec.replicas")
+
+
+def test_only_operators_hold_fields(site: Open) -> None:
+    require = Require.model_validate({"operators": {"groups": ["operators"]}})
+    opened = site([holding(HOLD)])
+    opened.engine.policies.policy = Policy(name="team", require=(require,))
+    assert opened.post(f"{SHOP}/hold", HOLD_FORM).status == 403
+    assert opened.post(f"{SHOP}/unhold", {"hold": HOLD.name}).status == 403
+    assert opened.engine.requests.done == []

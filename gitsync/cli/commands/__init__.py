@@ -32,6 +32,8 @@ GROUPS: Final = {
     "Hold an Application": {
         "pin": "Follow one commit until unpinned, whatever the branch does.",
         "unpin": "Follow the revision again that was followed before the pin.",
+        "hold": ("Keep a field of an object as it is during an incident, whatever Git declares; it ends by itself."),
+        "unhold": "End holds now: what differs from Git is drift again.",
         "suspend": "Stop syncing an Application; its objects stay.",
         "resume": "Resume syncing a suspended Application.",
     },

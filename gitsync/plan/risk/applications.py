@@ -12,7 +12,14 @@ from typing import Any
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import DRIFT, Action, Change
-from gitsync.objects.keys import API_VERSION, APPLICATION, APPLICATION_SET, APPROVE_DELETIONS, REQUESTED_SYNC
+from gitsync.objects.keys import (
+    API_VERSION,
+    APPLICATION,
+    APPLICATION_SET,
+    APPROVE_DELETIONS,
+    HOLD_PREFIX,
+    REQUESTED_SYNC,
+)
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 
 _KINDS = (APPLICATION, APPLICATION_SET)
@@ -77,6 +84,8 @@ def wider_than_parent(change: Change, parent: Application) -> str | None:
     if metadata_of(change.desired).get("finalizers"):
         # Our finalizer decides whether the objects of the Application are deleted with it.
         return "metadata.finalizers"
+    if holds := _new_holds({}, change.desired):
+        return holds
     if change.ref.of == APPLICATION_SET and (field := _set_wider_than_parent(change.desired, parent)):
         return field
     return _first_wider(parent, change.desired)
@@ -100,6 +109,8 @@ def widened(change: Change) -> str | None:
     requested = annotations_of(change.desired).get(REQUESTED_SYNC)
     if requested is not None and requested != annotations_of(change.live).get(REQUESTED_SYNC):
         return f"metadata.annotations[{REQUESTED_SYNC}]"
+    if holds := _new_holds(change.live, change.desired):
+        return holds
     if "/spec/suspend" in drift:
         return "spec.suspend"
     if change.ref.of == APPLICATION_SET and (field := _set_widened(change.live, change.desired)):
@@ -114,6 +125,14 @@ def widened(change: Change) -> str | None:
 def deletes(change: Change) -> str | None:
     """Match the delete of an Application, which may delete all that it applied."""
     return "" if change.ref.of in _KINDS and change.action in (Action.PRUNE, Action.REPLACE) else None
+
+
+def _new_holds(live: Manifest, desired: Manifest) -> str:
+    """Return the first hold that a commit sets, empty where it sets none: users hold fields, not authors of commits."""
+    known = annotations_of(live)
+    marks = annotations_of(desired).items()
+    names = (name for name, text in marks if name.startswith(HOLD_PREFIX) and known.get(name) != text)
+    return next((f"metadata.annotations[{name}]" for name in sorted(names)), "")
 
 
 def _first_wider(old: Application, manifest: Manifest) -> str | None:

@@ -477,6 +477,21 @@ class WorkloadActionRequest(ActionRequest):
     object: str = Field(max_length=1200, description="The `ref` of the object.")
 
 
+class HoldRequest(ActionRequest):
+    """A request to leave a field of the object with this path as it is for some minutes."""
+
+    object: str = Field(max_length=1200)
+    field: str = Field(max_length=500, description="Such as `.spec.replicas`, as differences name it.")
+    minutes: int = Field(60, ge=1, le=1440)
+
+
+class EndHoldRequest(ActionRequest):
+    """A request to end the hold of a field of the object with this path now."""
+
+    object: str = Field(max_length=1200)
+    field: str = Field(max_length=500)
+
+
 class ActionResult(ApiModel):
     """A request that was taken."""
 

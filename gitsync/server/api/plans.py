@@ -1,13 +1,15 @@
-"""The plan of an application, its review, and requests of users: sync, revert drift, suspend, resume."""
+"""The plan of an application, its review, and requests of users: sync, revert drift, hold a field, suspend, resume."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 
 from fastapi import APIRouter, Depends, HTTPException
 
 from gitsync.errors import WrongState
 from gitsync.objects.change import ABSENT, Change
+from gitsync.objects.holds import FieldHold
 from gitsync.objects.record import Commit
 from gitsync.plan.display import whole_object
 from gitsync.plan.mask import to_record
@@ -15,6 +17,8 @@ from gitsync.plan.parts import Need, needs_by_step
 from gitsync.server.api.models import (
     ActionRequest,
     ActionResult,
+    EndHoldRequest,
+    HoldRequest,
     OriginModel,
     PlanModel,
     PolicyModel,
@@ -29,7 +33,7 @@ from gitsync.server.auth.security import check_call
 from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf, find_object, ref_named
 from gitsync.server.formatting import iso, visible
 from gitsync.server.queries.fields import Origins, origins_of
-from gitsync.server.queries.waiting import line, reviewer
+from gitsync.server.queries.waiting import holds_in_force, line, reviewer
 from gitsync.services.requests import RequestKind, WorkloadRequest
 from gitsync.services.reviews import Approval
 
@@ -130,6 +134,27 @@ def resume(requests: RequestsOf, view: ViewOf, user: UserOf, word: ActionRequest
     by = reviewer(user, word.by)
     requests.request(view, RequestKind.RESUME, by, line(word.reason))
     return ActionResult(application=view.key, action="resume", by=by.name)
+
+
+@router.post("/hold", dependencies=checked)
+def hold(backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, word: HoldRequest) -> ActionResult:
+    """Leave a field of an object as it is for some minutes, whatever Git declares; a name and a reason are required."""
+    by = reviewer(user, word.by)
+    until = backend.clock.now().replace(microsecond=0) + timedelta(minutes=word.minutes)
+    held = FieldHold.of_field(ref_named(word.object), word.field, until, by.name, line(word.reason))
+    requests.hold(view, backend.requests, held, by)
+    return ActionResult(application=view.key, action="hold", by=by.name)
+
+
+@router.post("/unhold", dependencies=checked)
+def unhold(backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, word: EndHoldRequest) -> ActionResult:
+    """End the hold of a field now; a name and a reason are required."""
+    by = reviewer(user, word.by)
+    now = backend.clock.now()
+    wanted = FieldHold.of_field(ref_named(word.object), word.field, now, by.name, "").name
+    ended = [held for held in holds_in_force(view, now) if held.name == wanted]
+    requests.end_holds(view, backend.requests, ended, by, line(word.reason))
+    return ActionResult(application=view.key, action="unhold", by=by.name)
 
 
 def _step(step: Change, needs: Iterable[Need], origins: Origins) -> StepModel:

@@ -1,9 +1,10 @@
-"""Requests of users: sync, suspend, resume, keep a change. ``services.requests`` decides and audits them."""
+"""Requests of users: sync, suspend, resume, keep a change, hold a field. ``services.requests`` decides them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
+from gitsync.objects.holds import FieldHold
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import DRIFT_ACTION
@@ -22,7 +24,7 @@ from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.applications import AppRow, app_row
 from gitsync.server.queries.drift import kept_values
 from gitsync.server.queries.object_details import FoundObject
-from gitsync.server.queries.waiting import line, reviewer
+from gitsync.server.queries.waiting import holds_in_force, line, reviewer
 from gitsync.server.templates import leave_notice
 from gitsync.services.requests import RequestKind, WorkloadRequest, check_named
 from gitsync.services.workloads import WorkloadAction
@@ -60,6 +62,45 @@ def resume(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reas
     """Resume an application."""
     requests.request(view, RequestKind.RESUME, reviewer(user, by), line(reason))
     return back_to(view, "resume")
+
+
+@router.get("/hold", response_class=HTMLResponse)
+def ask_hold(
+    request: Request, pages: PagesOf, view: ViewOf, ref: str = "", path: Annotated[str, Query(max_length=500)] = ""
+) -> HTMLResponse:
+    """Show the form that asks which field of an object is held, how long, who holds it, and why."""
+    return show_application(pages, request, view, "hold", ref=ref_named(ref), field=path)
+
+
+@router.post("/hold", dependencies=checked)
+def hold(
+    backend: BackendOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    ref: Text,
+    path: Text,
+    minutes: Annotated[int, Form(ge=1, le=1440)],
+    by: Text = "",
+    reason: Text = "",
+) -> RedirectResponse:
+    """Leave a field of an object as it is for some minutes."""
+    who = reviewer(user, by)
+    until = backend.clock.now().replace(microsecond=0) + timedelta(minutes=minutes)
+    held = FieldHold.of_field(ref_named(ref), path, until, who.name, line(reason))
+    requests.hold(view, backend.requests, held, who)
+    return back_to(view, "hold")
+
+
+@router.post("/unhold", dependencies=checked)
+def unhold(
+    backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, hold: Text, by: Text = "", reason: Text = ""
+) -> RedirectResponse:
+    """End the hold whose annotation has this name; the button beside it sends neither a name nor a reason."""
+    ended = [held for held in holds_in_force(view, backend.clock.now()) if held.name == hold]
+    who = reviewer(user, by or "dashboard")
+    requests.end_holds(view, backend.requests, ended, who, line(reason) or "Ended by hand")
+    return back_to(view, "unhold")
 
 
 @router.post("/keep", dependencies=checked)

@@ -21,8 +21,8 @@ router = APIRouter()
 _PAGE = 60
 WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
 DECISIONS = (
-    *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "revert-drift", "post-sync", "trim"),
-    *("restart", "delete-pod", "policy", "users", "sign-in"),
+    *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "hold", "unhold", "revert", "revert-drift"),
+    *("post-sync", "trim", "restart", "delete-pod", "policy", "users", "sign-in"),
 )
 
 Text = Annotated[str, Query(max_length=300)]

@@ -32,19 +32,8 @@ from gitsync.server.queries.words import words
 
 KINDS: Final = (
     *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "revert-drift"),
-    *(
-        "restart",
-        "delete-pod",
-        "pin",
-        "unpin",
-        "evaluation",
-        "refused",
-        "post-sync",
-        "trim",
-        "policy",
-        "users",
-        "sign-in",
-    ),
+    *("restart", "delete-pod", "pin", "unpin", "hold", "unhold", "evaluation", "refused", "post-sync", "trim"),
+    *("policy", "users", "sign-in"),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -163,6 +152,8 @@ _TITLES: Final = {
     "delete-pod": "Pod deleted on request",
     "pin": "Pinned",
     "unpin": "Unpinned",
+    "hold": "Field held",
+    "unhold": "Hold ended",
     "post-sync": "Limits after the sync",
     "trim": "Audit trimmed",
     "policy": "Policies changed",

@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from gitsync.errors import AuditMismatch, RecordUnavailable
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.gate.policy import Policy
 from gitsync.objects.change import HoldReason, Plan, Review
+from gitsync.objects.holds import FieldHold, active_holds
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -61,6 +63,18 @@ def decisions_awaited(engine: Backend) -> int:
     with suppress(RecordUnavailable):
         owners = tuple(owner for owner in owners if not _is_rejected(engine, owner))
     return len(awaiting_decision(engine.view.applications(), engine)) + len(owners)
+
+
+def holds_in_force(view: ApplicationView, now: datetime) -> tuple[FieldHold, ...]:
+    """Return the fields of an Application that users hold now, those first that end first."""
+    holds = view.application.holds if view.application is not None else ()
+    return tuple(sorted(active_holds(holds, now), key=lambda hold: (hold.until, hold.name)))
+
+
+def all_holds(engine: Backend) -> list[tuple[str, FieldHold]]:
+    """Return the fields of all Applications that users hold now, with the keys of these."""
+    now = engine.clock.now()
+    return [(view.key, hold) for view in engine.view.applications() for hold in holds_in_force(view, now)]
 
 
 def _is_rejected(engine: Backend, owner: Manifest) -> bool:

@@ -71,6 +71,8 @@ KINDS = {
     "delete-pod": "Pod deleted",
     "pin": "Pinned",
     "unpin": "Unpinned",
+    "hold": "Field held",
+    "unhold": "Hold ended",
     "evaluation": "Evaluation failed",
     "refused": "Refused",
     "post-sync": "Limits",

@@ -30,7 +30,7 @@ from gitsync.objects.health import Health
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.sync.additions import UNDECLARED, undeclared_condition
+from gitsync.sync.additions import HELD, UNDECLARED, held_condition, undeclared_condition
 from gitsync.sync.post_sync import CONDITION
 from gitsync.sync.running import RUNNING, running_condition, running_status
 from gitsync.sync.status.report import FailureReason, Report
@@ -220,9 +220,9 @@ def _history(report: Report) -> list[dict[str, Any]]:
 def _kept(report: Report) -> list[dict[str, Any]]:
     """Return the conditions to keep until they are set; without metric limits the condition for them is dropped."""
     conditions = report.previous_status.get("conditions") or ()
-    dropped = {UNDECLARED, RUNNING, *([] if report.app.sync.limits else [CONDITION])}
+    dropped = {UNDECLARED, RUNNING, HELD, *([] if report.app.sync.limits else [CONDITION])}
     # of a reconcile that ended before it had a plan nothing is known: what was found before stays
-    kept = dropped if report.planned is not None else dropped - {UNDECLARED, RUNNING}
+    kept = dropped if report.planned is not None else dropped - {UNDECLARED, RUNNING, HELD}
     return [item for item in conditions if item.get("type") not in kept or _is_again(report, item)]
 
 
@@ -230,7 +230,11 @@ def _is_again(report: Report, item: Mapping[str, Any]) -> bool:
     """Whether a condition holds still, so that the time since when it does is kept."""
     if report.planned is None:
         return False
-    findings = {UNDECLARED: report.planned.additions, RUNNING: report.planned.observation.running}
+    findings = {
+        UNDECLARED: report.planned.additions,
+        RUNNING: report.planned.observation.running,
+        HELD: report.app.holds,
+    }
     return bool(findings.get(str(item.get("type"))))
 
 
@@ -272,7 +276,11 @@ def _render_condition(report: Report) -> list[Condition]:
 def _findings(report: Report) -> list[Condition]:
     if report.planned is None:
         return []
-    conditions = (undeclared_condition(report.planned.additions), running_condition(report.planned.observation.running))
+    conditions = (
+        undeclared_condition(report.planned.additions),
+        running_condition(report.planned.observation.running),
+        held_condition(report.app.holds),
+    )
     return [condition for condition in conditions if condition is not None]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
-from gitsync.objects.keys import REQUESTED_SYNC
+from gitsync.objects.keys import HOLD_PREFIX, REQUESTED_SYNC
 from gitsync.objects.ref import ref_of
 from gitsync.plan.risk.applications import WIDER
 from gitsync.plan.risk.table import Scope, classify
@@ -129,6 +129,16 @@ def test_finalizers_suspend_and_a_requested_sync_always_ask():
     asked = declared()
     asked["metadata"]["annotations"] = {REQUESTED_SYNC: "now"}
     assert judged(asked, declared()).reason.endswith(f"[{REQUESTED_SYNC}]")
+
+
+def test_a_hold_that_a_commit_sets_always_asks():
+    held = declared()
+    held["metadata"]["annotations"] = {f"{HOLD_PREFIX}0a": "{}"}
+    for result in (judged(held), judged(held, declared())):
+        assert (result.risk, result.always_asks) == (Risk.DANGEROUS, True)
+        assert result.reason.endswith(f"[{HOLD_PREFIX}0a]")
+    # one that is there already is not set
+    assert judged(held, held).rule != judged(held, declared()).rule
 
 
 def application_set(generators=({"list": {"elements": [{"name": "a"}]}},), annotations=None, **sections):
