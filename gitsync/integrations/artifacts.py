@@ -54,7 +54,7 @@ class ArtifactClient:
     """Implement the port ``ArtifactServers``: the scheme of the URL tells which kind of server has the artifact."""
 
     def __init__(self) -> None:
-        self._indexes: OrderedDict[tuple[str, Credentials], _Index] = OrderedDict()
+        self._indexes: OrderedDict[tuple[str, Credentials], _ChartIndex] = OrderedDict()
 
     def versions(self, access: ArtifactAccess) -> Mapping[str, str]:
         """Return the versions or tags with their digests; see the port."""
@@ -104,7 +104,7 @@ class ArtifactClient:
         if answer.status == 304 and known is not None:
             return known.releases
         releases = {release.version: release for release in _listed(answer.body, chart, repository)}
-        self._indexes[key] = _Index(answer.headers.get("ETag", ""), releases)
+        self._indexes[key] = _ChartIndex(answer.headers.get("ETag", ""), releases)
         self._indexes.move_to_end(key)
         if len(self._indexes) > _KEPT_INDEXES:
             self._indexes.popitem(last=False)
@@ -117,7 +117,7 @@ class _Release(NamedTuple):
     url: str
 
 
-class _Index(NamedTuple):
+class _ChartIndex(NamedTuple):
     etag: str
     releases: Mapping[str, _Release]
 

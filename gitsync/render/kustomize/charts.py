@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput, RemoteNeeded
@@ -254,13 +254,7 @@ def chart_resources(
             hint="write a shorter releaseName",
         )
     _check_values(values)
-    paths = dict(_chart_paths(files, folder))
-    if CHART_FILE not in paths:
-        raise InvalidInput(
-            f"{IGNORE_FILE} ignores {CHART_FILE}: in Helm, a rule with ! ignores all that it does not match",
-            location=join(folder, IGNORE_FILE),
-            hint="remove the rule",
-        )
+    paths = _paths_with_dependencies(files, folder, (folder,))
     digest = hashlib.sha256(repr((options._replace(values="", value_files=()), values)).encode())
     for inside, real in paths.items():
         digest.update(f"{inside}\0{files.blob_id(real)}\0".encode("utf-8", "surrogateescape"))
@@ -396,6 +390,178 @@ def _expression(pattern: str) -> str:
         _WILDCARDS.get(token) or (token if len(token) > 1 and token[0] == "[" else re.escape(token[-1]))
         for token in _TOKEN.findall(pattern)
     )
+
+
+# dependencies
+
+
+class _Dependency(NamedTuple):
+    """A dependency of a chart: its entry in Chart.yaml, the version to take, and where the entry is."""
+
+    name: str
+    repository: str
+    version: str
+    location: str
+
+
+def _paths_with_dependencies(files: Files, folder: str, chain: tuple[str, ...]) -> dict[str, str]:
+    """
+    Return the files of a chart with those of its dependencies that it has not in ``charts/``, as Helm would copy them.
+
+    ``chain`` are the folders of the charts that led here.
+    """
+    paths = dict(_chart_paths(files, folder))
+    if CHART_FILE not in paths:
+        raise InvalidInput(
+            f"{IGNORE_FILE} ignores {CHART_FILE}: in Helm, a rule with ! ignores all that it does not match",
+            location=join(folder, IGNORE_FILE),
+            hint="remove the rule",
+        )
+    for dependency in _missing_dependencies(files, paths):
+        place = f"charts/{dependency.name}"
+        # two versions of one chart, with an alias each
+        if f"{place}/{CHART_FILE}" in paths:
+            place = f"{place}-{dependency.version}"
+        for inside, real in _dependency_paths(files, folder, dependency, chain).items():
+            paths[f"{place}/{inside}"] = real
+        if len(paths) > _MOST_FILES:
+            raise InvalidInput(
+                f"the chart and its dependencies have more than {_MOST_FILES} files", location=dependency.location
+            )
+    return paths
+
+
+def _dependency_paths(files: Files, folder: str, dependency: _Dependency, chain: tuple[str, ...]) -> dict[str, str]:
+    """Return the files of a dependency: of a folder beside the chart, or of a Helm repository."""
+    is_beside = dependency.repository.startswith(_BESIDE)
+    real = _beside(files, folder, dependency) if is_beside else _remote_dependency(files, dependency)
+    if real in chain:
+        names = " -> ".join(path or "." for path in (*chain, real))
+        raise InvalidInput(
+            f"cycle: a chart depends on itself ({names})", location=dependency.location, hint="remove the dependency"
+        )
+    return _paths_with_dependencies(files, real, (*chain, real))
+
+
+def _beside(files: Files, folder: str, dependency: _Dependency) -> str:
+    where = dependency.location
+    real, entry = files.resolve(folder, dependency.repository.removeprefix(_BESIDE), where)
+    if entry is not Entry.FOLDER or not is_chart(files, real):
+        raise InvalidInput(
+            f"the dependency {dependency.name} is not a chart in {real or '.'}", location=where, hint="correct its path"
+        )
+    return real
+
+
+_BESIDE: Final = "file://"
+
+
+def _remote_dependency(files: Files, dependency: _Dependency) -> str:
+    """Return the folder of a dependency among the files of the build; raise RemoteNeeded where it is not there yet."""
+    name, repository, version, where = dependency
+    try:
+        reference = chart_reference(repository, name, version)
+    except ValueError as error:
+        raise InvalidInput(
+            f"the repository of the dependency {name}: {error}",
+            location=where,
+            hint="write the URL of a Helm repository or OCI registry, or of a folder as file://../NAME",
+        ) from error
+    folder = files.remote(reference)
+    if folder is None:
+        needed = RemoteNeeded(
+            f"the dependency {name} of the chart is not in charts/, and remote content is not allowed",
+            location=where,
+            hint="run 'helm dependency build' and commit the folder charts, or allow its repository: --remote URL, or"
+            " spec.allow.remotes of a policy",
+        )
+        needed.reference = reference
+        raise needed
+    return folder
+
+
+def _missing_dependencies(files: Files, paths: Mapping[str, str]) -> Iterator[_Dependency]:
+    """Yield the dependencies with a repository that a chart has not in its folder ``charts``."""
+    file = paths[CHART_FILE]
+    declared = files.parsed(file, "dependencies", lambda: _dependencies(files.read(file), file))
+    missing = [number for number, entry in enumerate(declared) if not _is_vendored(entry["name"], paths)]
+    lock = paths.get(_LOCK_FILE)
+    locked = _locked(files, lock, declared) if missing and lock else None
+    for number in missing:
+        entry = declared[number]
+        where = f"{file}: dependencies[{number}]"
+        # without a repository Helm takes it from the folder charts, and reports that it is not there
+        if not entry.get("repository"):
+            continue
+        version = str((locked[number] if locked else entry).get("version") or "")
+        if not version and not entry["repository"].startswith(_BESIDE):
+            raise InvalidInput(f"the dependency {entry['name']} has no version", location=where, hint="write version")
+        yield _Dependency(entry["name"], entry["repository"], version, where)
+
+
+_LOCK_FILE: Final = "Chart.lock"
+_ENTRY_FIELDS: Final = ("name", "repository", "version")
+_HASHED_FIELDS: Final = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
+"""The members of a dependency in the order in which Helm hashes them, without those that are empty."""
+
+
+def _dependencies(content: bytes, file: str) -> list[dict[str, Any]]:
+    """Return the dependencies of a Chart.yaml or Chart.lock."""
+    if b"dependencies" not in content:
+        return []
+    document = next(iter(read_yaml11(content, file)), None)
+    entries = document.get("dependencies") if isinstance(document, dict) else None
+    if not isinstance(entries, list | None):
+        raise InvalidInput("dependencies is not a list", location=file, hint="write - name: …")
+    plain_entries: list[dict[str, Any]] = plain(as_written(entries or []))
+    for number, entry in enumerate(plain_entries):
+        is_valid = isinstance(entry, dict) and entry.get("name")
+        if not is_valid or not all(isinstance(entry.get(name) or "", str) for name in _ENTRY_FIELDS):
+            raise InvalidInput(
+                f"dependencies[{number}] has no name, or a version or repository that is not a text",
+                location=file,
+                hint="put numbers in quotes",
+            )
+    return plain_entries
+
+
+def _is_vendored(name: str, paths: Mapping[str, str]) -> bool:
+    """Return whether a chart has a dependency as a folder, or as an archive of whatever version."""
+    start = f"charts/{name}"
+    archive = re.compile(rf"{re.escape(start)}-v?\d[^/]*\.tgz")
+    return any(path.startswith(f"{start}/") or archive.fullmatch(path) for path in paths)
+
+
+def _locked(files: Files, lock: str, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the locked dependencies; raise InvalidInput where they are of other ones than the chart declares."""
+    content = files.read(lock)
+    entries = _dependencies(content, lock)
+    document = next(iter(read_yaml11(content, lock)), None)
+    digest = document.get("digest") if isinstance(document, dict) else None
+    if digest != lock_digest(declared, entries):
+        raise InvalidInput(
+            f"{_LOCK_FILE} is out of date: its digest is not one of the dependencies in {CHART_FILE}",
+            location=lock,
+            hint="run 'helm dependency update', and commit it",
+        )
+    return entries
+
+
+def lock_digest(declared: Sequence[Mapping[str, Any]], locked: Sequence[Mapping[str, Any]]) -> str:
+    """Return the digest of dependencies and the versions that were taken for them (``resolver.HashReq`` of Helm)."""
+    hashed = [[_hashed(entry) for entry in entries] for entries in (declared, locked)]
+    text = json.dumps(hashed, ensure_ascii=False, separators=(",", ":"))
+    # encoding/json of Go
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()}"
+
+
+def _hashed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    # Go sorts the keys of what it has as a map, which of a dependency are the mappings of import-values
+    entry = {name: json.loads(json.dumps(value, sort_keys=True)) for name, value in entry.items()}
+    members = {name: entry[name] for name in _HASHED_FIELDS if entry.get(name)}
+    return {name: members.get(name, "") for name in _HASHED_FIELDS if name in members or name in ("name", "repository")}
 
 
 # what Helm makes of them

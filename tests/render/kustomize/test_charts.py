@@ -11,7 +11,7 @@ from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.charts import ChartOptions
 from gitsync.objects.tree import Entry, MountedTree
 from gitsync.render.build import Build, build
-from gitsync.render.kustomize.charts import merged
+from gitsync.render.kustomize.charts import lock_digest, merged
 from gitsync.render.kustomize.files import ParseCache
 from tests.fakes.helm import FakeHelm
 from tests.render.factories import config_map
@@ -551,3 +551,167 @@ def test_a_field_of_a_chart_that_a_patch_sets_names_both():
         "app/charts/web/templates/a.yaml: HelmChartInflationGenerator"
     ]
     assert [setter.where for setter in history.of("data.k")] == ["app/kustomization.yaml:2"]
+
+
+# dependencies
+
+
+DB = {"Chart.yaml": "apiVersion: v2\nname: db\nversion: 1.3.0\n", "templates/db.yaml": config_map("db")}
+DEPENDENCY = {"name": "db", "version": ">=1 <2", "repository": "https://charts.example.com"}
+DB_REFERENCE = "chart:helm+https://charts.example.com/db?"
+
+
+def depending(*dependencies: dict[str, Any], **files: str) -> dict[str, Any]:
+    """Return the files of a chart that depends on others."""
+    chart = json.dumps({"apiVersion": "v2", "name": "web", "version": "1.0.0", "dependencies": dependencies})
+    return {**CHART, "web/Chart.yaml": chart, **files}
+
+
+def lock_of(*locked: dict[str, Any], declared: tuple[dict[str, Any], ...] = (DEPENDENCY,)) -> str:
+    return json.dumps({"dependencies": locked, "digest": lock_digest(declared, locked), "generated": "2026"})
+
+
+def mounted_db(files: dict[str, Any], version: str) -> tuple[list[str], FakeHelm]:
+    """Return the names of what is rendered where the chart ``db`` is mounted for a version, and what Helm got."""
+    own, db = (MemoryTree({name: text.encode() for name, text in texts.items()}) for texts in (files, DB))
+    helm = FakeHelm()
+    made = build(MountedTree(own, {"db@1": db}, {DB_REFERENCE + version: "db@1"}), "web", helm=helm)
+    return names(made), helm
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        pytest.param({}, ">=1 <2", id="without a lock"),
+        pytest.param({"web/Chart.lock": lock_of({**DEPENDENCY, "version": "1.3.0"})}, "1.3.0", id="locked"),
+        pytest.param({"web/charts/db-extra/Chart.yaml": "name: db-extra\n"}, ">=1 <2", id="a similar name"),
+    ],
+)
+def test_a_missing_dependency_is_taken_from_its_repository(files, version):
+    wanted = depending(DEPENDENCY, **files)
+
+    with pytest.raises(RemoteNeeded, match="the dependency db of the chart is not in charts/") as needed:
+        rendered(wanted)
+    assert needed.value.reference == DB_REFERENCE + version
+
+    rendered_names, helm = mounted_db(wanted, version)
+    assert "db" in rendered_names
+    assert helm.charts[0]["charts/db/templates/db.yaml"] == DB["templates/db.yaml"].encode()
+
+
+@pytest.mark.parametrize("path", ["web/charts/db/Chart.yaml", "web/charts/db-1.3.0.tgz", "web/charts/db-v2.tgz"])
+def test_a_dependency_in_the_commit_needs_no_repository(path):
+    helm = FakeHelm()
+
+    rendered(depending(DEPENDENCY, **{path: "name: db\n", "web/Chart.lock": "{}"}), helm=helm)
+
+    assert path.removeprefix("web/") in helm.charts[0]
+
+
+def test_a_dependency_beside_the_chart_is_taken_from_the_commit():
+    helm = FakeHelm()
+    beside = {f"common/{name}": text for name, text in DB.items()}
+    below = {"name": "leaf", "version": "1", "repository": "file://../leaf"}
+    beside["common/Chart.yaml"] = json.dumps({"name": "db", "version": "1.3.0", "dependencies": [below]})
+    leaf = {"leaf/Chart.yaml": "name: leaf\nversion: 1.0.0\n", "leaf/templates/leaf.yaml": config_map("leaf")}
+
+    made = rendered(
+        depending({"name": "db", "version": "1.3.0", "repository": "file://../common"}, **beside, **leaf), helm=helm
+    )
+
+    assert {"charts/db/Chart.yaml", "charts/db/charts/leaf/templates/leaf.yaml"} <= helm.charts[0].keys()
+    assert ("common/templates/db.yaml", 0) in made.sources
+
+
+def test_two_versions_of_a_dependency_are_both_taken():
+    helm = FakeHelm()
+    other = {**DEPENDENCY, "version": "1.2.0", "alias": "old"}
+    old = {"Chart.yaml": "name: db\nversion: 1.2.0\n"}
+    own, new_db, old_db = (
+        MemoryTree({name: text.encode() for name, text in texts.items()})
+        for texts in (depending(DEPENDENCY, other), DB, old)
+    )
+    references = {f"{DB_REFERENCE}>=1 <2": "db@1", f"{DB_REFERENCE}1.2.0": "db@2"}
+
+    build(MountedTree(own, {"db@1": new_db, "db@2": old_db}, references), "web", helm=helm)
+
+    assert {"charts/db/Chart.yaml", "charts/db-1.2.0/Chart.yaml"} <= helm.charts[0].keys()
+
+
+def test_a_chart_of_a_repository_may_not_depend_on_itself():
+    db = json.dumps({"name": "db", "version": "1.3.0", "dependencies": [DEPENDENCY]})
+    own, other = (
+        MemoryTree({name: text.encode() for name, text in texts.items()})
+        for texts in (depending(DEPENDENCY), {**DB, "Chart.yaml": db})
+    )
+    tree = MountedTree(own, {"db@1": other}, {f"{DB_REFERENCE}>=1 <2": "db@1"})
+
+    with pytest.raises(InvalidInput, match=r"^db@1/Chart.yaml: dependencies\[0\]: cycle: .*\(web -> db@1 -> db@1\)"):
+        build(tree, "web", helm=FakeHelm())
+
+
+def test_the_digest_of_a_lock_is_that_of_helm():
+    # as printed by `helm dependency update` of Helm 3 and 4
+    declared = [
+        {
+            "name": "web-v4",
+            "version": ">=1.2.0, <2",
+            "repository": "oci://127.0.0.1:15038/charts",
+            "condition": "web.enabled",
+            "tags": ["a", "bc"],
+        },
+        {
+            "alias": "other",
+            "name": "web-v4",
+            "version": "1.2.3+b.1",
+            "repository": "oci://127.0.0.1:15038/charts",
+            "import-values": [{"parent": "b", "child": "a"}],
+        },
+    ]
+    locked = [{**{name: entry[name] for name in ("name", "repository")}} for entry in declared]
+    for entry, version in zip(locked, ("1.3.0", "1.2.3+b.1"), strict=True):
+        entry["version"] = version
+
+    assert lock_digest(declared, locked) == "sha256:2e3543f626ebcd8180c73117d8bd5d719fd77c1871a57f6bcfedafc14000fd7e"
+
+
+@pytest.mark.parametrize(
+    ("dependency", "files", "line"),
+    [
+        ({"repository": "@stable"}, {}, "the repository of the dependency db: '@stable' is neither an https:// nor an"),
+        ({"repository": "alias:stable"}, {}, "dependencies[0]: the repository of the dependency db: 'alias:stable' is"),
+        ({"version": ""}, {}, "web/Chart.yaml: dependencies[0]: the dependency db has no version; write version"),
+        ({"version": 1.1}, {}, "dependencies[0] has no name, or a version or repository that is not a text; put"),
+        ({"name": ""}, {}, "web/Chart.yaml: dependencies[0] has no name, or a version or repository that is"),
+        ({"repository": "file://../no"}, {}, "the dependency db is not a chart in no; correct its path"),
+        ({"repository": "file://../../no"}, {}, "../../no leads outside"),
+        ({"repository": "file:///etc"}, {}, "/etc is an absolute path"),
+        ({"repository": "file://."}, {}, "cycle: a chart depends on itself (web -> web); remove the dependency"),
+        (
+            {"repository": "file://../db"},
+            {
+                "db/Chart.yaml": json.dumps(
+                    {"name": "db", "dependencies": [{"name": "web", "version": "1", "repository": "file://../web"}]}
+                )
+            },
+            "db/Chart.yaml: dependencies[0]: cycle: a chart depends on itself (web -> db -> web)",
+        ),
+        ({}, {"web/Chart.lock": "dependencies: []\n"}, "web/Chart.lock: Chart.lock is out of date: its digest is not"),
+        ({}, {"web/Chart.lock": "[]\n"}, "web/Chart.lock: Chart.lock is out of date: its digest is not one of"),
+        ({}, {"web/Chart.lock": "dependencies: {a: 1}\n"}, "web/Chart.lock: dependencies is not a list"),
+        (
+            {},
+            {"web/Chart.lock": lock_of({**DEPENDENCY, "version": "1.3.0"}).replace("1.3.0", "1.2.0")},
+            "web/Chart.lock: Chart.lock is out of date: its digest is not one of the dependencies in Chart.yaml",
+        ),
+    ],
+)
+def test_a_dependency_that_cannot_be_taken_is_one_line(dependency, files, line):
+    refused = refusal(depending({**DEPENDENCY, **dependency}, **files))
+
+    assert line in refused
+    assert "\n" not in refused
+
+
+def test_dependencies_that_are_no_list_are_one_line():
+    assert "web/Chart.yaml: dependencies is not a list" in refusal({**CHART, "web/Chart.yaml": "dependencies: x\n"})
