@@ -22,6 +22,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.tree import Tree
 from gitsync.objects.urls import matches_url
 from gitsync.ports import Credentials, MergeResult
+from gitsync.ports.hosts import CodeHost
 from gitsync.preview.text import Runner
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.proposals import LocalRepository, merge
@@ -159,6 +160,22 @@ _HOSTS: Final = {"pull": "GitHub", "pulls": "Gitea", "-/merge_requests": "GitLab
 """The program of a host by the part of its addresses of pull requests."""
 
 
+def repository_at_host(url: str, kind: str, token: str) -> CodeHost:
+    """Return the repository of a URL at its host, by a token of the user."""
+    from gitsync.source.hosts.opening import ApiHosts  # late: few commands reach a host
+
+    folder = TemporaryDirectory(prefix="gitsync-")
+    close_at_end(folder.cleanup)
+    repositories = load_settings().repositories(Path(folder.name))
+    close_at_end(repositories.close)
+    return ApiHosts(repositories.transport).host_of(GitSource(repo_url=url), kind, _signed_in(token))
+
+
+def _signed_in(token: str) -> Credentials:
+    # hosts take the token for the password of any user
+    return Credentials(username="gitsync", password=token) if token else Credentials()
+
+
 def pull_request_change(url: str, token: str, *, file_urls: bool = False) -> PreviewedChange:
     """
     Return the change of a pull request by its page, read from its host into a mirror that ends with the command.
@@ -177,8 +194,7 @@ def pull_request_change(url: str, token: str, *, file_urls: bool = False) -> Pre
         )
     settings = load_settings()
     repo_url = f"{match['repository']}.git"
-    # hosts take the token for the password of any user
-    credentials = Credentials(username="gitsync", password=token) if token else Credentials()
+    credentials = _signed_in(token)
     folder = TemporaryDirectory(prefix="gitsync-")
     close_at_end(folder.cleanup)
     repositories = settings.repositories(Path(folder.name), file_urls=file_urls)

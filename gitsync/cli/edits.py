@@ -12,6 +12,7 @@ from gitsync.cli.output import Exit, say
 from gitsync.cli.requests import audit_request, user_name
 from gitsync.edit.adopt import ClusterValue, EditPurpose
 from gitsync.edit.adopt import adopt as adoption_of
+from gitsync.edit.proof import EditTarget
 from gitsync.objects.application import Application
 from gitsync.objects.tree import Tree
 from gitsync.preview.roots import find_roots
@@ -58,7 +59,9 @@ class EditedFolder:
         self, target: GitTarget, values: Sequence[ClusterValue], purpose: EditPurpose, options: EditOptions
     ) -> Exit:
         """Propose the edits that give fields these values, and print what became of them."""
-        found = adoption_of(self.tree, self.path, values, self.app.destination.namespace, self._roots)
+        found = adoption_of(
+            EditTarget(self.tree, self.path, self._roots, HelmProgram()), values, self.app.destination.namespace
+        )
         adoption = replace(found, purpose=purpose)
         for kept, problem in adoption.refused:
             say(f"not taken: {kept.ref} {kept.path}: {problem}", "yellow", is_warning=True)

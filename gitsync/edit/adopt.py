@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gitsync.edit.engine import Edit, Editor, EditScope
-from gitsync.edit.proof import EditedTree
+from gitsync.edit.proof import EditTarget
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.objects.tree import Tree
 from gitsync.plan.mask import is_secret
 from gitsync.render.build import Build
 
@@ -95,9 +94,7 @@ class Adoption:
         )
 
 
-def adopt(
-    tree: Tree, root: str, values: Iterable[ClusterValue], namespace: str, roots: Callable[[], tuple[str, ...]]
-) -> Adoption:
+def adopt(target: EditTarget, values: Iterable[ClusterValue], namespace: str) -> Adoption:
     """
     Return the edits by which a folder renders to values of the cluster, each proved by rendering.
 
@@ -109,7 +106,7 @@ def adopt(
     refused: list[tuple[ClusterValue, str]] = []
     for kept in values:
         # each edit is made on the result of those before
-        editor = Editor(EditedTree(tree, files), root, roots)
+        editor = Editor(target.after(files))
         try:
             _check(kept)
             position = _position(editor.build, kept.ref, namespace)

@@ -7,6 +7,7 @@ new value, and whatever else changes is reported. Other environments change only
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from itertools import islice
 from typing import Any, Final
 
 from gitsync.edit.candidates import Candidate, Wanted, candidates, merge_patch, wanted_value, with_patch
-from gitsync.edit.proof import ChangedField, EditedTree, Renders, same
+from gitsync.edit.proof import ChangedField, EditedTree, EditTarget, Renders, same
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import show_path
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.objects.tree import Entry, Tree
-from gitsync.render.build import Build, build
+from gitsync.objects.tree import Entry
+from gitsync.render.build import Build
+from gitsync.render.kustomize.charts import CHART_FILE
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.provenance.paths import FieldPath, indexes, starts_with
 from gitsync.render.provenance.recorder import History
@@ -55,18 +57,18 @@ class Edit:
 class Editor:
     """Edit fields of the objects that one folder of a tree renders to."""
 
-    def __init__(self, tree: Tree, root: str, roots: Callable[[], tuple[str, ...]]) -> None:
-        self._tree = tree
-        self._root = root
-        self._roots = roots
-        self._renders = Renders(tree, root)
+    def __init__(self, target: EditTarget) -> None:
+        self._target = target
+        self._tree = target.tree
+        self._root = target.path
+        self._renders = Renders(target)
 
     @property
     def build(self) -> Build:
         """What the folder renders to now; raise InvalidInput where it does not."""
         made = self._renders.before(self._root)
         if made is None:
-            return build(self._tree, self._root)  # again, for its error
+            return self._target.build(self._tree, self._root)  # again, for its error
         return made
 
     def set(self, position: int, field: Sequence[str], text: str, scope: EditScope) -> Edit:
@@ -96,7 +98,7 @@ class Editor:
             )
         edit = None if scope.overlay else self._at_its_place(position, path, new, scope)
         # Also where no place could be edited: a patch in the overlay may still set the field.
-        edit = edit or self._in_the_overlay(position, path, new)
+        edit = edit or self._in_the_overlay(position, path, new, scope)
         if edit is not None:
             return edit
         raise InvalidInput(
@@ -138,7 +140,7 @@ class Editor:
         """
         edited = EditedTree(self._tree, {overruled.file: overruled.content})
         try:
-            made = build(edited, self._root, provenance=True)
+            made = self._target.build(edited, self._root, provenance=True)
         except InvalidInput:  # the new value is not valid at that place, so later steps are not known
             return
         if position < len(made.manifests) and ref_of(made.manifests[position]) == ref_of(
@@ -146,19 +148,35 @@ class Editor:
         ):
             yield from candidates(self._tree, made.provenance[position].setters(path), wanted)
 
-    def _in_the_overlay(self, position: int, path: FieldPath, new: Any) -> Edit | None:
+    def _in_the_overlay(self, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit | None:
         """Return a patch in the root's own kustomization, None where it has none or a later step sets the field."""
+        chart = self._chart_of(position)
+        if chart and not scope.overlay:
+            raise InvalidInput(
+                f"{show_path(path)} comes from the chart {chart}",
+                object=str(ref_of(self.build.manifests[position])),
+                hint="change its values, in valuesInline or a values file of helmCharts, or patch it with --overlay",
+            )
         prefix = f"{self._root}/" if self._root else ""
         file = next((name for name in FILE_NAMES if self._tree.entry(prefix + name) is Entry.FILE), None)
         if file is None:
             return None
         content = self._tree.read(prefix + file)
-        patch = merge_patch(self.build.manifests[position], self._original_name(position), path, new)
+        # What a chart makes has no name in a file; where later steps change its name, the proof fails.
+        name = self.build.manifests[position]["metadata"]["name"] if chart else self._original_name(position)
+        patch = merge_patch(self.build.manifests[position], name, path, new)
         candidate = Candidate(prefix + file, content.count(b"\n") + 1, with_patch(content, patch))
         try:
             return self._proved(candidate, position, path, new, EditScope())
         except _Mismatch:
             return None
+
+    def _chart_of(self, position: int) -> str:
+        """Return the folder of the chart whose template makes an object, empty where none does."""
+        folder = posixpath.dirname(self.build.sources[position].file)
+        # A subchart is a chart too: the outermost one is that which the kustomization names.
+        charts = [above for above in _folders(folder) if self._tree.entry(f"{above}/{CHART_FILE}") is Entry.FILE]
+        return charts[-1] if charts and self._target.helm is not None else ""
 
     def _original_name(self, position: int) -> str:
         """Return the name of an object in the file that it comes from, by which any kustomization can patch it."""
@@ -189,7 +207,7 @@ class Editor:
             raise _Mismatch(f"an edit of {where} does not give the field its value", location=where)
         others = [item for item in differences if item not in mine]
         # Only those that read the file can render differently.
-        for root in self._renders.readers(self._roots, candidate.file):
+        for root in self._renders.readers(candidate.file):
             if root == self._root:
                 continue
             elsewhere = self._renders.differences(root, edited)
@@ -203,6 +221,13 @@ class Editor:
             others += elsewhere
         old = _value(made.manifests[position], path)
         return Edit(candidate.file, candidate.line, candidate.content, old, new, tuple(others))
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Yield a folder and those above it, up to the root of the tree."""
+    while path:
+        yield path
+        path = posixpath.dirname(path)
 
 
 class _Mismatch(InvalidInput):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.build import Build, build
+from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.provenance.paths import FieldPath, leaves_of
 
 
@@ -39,6 +41,35 @@ class EditedTree:
 
 
 @dataclass(frozen=True, slots=True)
+class EditTarget:
+    """
+    The folder of a tree that is edited, and what else is rendered from the tree.
+
+    ``roots`` returns the paths of all deployed folders. ``helm`` renders the charts of kustomizations; without it they
+    are refused, and so is always a folder that is a chart itself: an Application may render it with other values.
+    """
+
+    tree: Tree
+    path: str
+    roots: Callable[[], tuple[str, ...]]
+    helm: Helm | None = None
+
+    def after(self, files: Mapping[str, bytes]) -> EditTarget:
+        """Return the target once some files have another content."""
+        return replace(self, tree=EditedTree(self.tree, files))
+
+    def build(self, tree: Tree, path: str, *, provenance: bool = False) -> Build:
+        """Render a folder of the tree, or of an edited one; raise InvalidInput where that is not possible."""
+        is_chart = path == self.path and not _has_kustomization(tree, path)
+        return build(tree, path, provenance=provenance, helm=None if is_chart else self.helm)
+
+
+def _has_kustomization(tree: Tree, path: str) -> bool:
+    prefix = f"{path}/" if path else ""
+    return any(tree.entry(prefix + name) is Entry.FILE for name in FILE_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
 class ChangedField:
     """A field that has another value after an edit; None where it is absent on a side."""
 
@@ -50,17 +81,16 @@ class ChangedField:
 
 
 class Renders:
-    """The builds of a tree's folders before any edit, each made once; that of the ``traced`` one with provenance."""
+    """The builds of a tree's folders before any edit, each made once; that of the edited one with provenance."""
 
-    def __init__(self, tree: Tree, traced: str) -> None:
-        self.tree = tree
-        self._traced = traced
+    def __init__(self, target: EditTarget) -> None:
+        self._target = target
         self._builds: dict[str, Build | None] = {}
 
     def before(self, root: str) -> Build | None:
         """Return the build of a folder, or None where it cannot be built."""
         if root not in self._builds:
-            self._builds[root] = _built(self.tree, root, provenance=root == self._traced)
+            self._builds[root] = self._built(root)
         return self._builds[root]
 
     def differences(self, root: str, edited: Tree) -> list[ChangedField]:
@@ -68,18 +98,17 @@ class Renders:
         first = self.before(root)
         if first is None:
             return []
-        return list(_differences(root, first, build(edited, root)))
+        return list(_differences(root, first, self._target.build(edited, root)))
 
-    def readers(self, roots: Callable[[], tuple[str, ...]], file: str) -> list[str]:
-        """Return the folders whose builds read a file, of those that ``roots`` returns."""
-        return [root for root in roots() if _reads(self.before(root), file)]
+    def readers(self, file: str) -> list[str]:
+        """Return the deployed folders whose builds read a file."""
+        return [root for root in self._target.roots() if _reads(self.before(root), file)]
 
-
-def _built(tree: Tree, root: str, *, provenance: bool) -> Build | None:
-    try:
-        return build(tree, root, provenance=provenance)
-    except InvalidInput:  # another folder may have been broken before; the edit cannot break it further
-        return None
+    def _built(self, root: str) -> Build | None:
+        try:
+            return self._target.build(self._target.tree, root, provenance=root == self._target.path)
+        except InvalidInput:  # another folder may have been broken before; the edit cannot break it further
+            return None
 
 
 def _reads(made: Build | None, file: str) -> bool:

@@ -14,7 +14,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.ports import Credentials, RevertResult, Source
-from gitsync.ports.hosts import CodeHosts, NewPullRequest
+from gitsync.ports.hosts import CodeHost, CodeHosts, NewPullRequest
 from gitsync.preview.documents import fenced
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.remote_bases import RemoteBases
@@ -32,13 +32,19 @@ def open_review(
     tracked = app.source.revision.removeprefix(_HEADS)
     if app.pull_requests is None or branch == tracked:
         return ""
+    kind = app.pull_requests.host
+    return open_pull(lambda: hosts.host_of(app.source, kind, credentials), branch, tracked, title, lines)
+
+
+def open_pull(host_of: Callable[[], CodeHost], branch: str, base: str, title: str, lines: Sequence[str]) -> str:
+    """Return the page of the pull request of a pushed branch; as ``open_review``, for any repository."""
     try:
-        host = hosts.host_of(app.source, app.pull_requests.host, credentials)
+        host = host_of()
         # one may be open: of an update of its branch, or from before a crash
         for pull in host.pull_requests():
-            if (pull.head_branch, pull.base_branch, pull.is_fork) == (branch, tracked, False):
+            if (pull.head_branch, pull.base_branch, pull.is_fork) == (branch, base, False):
                 return pull.url
-        return host.open_pull_request(NewPullRequest(branch, tracked, title, f"{fenced(lines, 'text')}\n")).url
+        return host.open_pull_request(NewPullRequest(branch, base, title, f"{fenced(lines, 'text')}\n")).url
     except GitsyncError as error:
         raise Refused(
             f"branch {branch} was pushed, but its pull request could not be opened: {error}", hint="open it at the host"

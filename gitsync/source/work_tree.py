@@ -1,9 +1,10 @@
-"""Commit a change of files in a user's own work tree: with their git, identity, hooks and signing."""
+"""Commit and push a change of files in a user's own work tree: with their git, identity, hooks and signing."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitsync.errors import InvalidInput
@@ -30,6 +31,34 @@ def commit_files(top: Path, files: Sequence[str], message: str, branch: str = ""
         _git(top, "switch", "--quiet", "--create", branch)
     _git(top, "commit", "--quiet", "--message", message, "--", *files)
     return _git(top, "rev-parse", "HEAD").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The branch that is checked out, and the remote that its pull requests are at; ``url`` is where that is read."""
+
+    branch: str
+    remote: str
+    url: str
+
+    @classmethod
+    def of(cls, top: Path) -> Upstream:
+        """Return that of a work tree; raise InvalidInput where no branch is checked out, or it has no remote."""
+        branch = _git(top, "branch", "--show-current").strip()
+        if not branch:
+            raise InvalidInput("no branch is checked out", location="--pr", hint="check out the branch to merge into")
+        remotes = _git(top, "remote").split()
+        configured = _git(top, "config", "--default", "origin", "--get", f"branch.{branch}.remote").strip()
+        # "." is the repository itself, which has no pull requests
+        remote = configured if configured in remotes else "origin"
+        if remote not in remotes:
+            raise InvalidInput("the repository has no remote", location="--pr", hint="git remote add origin URL")
+        return cls(branch, remote, _git(top, "remote", "get-url", remote).strip())
+
+
+def push_branch(top: Path, remote: str, branch: str) -> None:
+    """Push a branch with the user's own credentials; raise InvalidInput where the server rejects it."""
+    _git(top, "push", "--quiet", "--set-upstream", remote, branch)
 
 
 def _git(top: Path, *arguments: str) -> str:

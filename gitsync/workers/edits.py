@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue, adopt
+from gitsync.edit.proof import EditTarget
+from gitsync.objects.charts import Helm
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.preview.roots import find_roots
@@ -28,7 +30,7 @@ def to_adoption(message: dict[str, Any], values: Sequence[ClusterValue]) -> Adop
     )
 
 
-def adopted(tree: Tree, request: dict[str, Any]) -> dict[str, Any]:
+def adopted(tree: Tree, request: dict[str, Any], helm: Helm | None) -> dict[str, Any]:
     """Return the edits by which a folder renders to the values of a request, as JSON can hold them."""
     values = [ClusterValue(ObjectRef.from_path(ref), *rest) for ref, *rest in request["values"]]
     root = request["path"]
@@ -36,7 +38,7 @@ def adopted(tree: Tree, request: dict[str, Any]) -> dict[str, Any]:
     def roots() -> tuple[str, ...]:
         return tuple(dict.fromkeys((root, *(other.path for other in find_roots(tree, lambda _: True)))))
 
-    adoption = adopt(tree, root, values, request["namespace"], roots)
+    adoption = adopt(EditTarget(tree, root, roots, helm), values, request["namespace"])
     return {
         "files": {protocol.bytes_as_text(name): content.decode("latin-1") for name, content in adoption.files.items()},
         "values": [[values.index(item.kept), protocol.bytes_as_text(item.where), item.old] for item in adoption.values],

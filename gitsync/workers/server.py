@@ -140,7 +140,7 @@ class RenderServer:
             # late, as previews: most processes never edit
             from gitsync.workers.edits import adopted
 
-            return protocol.frame({"adoption": adopted(tree, request), "is_last": self.is_done})
+            return protocol.frame({"adoption": adopted(tree, request, self._helm), "is_last": self.is_done})
         if "wanted" in request:
             made = self._build(tree, request, provenance=True)
             traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gitsync.edit.engine import Edit, Editor, EditScope
-from gitsync.edit.proof import EditedTree
+from gitsync.edit.proof import EditedTree, EditTarget
 from gitsync.kube.field_path import parse_path
+from gitsync.objects.charts import Helm
 from tests.render.kustomize_cases import MemoryTree
 
 ROOTS = ("over", "other")
@@ -18,12 +19,18 @@ def tree_of(files: dict[str, str]) -> MemoryTree:
 
 
 def edited(
-    files: dict[str, str], field: str, value: str, scope: EditScope = THIS_ENVIRONMENT, kind: str = "Deployment"
+    files: dict[str, str],
+    field: str,
+    value: str,
+    scope: EditScope = THIS_ENVIRONMENT,
+    kind: str = "Deployment",
+    helm: Helm | None = None,
 ) -> Edit:
     """Set a field of the one object of a kind that the folder ``over``, or the whole tree, renders to."""
     folders = {name.rpartition("/")[0] for name in files}
     root = "over" if "over" in folders else ""
-    editor = Editor(tree_of(files), root, lambda: tuple(folder for folder in ROOTS if folder in folders))
+    roots = tuple(folder for folder in ROOTS if folder in folders)
+    editor = Editor(EditTarget(tree_of(files), root, lambda: roots, helm))
     position = next(index for index, item in enumerate(editor.build.manifests) if item["kind"] == kind)
     return editor.set(position, parse_path(field), value, scope)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.edit.adopt import Adoption, ClusterValue, adopt
+from gitsync.edit.proof import EditTarget
 from gitsync.objects.ref import ObjectRef
 from tests.preview.factories import deployment, tree
 
@@ -18,7 +19,7 @@ FILES = {
 
 
 def adopted(*values: ClusterValue, root: str = "prod") -> Adoption:
-    return adopt(tree(FILES), root, values, "shop", lambda: ("prod", "dev"))
+    return adopt(EditTarget(tree(FILES), root, lambda: ("prod", "dev")), values, "shop")
 
 
 def value(path: str, live: Any, ref: ObjectRef = WEB) -> ClusterValue:
@@ -73,7 +74,7 @@ def test_what_cannot_be_written_is_refused_with_its_reason() -> None:
 def test_a_transformer_that_repeats_the_value_is_edited() -> None:
     # the base has 1 too, so that this one changes nothing yet, and is in no history
     repeated = {**FILES, "dev/kustomization.yaml": "resources: [../base]\nreplicas:\n- name: web\n  count: 1\n"}
-    adoption = adopt(tree(repeated), "dev", [value(".spec.replicas", 5)], "shop", lambda: ("prod", "dev"))
+    adoption = adopt(EditTarget(tree(repeated), "dev", lambda: ("prod", "dev")), [value(".spec.replicas", 5)], "shop")
     assert adoption.files == {"dev/kustomization.yaml": b"resources: [../base]\nreplicas:\n- name: web\n  count: 5\n"}
 
 

@@ -8,6 +8,7 @@ from gitsync.edit.engine import EditScope
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
 from tests.edit.factories import changed_lines, edited, tree_after
+from tests.fakes.helm import FakeHelm
 
 WEB = """\
 apiVersion: apps/v1
@@ -255,3 +256,55 @@ def test_a_field_of_several_values_is_refused() -> None:
 
     with pytest.raises(InvalidInput, match="no single place in Git sets"):
         edited(files, "metadata.annotations.plain", "a")
+
+
+CHART = {
+    "over/kustomization.yaml": "helmCharts:\n- {name: web, releaseName: web}\nresources: [own.yaml]\n"
+    "images:\n- name: web\n  newTag: '2'\n",
+    "over/own.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own}\ndata: {level: info}\n",
+    "over/charts/web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+    "over/charts/web/values.yaml": "replicas: 2\n",
+    # the fake prints templates as they are
+    "over/charts/web/templates/web.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+    "spec:\n  replicas: 2\n  template:\n    spec:\n      containers:\n      - {name: web, image: 'web:1'}\n",
+}
+
+
+def test_what_does_not_come_from_a_chart_is_set_beside_it() -> None:
+    edit = edited(CHART, "data.level", "debug", kind="ConfigMap", helm=FakeHelm())
+    assert (edit.file, changed_lines(CHART, edit)) == ("over/own.yaml", ["data: {level: debug}"])
+
+
+def test_what_the_kustomization_sets_of_a_chart_is_set_there() -> None:
+    edit = edited(CHART, 'spec.template.spec.containers[name="web"].image', "web:3", helm=FakeHelm())
+    assert (edit.file, changed_lines(CHART, edit)) == ("over/kustomization.yaml", ["  newTag: '3'"])
+
+
+def test_what_a_chart_sets_is_refused_with_the_ways_to_set_it() -> None:
+    with pytest.raises(InvalidInput, match=r"\.spec\.replicas comes from the chart over/charts/web; .*valuesInline"):
+        edited(CHART, "spec.replicas", "5", helm=FakeHelm())
+
+
+def test_what_a_chart_sets_is_patched_where_asked_for() -> None:
+    edit = edited(CHART, "spec.replicas", "5", EditScope(overlay=True), helm=FakeHelm())
+    assert edit.file == "over/kustomization.yaml"
+    assert changed_lines(CHART, edit)[-2:] == ["    spec:", "      replicas: 5"]
+
+
+def test_a_folder_that_is_a_chart_is_not_edited() -> None:
+    """An Application may render it with values of its own."""
+    files = {name.replace("over/charts/web", "over"): text for name, text in CHART.items() if "charts" in name}
+    with pytest.raises(InvalidInput, match="folders with charts are not edited"):
+        edited(files, "spec.replicas", "5", helm=FakeHelm())
+
+
+def test_an_environment_with_a_chart_is_not_changed_silently() -> None:
+    shared = {
+        **{name.replace("over/", "other/"): text for name, text in CHART.items() if "/charts/" in name},
+        "base/own.yaml": CHART["over/own.yaml"],
+        "base/kustomization.yaml": "resources: [own.yaml]\n",
+        "over/kustomization.yaml": "resources: [../base]\n",
+        "other/kustomization.yaml": "resources: [../base]\nhelmCharts:\n- {name: web, releaseName: web}\n",
+    }
+    with pytest.raises(InvalidInput, match="also changes ConfigMap own of other"):
+        edited(shared, "data.level", "debug", kind="ConfigMap", helm=FakeHelm())

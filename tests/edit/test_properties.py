@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.edit.engine import Editor, EditScope
-from gitsync.edit.proof import EditedTree
+from gitsync.edit.proof import EditedTree, EditTarget
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
 from gitsync.render.provenance.paths import leaves_of
@@ -50,7 +50,7 @@ def unpacked(case: Path, folder: Path) -> str:
 def test_an_edit_gives_the_value_and_keeps_all_other_bytes(case: Path, tmp_path: Path) -> None:
     root = unpacked(case, tmp_path)
     tree = FolderTree(tmp_path)
-    editor = Editor(tree, root, lambda: (root,))
+    editor = Editor(EditTarget(tree, root, lambda: (root,)))
     choose = random.Random(case.stem)
     fields = [
         (position, path)

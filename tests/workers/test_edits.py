@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.edit.adopt import ClusterValue, adopt
+from gitsync.edit.proof import EditTarget
 from gitsync.objects.ref import ObjectRef
 from gitsync.workers.edits import adopted, of_values, to_adoption
 from gitsync.workers.protocol import as_received
@@ -18,8 +19,8 @@ def test_an_adoption_arrives_as_it_was_found() -> None:
         ClusterValue(WEB, ".spec.selector", {"a": "b"}),
     )
     request = as_received({"values": of_values(values), "path": "web", "namespace": "shop"})
-    answer = as_received(adopted(files, request))
-    expected = adopt(files, "web", values, "shop", lambda: ("web",))
+    answer = as_received(adopted(files, request, None))
+    expected = adopt(EditTarget(files, "web", lambda: ("web",)), values, "shop")
     assert to_adoption(answer, values) == expected
     assert b"replicas: 5" in expected.files["web/deployment.yaml"]
     assert len(expected.refused) == 1
