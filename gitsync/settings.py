@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gitsync.source.file_rules import FILE_MIB, MAX_FILE_MIB
+from gitsync.source.local import FILE_MIB, MAX_FILE_MIB
 
 if TYPE_CHECKING:  # most commands read settings, and no repository
     from gitsync.source.repositories import Repositories

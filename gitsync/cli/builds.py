@@ -6,16 +6,20 @@ import contextlib
 import marshal
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import BinaryIO, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
-from gitsync.errors import GitsyncError, InvalidInput, one_line
+from gitsync.errors import GitsyncError, InvalidInput, RemoteNeeded, one_line
 from gitsync.objects.charts import ChartFile, ChartOptions
+from gitsync.objects.tree import Tree
 from gitsync.render.build import Build, build
 from gitsync.render.yaml.writer import write_all
-from gitsync.source.local import LocalTarget, open_path
+from gitsync.source.local import LocalTarget, file_limit, open_path
+
+if TYPE_CHECKING:
+    from gitsync.ports import RemoteBase
 
 TaskOutput: TypeAlias = tuple[str, ...]
 """The result of one task: a tuple of strings."""
@@ -115,9 +119,53 @@ class BuildOptions(NamedTuple):
         )
         if not self.remotes:
             return render(place.tree)
-        from gitsync.cli.remotes import render_with_remotes  # it loads Git, which a plain build does not need
+        return _render_with_remotes(place.tree, render, self.remotes, faults)
 
-        return render_with_remotes(place.tree, render, self.remotes, faults)
+
+def _render_with_remotes(
+    tree: Tree, render: Callable[[Tree], Build], allowed: Sequence[str], faults: list[InvalidInput] | None
+) -> Build:
+    """
+    Return a build with folders and charts of the allowed repositories, fetched for this build without credentials.
+
+    See ``build`` for ``faults``.
+    """
+    # late: they load Git and HTTP, which a plain build does not need
+    import tempfile
+    from pathlib import Path
+
+    from gitsync.cli.options import load_settings
+    from gitsync.gate.policy import Policy
+    from gitsync.integrations.artifacts import ArtifactClient
+    from gitsync.ports import Credentials
+    from gitsync.source.remote import Transport
+    from gitsync.source.repositories import Repositories
+    from gitsync.source.snapshot import SourceLimits
+    from gitsync.source.validation import SAFE_SCHEMES, PlainHosts
+    from gitsync.sync.remote_bases import RemoteFetcher, mounted
+
+    def attempt(fetched: Mapping[str, RemoteBase]) -> Build:
+        built = render(mounted(tree, fetched))
+        # a collector of faults keeps the error that is raised otherwise
+        needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
+        if faults and needed:
+            faults.clear()
+            raise needed
+        return built
+
+    # the schemes without encryption only where the user names them
+    plain = {scheme for scheme in ("file", "http") if any(url.startswith(f"{scheme}:") for url in allowed)}
+    with tempfile.TemporaryDirectory(prefix="gitsync-remotes-") as folder:
+        limits = SourceLimits(file_bytes=file_limit())
+        settings = load_settings()
+        hosts = PlainHosts.parse(settings.git_http_hosts, "")
+        transport = Transport(tuple(sorted(SAFE_SCHEMES | plain)), hosts, limits, settings.git_ca)
+        source = Repositories(Path(folder), transport, ArtifactClient())
+        policy = Policy(name="--remote", remotes=tuple(allowed))
+        try:
+            return RemoteFetcher(source, lambda url: Credentials(), (policy,)).collect(attempt)[1]
+        finally:
+            source.close()
 
 
 class _Helm:

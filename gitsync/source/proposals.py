@@ -9,10 +9,9 @@ from typing import Protocol
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.record import Commit
 from gitsync.ports import MergeResult
-from gitsync.source.file_rules import file_limit
 from gitsync.source.git import GitFailed, environment, require_git, run
 from gitsync.source.history import blame
-from gitsync.source.local import repository_of
+from gitsync.source.local import file_limit, repository_of
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, SourceLimits
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry, Tree
-from gitsync.source.file_rules import FILE_MIB, reject_pointer
+from gitsync.source.local import FILE_MIB, reject_pointer
 from gitsync.source.object_reader import ObjectReader, TooLarge, TreeEntry, TreeObject
 
 _EMPTY = TreeObject()

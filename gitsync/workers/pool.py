@@ -18,7 +18,7 @@ from gitsync.ports.previews import PreviewRequest
 from gitsync.preview.report import PreviewReport
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
-from gitsync.source.file_rules import FILE_MIB
+from gitsync.source.local import FILE_MIB
 from gitsync.workers import protocol
 from gitsync.workers.edits import of_values, to_adoption
 from gitsync.workers.previews import of_preview
