@@ -22,8 +22,14 @@ _MODULE_OF = {
     "unhold": "suspend",
     "restore": "backup",
     "tenant": "policy",
+    "rollback": "pin",
+    "diff": "plan",
+    "events": "logs",
+    "objects": "lists",
+    "changes": "lists",
+    "prs": "lists",
 }
-"""Commands in the module of another one, mostly of their opposite."""
+"""Commands in a module of another name: that of their opposite, or of what they have in common."""
 _COMPLETE = "_GITSYNC_COMPLETE"
 
 

@@ -97,7 +97,7 @@ class PolicySpec(Spec):
     rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
 
 
-class Repository(Spec):
+class RepositoryRule(Spec):
     """A repository that a tenant may use."""
 
     url: str = Field(description="Pattern of URLs.")
@@ -114,7 +114,7 @@ class Server(Spec):
     secrets: Strings = Field((), description="Secrets whose keys may be sent there; absent: none.")
 
 
-class Decryption(Spec):
+class DecryptionRule(Spec):
     """Which SOPS keys a tenant may use."""
 
     secrets: Strings = Field((), description="Secrets with age keys; absent: none.")
@@ -134,7 +134,7 @@ class TenantSpec(Spec):
     accounts: Annotated[Strings, Field(min_length=1)] = Field(
         ("gitsync-deployer",), description="ServiceAccounts of these namespaces, one of which is impersonated."
     )
-    repositories: Annotated[tuple[Repository, ...], Field(strict=False)] = Field(
+    repositories: Annotated[tuple[RepositoryRule, ...], Field(strict=False)] = Field(
         (), description="Repositories, each with its Secrets and revisions; the first whose URL matches counts."
     )
     remotes: Strings = Field((), description="URLs of other repositories whose folders kustomizations may name.")
@@ -142,7 +142,7 @@ class TenantSpec(Spec):
     servers: Annotated[tuple[Server, ...], Field(strict=False)] = Field(
         (), description="Prometheus and reasoners, each with its Secrets."
     )
-    decryption: Decryption = Field(default_factory=Decryption, description="SOPS keys.")
+    decryption: DecryptionRule = Field(default_factory=DecryptionRule, description="SOPS keys.")
     kinds: Strings = Field(
         (), description="Namespaced kinds, as in a policy; absent: all that the rights of its accounts reach."
     )

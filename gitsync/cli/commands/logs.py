@@ -1,4 +1,4 @@
-"""``gitsync logs``."""
+"""``gitsync logs`` and ``gitsync events``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import typer
 
 from gitsync.cli.dashboard import Dashboard, DashboardOptions, application_path, one_object
-from gitsync.cli.options import NAMESPACE, Name, Namespace, ObjectArgument, command
-from gitsync.cli.output import Exit, say
+from gitsync.cli.options import NAMESPACE, Name, Namespace, ObjectArgument, Output, command
+from gitsync.cli.output import Exit, Format, say, show
 
 _PERIOD = 1.0
 """Seconds between two reads of a log that is followed."""
@@ -65,3 +65,26 @@ def new_lines(printed: list[str], now: list[str]) -> list[str]:
             return now[end:]
     # nothing in common: more lines came than are read at a time
     return now
+
+
+_EVENT_COLUMNS = ("last", "type", "reason", "count", "message")
+
+
+@command
+def events(
+    dashboard: DashboardOptions,
+    name: Name,
+    object: ObjectArgument,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TABLE,
+) -> Exit:
+    """List the Kubernetes Events about an object of an Application, newest first."""
+    running = dashboard.require()
+    application = f"{namespace}/{name}"
+    ref = one_object(running, application, object)
+    listed = running.get(f"{application_path(application)}/events?{urlencode({'ref': ref})}")
+    if listed or output is not Format.TABLE:
+        show(listed, _EVENT_COLUMNS, output, key="reason")
+    else:
+        say("no Events: the API server keeps them for an hour by default")
+    return Exit.OK
