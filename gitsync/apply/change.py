@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, Rejected, detached
-from gitsync.kube.messages import immutable_fields
+from gitsync.kube.messages import immutable_fields, is_misfit
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.health import HealthStatus
@@ -79,13 +79,14 @@ class ApplyProgress:
 
     ``waiting`` is what the next batch waits for; a watch event, not a thread, resumes the plan. ``peers`` are
     the other Applications that a prune waits for. ``is_outdated``: it waits for a plan that knows how an object
-    changed meanwhile.
+    changed meanwhile; ``is_polled``: for what no event reports.
     """
 
     results: tuple[StepResult, ...] = ()
     waiting: str = ""
     peers: tuple[str, ...] = ()
     is_outdated: bool = False
+    is_polled: bool = False
 
 
 _PRUNED_AT_OLD_VERSION = "failed to convert merged object to last applied version"
@@ -177,7 +178,7 @@ def _replace(request: ApplyRequest, change: Change, desired: Manifest, cluster: 
     try:
         return cluster.apply(desired, manager=request.app.field_manager, user=user)
     except Rejected as error:
-        if change.live is None or not immutable_fields(error):
+        if change.live is None or not (immutable_fields(error) or is_misfit(error)):
             raise
     # by uid: what another client created in its place since it was planned stays
     leaving = cluster.delete(change.ref, request.versions[change.ref], uid=uid_of(change.live), user=user)

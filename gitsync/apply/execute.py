@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult, apply_change
 from gitsync.apply.owner_writes import NotAnswered, WritesByOwner, waiting_for_answers
-from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind, is_established, served_versions
+from gitsync.errors import Rejected
+from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind, is_established, may_be_outdated, served_versions
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, metadata_of
@@ -14,6 +15,9 @@ from gitsync.objects.record import Outcome
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.order import batches
 from gitsync.ports import Cluster, LiveCache, Ports
+
+_REFUSALS_BY_DEFINITION = frozenset({400, 404, 422, 500})
+"""Invalid by fieldValidation, a version that is not served, invalid by the schema, and unfit for server-side apply."""
 
 
 class Applier:
@@ -28,6 +32,7 @@ class Applier:
     def __init__(self, ports: Ports, writes: WritesByOwner) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
+        self._clock = ports.clock
         self._writes = writes
 
     def execute(self, request: ApplyRequest) -> ApplyProgress:
@@ -39,10 +44,11 @@ class Applier:
         """
         results: list[StepResult] = []
         waiting = ""
+        is_polled = False
         for batch in batches(request.plan.changes):
             # an explicit wave is a dependency on all of the earlier ones, also on what waits in them
             if unhealthy := unhealthy_wave(request, batch, self._cluster, self._live):
-                return ApplyProgress(tuple(results), waiting=waiting or unhealthy)
+                return ApplyProgress(tuple(results), waiting=waiting or unhealthy, is_polled=is_polled)
             # also of earlier batches: a namespace that failed holds back everything in it
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
@@ -61,10 +67,15 @@ class Applier:
             # an object that is being deleted is created by a later reconcile, once its name is free
             written = self.write(request, due)
             outdated = [result.change.ref for result in written if request.plans_again and result.is_outdated]
+            premature = self._judged_too_early(request, written)
+            is_polled = is_polled or bool(premature)
+            waiting = waiting or next(iter(premature.values()), "")
             results += [
                 result
                 for result in written
-                if not isinstance(result.error, NotAnswered) and result.change.ref not in outdated
+                if not isinstance(result.error, NotAnswered)
+                and result.change.ref not in outdated
+                and not _is_premature(result, premature)
             ]
             # later stages may need what is not answered, and the last answer enqueues the owner
             if unanswered := waiting_for_answers(written):
@@ -72,12 +83,36 @@ class Applier:
             if outdated:
                 changed = f"{outdated[0]} to be planned again, since it changed meanwhile"
                 return ApplyProgress(tuple(results), waiting=changed, is_outdated=True)
-        return ApplyProgress(tuple(results), waiting=waiting or _recreation(request, results))
+        return ApplyProgress(tuple(results), waiting=waiting or _recreation(request, results), is_polled=is_polled)
+
+    def _judged_too_early(self, request: ApplyRequest, results: Iterable[StepResult]) -> dict[GroupKind, str]:
+        """Return the kinds of refused steps whose changed definition may not be in effect yet, with the reason."""
+        kinds = {result.change.ref.of for result in results if _is_refused(result)}
+        if not kinds:
+            return {}
+        now = self._clock.now()
+        reasons = {}
+        for change in request.plan.changes:
+            if change.ref.of != CRD or change.desired is None or defined_kind(change.desired) not in kinds:
+                continue
+            definition = live_object(request, change.ref, self._cluster, self._live)
+            if definition is not None and may_be_outdated(definition, now):
+                reasons[defined_kind(change.desired)] = f"{change.ref} to be in effect"
+        return reasons
 
     def write(self, request: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
         writes = self._writes.of(request.app.key)
         return writes.write(request, batch, lambda change: apply_change(request, change, self._cluster, self._live))
+
+
+def _is_refused(result: StepResult) -> bool:
+    """Whether the API server refused an object for its content or its version, which a definition decides about."""
+    return isinstance(result.error, Rejected) and result.error.code in _REFUSALS_BY_DEFINITION
+
+
+def _is_premature(result: StepResult, kinds: Container[GroupKind]) -> bool:
+    return result.change.ref.of in kinds and _is_refused(result)
 
 
 def is_terminating(change: Change) -> bool:
@@ -165,8 +200,8 @@ def _redefined(steps: Iterable[Change], results: Iterable[StepResult]) -> dict[G
     """
     Return the kinds of steps whose definition was written in this pass, with the reason to wait for the next one.
 
-    The API server judges resources by the former definition for some milliseconds more (12 ms were measured), and the
-    version by which a resource is read or deleted may be another one now.
+    The API server judges resources by the former definition for some milliseconds more, mostly (see
+    ``may_be_outdated``), and the version by which a resource is read or deleted may be another one now.
     """
     kinds = {change.ref.of for change in steps}
     written = (result.change for result in results if result.outcome is Outcome.SUCCEEDED)

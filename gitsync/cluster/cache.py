@@ -98,7 +98,7 @@ class InformerCache:
         for reflector in reflectors:
             reflector.stop()
         for copy in copies:  # reported as deletions, since nothing will report them any more
-            copy.replace({})
+            copy.replace({}, "")
 
     def relist(self, of: GroupKind, delay: float) -> None:
         """List a kind again after ``delay`` seconds, where it is followed."""
@@ -305,17 +305,23 @@ class _KindStore:
     def __init__(self, view: InformerCache) -> None:
         self.items: dict[str, Manifest] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._answers: dict[str, Manifest] = {}
+        """Answers to our writes that no event has reported yet: a list that was read before lacks them."""
         self._fields = SharedFields()
         self._view = view
 
-    def replace(self, items: Mapping[str, dict[str, Any]]) -> None:
+    def replace(self, items: Mapping[str, dict[str, Any]], version: str) -> None:
         with self._view.lock:
             old_items = self.items
-            self.items = dict(items)
+            self._answers = {
+                key: answer for key, answer in self._answers.items() if _is_after(resource_version_of(answer), version)
+            }
+            current = {key: item for key, item in items.items() if uid_of(item) not in self._gone}
+            self.items = {**current, **self._answers}
             changes: list[tuple[Manifest | None, Manifest | None]] = []
-            for key in old_items.keys() | items.keys():
+            for key in old_items.keys() | self.items.keys():
                 old = old_items.get(key)
-                new = items.get(key)
+                new = self.items.get(key)
                 if new is not None:
                     self._fields.share(new)
                 if old is None or new is None or not _is_same(old, new) or old != new:
@@ -328,18 +334,23 @@ class _KindStore:
     def put(self, key: str, item: dict[str, Any], *, is_answer: bool = False) -> None:
         with self._view.lock:
             known = self.items.get(key)
+            if not is_answer:
+                self._confirm(key, item)
             # a watch that was opened before its definition changed leaves new fields out, and the answer has them
             is_corrected = is_answer and known is not None and _is_same(item, known) and item != known
             if uid_of(item) in self._gone or (known is not None and not (is_corrected or _is_newer(item, known))):
                 return
             self._fields.share(item)
             self.items[key] = item
+            if is_answer:
+                self._answers[key] = item
             self._view._reindex(known, item)
         self._view._notify([(known, item)])
 
     def remove(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
             self._remember_deleted(uid_of(item))
+            self._confirm(key, item)
             known = self.items.get(key)
             if known is None or uid_of(known) != uid_of(item):  # the name belongs to its successor already
                 return
@@ -347,6 +358,12 @@ class _KindStore:
             del self.items[key]
             self._view._reindex(known, None)
         self._view._notify([(known, None)])
+
+    def _confirm(self, key: str, item: Manifest) -> None:
+        """Forget the answer to a write that an event has reported, or has reported as overtaken."""
+        answer = self._answers.get(key)
+        if answer is not None and (uid_of(answer) in self._gone or not _is_newer(answer, item)):
+            del self._answers[key]
 
     def _remember_deleted(self, uid: str) -> None:
         self._gone[uid] = None
@@ -362,9 +379,13 @@ def _is_same(item: Manifest, known: Manifest) -> bool:
 def _is_newer(item: Manifest, known: Manifest) -> bool:
     """Whether an event is newer than the copy: the response of our own write may have arrived first."""
     new, old = resource_version_of(item), resource_version_of(known)
-    if new.isdecimal() and old.isdecimal():  # defined as comparable since Kubernetes 1.35, before that in practice
-        return int(new) > int(old)
-    return new != old
+    # defined as comparable since Kubernetes 1.35, before that in practice
+    return _is_after(new, old) if new.isdecimal() and old.isdecimal() else new != old
+
+
+def _is_after(version: str, other: str) -> bool:
+    """Whether a resourceVersion is the later one, where both can be compared."""
+    return version.isdecimal() and other.isdecimal() and int(version) > int(other)
 
 
 def _owner_uids(manifest: Manifest) -> list[str]:

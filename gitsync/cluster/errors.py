@@ -36,6 +36,8 @@ _UNREADABLE_HINT = "repair the conversion webhook of its definition, or apply a 
 _SERVER_DOWN = "an aggregated API server is down, see kubectl get apiservices"
 _USER_ERRORS = (
     "failed to create typed patch object",
+    # what is stored does not fit the schema of its definition any more (structured-merge-diff parses it first)
+    "failed to create typed live object",
     "failed to convert new object",
     "failed to create manager for existing fields",
     "failed to prune fields",
@@ -98,7 +100,7 @@ def _is_users(message: str) -> bool:
     """
     Whether a 500 is the user's own error.
 
-    Server-side apply answers 500 for a body that does not fit the schema; trying it again cannot help.
+    Server-side apply answers 500 for an object that does not fit the schema; trying it again cannot help.
     """
     return message.startswith(_USER_ERRORS) or "duplicate entries for key" in message
 

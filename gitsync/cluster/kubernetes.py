@@ -12,10 +12,11 @@ from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import forbidden_hint
 from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating, one_line
 from gitsync.kube.json_pointer import parts
+from gitsync.kube.messages import is_misfit
 from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
-from gitsync.objects.keys import API_VERSION
+from gitsync.objects.keys import API_VERSION, FORCE
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import ApiResource, KubernetesEvent, LogRequest
@@ -237,6 +238,8 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
         return Terminating(error.message, object=str(ref), hint="it is tried again when the namespace is gone")
     elif error.code == 403:
         hint = forbidden_hint(error.message)
+    elif is_misfit(error):
+        hint = f'correct it with kubectl edit, or set {FORCE}: "true" to recreate it'
     return Rejected(error.message, object=str(ref), hint=hint, code=error.code, refusal=error.refusal)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
-from gitsync.objects.manifest import Manifest, at
+from gitsync.kube.times import seconds_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import GroupKind
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -13,6 +15,9 @@ SERVICE: Final = GroupKind("", "Service")
 SECRET: Final = GroupKind("", "Secret")
 PERSISTENT_VOLUME_CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+_SPREAD: Final = 20.0
+"""Seconds until a changed definition is in effect: 12 ms were measured on an idle API server, 2 s on a busy one."""
 
 
 def defined_kind(definition: Manifest) -> GroupKind:
@@ -24,6 +29,20 @@ def defined_kind(definition: Manifest) -> GroupKind:
 def served_versions(definition: Manifest) -> tuple[str, ...]:
     """Return the versions that the API server will serve."""
     return tuple(v["name"] for v in at(definition, "spec", "versions", default=[]) if v.get("served", True))
+
+
+def may_be_outdated(definition: Manifest, now: datetime) -> bool:
+    """
+    Whether an API server may still judge resources by the state of a definition before its last change.
+
+    Each of several API servers learns of the change by a watch of its own, and none reports that it did.
+    """
+    changes = (
+        seconds_of(entry.get("time"))
+        for entry in metadata_of(definition).get("managedFields") or ()
+        if not entry.get("subresource")  # the API server itself writes the status
+    )
+    return now.timestamp() - max(changes, default=0.0) < _SPREAD
 
 
 def is_established(definition: Manifest) -> bool:

@@ -6,8 +6,8 @@ import re
 
 from gitsync.errors import GitsyncError, Rejected
 
-_TYPED = re.compile(r"expected string, got &value\.valueUnstructured\{Value:(?P<value>.*?)\}")
-_OTHER = re.compile(r"&value\.valueUnstructured\{Value:(?P<value>.*?)\}")
+_STRING = "expected string, got "
+_UNTYPED = "&value.valueUnstructured{Value:"
 _VALUE = re.compile(r"Invalid value: \{")
 _SHOWN = 120
 """Characters of a structured value that are shown."""
@@ -16,8 +16,14 @@ _STRUCT = re.compile(r"(?:&|\[\])?[a-z][a-z0-9]*\.[A-Z]\w*\{")
 
 def readable(message: str) -> str:
     """Return a message without Go structs: ``expected string, got 1; quote the value``."""
-    message = _TYPED.sub(lambda match: f"must be a string, not {match['value']}: quote the value", message)
-    message = _OTHER.sub(lambda match: match["value"], message)
+    while (start := message.find(_UNTYPED)) >= 0:
+        end = _closing(message, start + len(_UNTYPED))
+        value = message[start + len(_UNTYPED) : end - 1]
+        before = message[:start]
+        if before.endswith(_STRING) and not value.endswith("}"):
+            message = f"{before.removesuffix(_STRING)}must be a string, not {value}: quote the value{message[end:]}"
+        else:  # a list or map, which quotes would not make a string
+            message = f"{before}{value}{message[end:]}"
     message = _without_long_values(message)
     while (struct := _STRUCT.search(message)) is not None:
         end = _closing(message, struct.end())
@@ -81,6 +87,11 @@ def immutable_fields(error: GitsyncError) -> str:
     if all(cause.reason in _FIELD_ERRORS and _is_immutable(cause.message) for cause in error.refusal.causes):
         return ", ".join(dict.fromkeys(cause.field or "the object" for cause in error.refusal.causes))
     return ""
+
+
+def is_misfit(error: GitsyncError) -> bool:
+    """Whether the API server cannot merge into an object since what it stores does not fit its definition any more."""
+    return isinstance(error, Rejected) and "failed to create typed live object" in error.message
 
 
 def _is_immutable(message: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gitsync.errors import GitsyncError, TerminalError
-from gitsync.kube.messages import immutable_fields
+from gitsync.kube.messages import immutable_fields, is_misfit
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, FieldDifference, Risk
@@ -203,13 +203,18 @@ class _Comparison:
         return has_more or (self.drift.certain and not self.drift.in_sync)
 
 
+def _kept_fields(answer: GitsyncError) -> str:
+    """Return what only a new object can change, empty where the object can be changed."""
+    return "what is stored does not fit its definition, and" if is_misfit(answer) else immutable_fields(answer)
+
+
 def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | None) -> Change:
     """Return the step for an object that exists."""
     desired = inputs.desired[step.ref]
     answer = inputs.cluster.dry_runs.get(step.ref)
     force = step.options.force
     # Only where the API server refused the change in place: a replace deletes the object.
-    if force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
+    if force and isinstance(answer, GitsyncError) and (fields := _kept_fields(answer)):
         differences = find_drift(desired, live, inputs.schema_of(desired)).differences
         reason = f"{fields} cannot be changed in place"
         return replace(step, action=Action.REPLACE, differences=differences, reason=reason)

@@ -68,8 +68,8 @@ class Collection(Protocol):
 class Store(Protocol):
     """Where a reflector puts what it learns; called from one thread."""
 
-    def replace(self, items: Mapping[str, Item]) -> None:
-        """Take this as the whole collection."""
+    def replace(self, items: Mapping[str, Item], version: str) -> None:
+        """Take this as the whole collection as it was at ``version``."""
         ...
 
     def put(self, key: str, item: Item) -> None:
@@ -210,7 +210,7 @@ class Reflector:
 
     def _list(self) -> None:
         listing = self._collection.list()
-        self._store.replace(listing.items)
+        self._store.replace(listing.items, listing.version)
         self._version = listing.version
         self._succeed()
         if not self._synced.is_set():

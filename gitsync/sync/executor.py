@@ -46,6 +46,8 @@ _PAGE = 500
 """Audit records that are read at once: each has the differences of its object."""
 CONFLICTS = 5
 """How often a step is planned again because its object changed since it was planned; then it has failed."""
+_DEFINITION_POLL = 2.0
+"""Seconds between two attempts to write what was judged by the former state of its definition."""
 _PEER_POLL = 0.2
 """Seconds between two checks of the Applications that a prune waits for, at first; later the resync period."""
 
@@ -444,6 +446,8 @@ class SyncExecutor:
             delay = _PEER_POLL if done.peers and is_new else _RESYNC_PERIOD
             if done.is_outdated:
                 delay = conflict_delay(operation.conflicts)
+            elif done.is_polled:
+                delay = min(delay, _DEFINITION_POLL)
             # the deadline itself needs a reconcile, which fails the operation
             delay = min(delay, max(self._remaining(run), 0.0))
             return OperationResult(operation, False, healed=healed, peers=done.peers, requeue_after=delay)

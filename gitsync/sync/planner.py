@@ -11,10 +11,11 @@ from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, Rejected, TerminalError
 from gitsync.gate.approvals import approval_messages, required_class
 from gitsync.gate.policy import Policy
+from gitsync.kube.kinds import CRD, defined_kind, may_be_outdated
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.applied import AppliedStates
 from gitsync.plan.build import build_plan, redefined_kinds, step_alone, uncertain
 from gitsync.plan.ownership import APPLIERS
@@ -161,7 +162,11 @@ class Planner:
         unanswered = [question for question in questions if question.ref not in question.answers]
         # in parallel: a webhook of each kind may take a second
         answers = self._pool.map(lambda question: self._dry_run(question.sent, inputs.app), unanswered)
+        outdated = _outdated_kinds(plan_input.cluster.live, inputs.now)
         for question, answer in zip(unanswered, answers, strict=True):
+            # by the former definition: the write tells, which is tried again until the changed one is in effect
+            if isinstance(answer, Rejected) and question.ref.of in outdated:
+                continue
             version = resource_version_of(plan_input.cluster.live[question.ref])
             question.answers[question.ref] = (question.declared, version, answer, inputs.now)
             if isinstance(answer, Rejected) and answer.refusal.reason == _INVALID:
@@ -256,6 +261,12 @@ class Planner:
             raise  # outcome unknown: do not plan on it
         except GitsyncError as error:
             return error
+
+
+def _outdated_kinds(live: Mapping[ObjectRef, Manifest], now: datetime) -> frozenset[GroupKind]:
+    """Return the kinds that an API server may judge by the former state of their definition."""
+    definitions = (manifest for ref, manifest in live.items() if ref.kind == CRD.kind and ref.of == CRD)
+    return frozenset(defined_kind(manifest) for manifest in definitions if may_be_outdated(manifest, now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitsync.cluster.cache import InformerCache
+from gitsync.cluster.cache import InformerCache, _KindStore
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable
@@ -121,6 +121,45 @@ def test_the_answer_to_a_write_corrects_its_event(live: InformerCache) -> None:
     live.observe_write(CONFIG_MAP, pruned)
     live.observe_write(CONFIG_MAP, whole)
     assert data_of(live, "a") == {"x": "1", "y": "1"}
+
+
+def at_version(version: int, **data: str) -> Manifest:
+    """Return a ConfigMap as it is at a resourceVersion."""
+    item = config_map("a", **data)
+    return {**item, "metadata": {**item["metadata"], "resourceVersion": str(version), "uid": "u"}}
+
+
+def test_a_list_from_before_a_write_does_not_undo_it(live: InformerCache) -> None:
+    """The list that a changed definition causes may be read while its resources are written."""
+    store = _KindStore(live)
+    for listed in ({}, {"default/a": at_version(1, x="1")}):
+        store.put("default/a", at_version(5, x="5"), is_answer=True)
+        store.replace(listed, "4")
+        assert store.items["default/a"]["data"] == {"x": "5"}
+
+
+def test_a_list_decides_about_what_an_event_reported(live: InformerCache) -> None:
+    store = _KindStore(live)
+    store.put("default/a", at_version(5), is_answer=True)
+    store.put("default/a", at_version(5))
+    # lower, as after a backup of etcd was restored
+    store.replace({}, "4")
+    assert store.items == {}
+
+
+def test_a_list_decides_about_an_older_write(live: InformerCache) -> None:
+    store = _KindStore(live)
+    store.put("default/a", at_version(5), is_answer=True)
+    store.replace({}, "6")
+    assert store.items == {}
+
+
+def test_a_list_from_before_a_delete_does_not_undo_it(live: InformerCache) -> None:
+    store = _KindStore(live)
+    store.put("default/a", at_version(5), is_answer=True)
+    store.remove("default/a", at_version(5))
+    store.replace({"default/a": at_version(5)}, "5")
+    assert store.items == {}
 
 
 def test_a_kind_is_listed_again_on_request(cluster: KubernetesCluster, live: InformerCache) -> None:

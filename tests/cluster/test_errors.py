@@ -37,6 +37,12 @@ def status(message: str, reason: str = "") -> bytes:
             Rejected,
             id="an apply that does not fit the schema answers 500",
         ),
+        pytest.param(
+            500,
+            "failed to create typed live object (shop/w; example.com/v1, Kind=Widget): .spec.a: expected numeric",
+            Rejected,
+            id="so does a stored object that does not",
+        ),
         pytest.param(500, 'duplicate entries for key [name="A"]', Rejected, id="so does a duplicate list key"),
     ],
 )

@@ -20,6 +20,10 @@ from gitsync.kube.messages import immutable_fields, readable
             ".data.a: expected string, got &value.valueUnstructured{Value:1}",
             ".data.a: must be a string, not 1: quote the value",
         ),
+        (
+            ".a: expected string, got &value.valueUnstructured{Value:[]interface {}{map[string]interface {}{}}}, no",
+            ".a: expected string, got []interface {}{map[string]interface {}{}}, no",
+        ),
         (".a: expected map, got &value.valueUnstructured{Value:true}", ".a: expected map, got true"),
         (
             'spec: Forbidden: may not change\n  core.PodSpec{\n  A: "}", B: core.X{C: 1},\n}',

@@ -122,6 +122,7 @@ def test_a_refused_dry_run_stays_a_problem_of_that_object():
     assert change.problem == "no"
 
 
+MISFIT = Rejected("failed to create typed live object (shop/w): .spec.a: expected numeric", code=500)
 IMMUTABLE = Rejected("spec.selector: Invalid value: field is immutable", code=422)
 
 
@@ -130,6 +131,7 @@ IMMUTABLE = Rejected("spec.selector: Invalid value: field is immutable", code=42
     [
         pytest.param({"gitsync.dev/force": "true"}, IMMUTABLE, Action.REPLACE, id="immutable and forced"),
         pytest.param({}, IMMUTABLE, Action.UPDATE, id="immutable, not forced"),
+        pytest.param({"gitsync.dev/force": "true"}, MISFIT, Action.REPLACE, id="unfit for its schema and forced"),
         pytest.param(
             {"gitsync.dev/force": "true"}, Rejected("spec.replicas: Invalid value", code=422), Action.UPDATE,
             id="an invalid manifest is never a reason to delete the live object",

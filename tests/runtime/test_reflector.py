@@ -63,7 +63,7 @@ class Copy:
     def __init__(self) -> None:
         self.items: dict[str, Any] = {}
 
-    def replace(self, items: Mapping[str, Any]) -> None:
+    def replace(self, items: Mapping[str, Any], version: str) -> None:
         self.items = dict(items)
 
     def put(self, key: str, item: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gitsync.errors import ClusterUnavailable, InvalidInput, RecordUnavailable, Rejected
 from gitsync.gate.policy import Policy, Require
 from gitsync.gate.policy_files import PolicySet
+from gitsync.kube.times import timestamp
 from gitsync.objects.change import Review
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.phase import Phase
@@ -199,6 +200,51 @@ def test_objects_wait_until_their_changed_definition_is_in_effect() -> None:
     report = engine.reconcile()
     assert report.outcome.message == "waits for CustomResourceDefinition widgets.example.com to be in effect"
     assert engine.written() == [("apply", "widgets.example.com")]
+
+
+def in_effect_since(engine: Engine, seconds: float) -> None:
+    """Have the definition say that its spec was changed some seconds ago."""
+    ref = ObjectRef("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
+    changed = engine.cluster.objects[ref]
+    times = [{"time": timestamp(engine.clock.now().timestamp() - seconds)}, {"subresource": "status", "time": None}]
+    engine.cluster.put({**changed, "metadata": {**changed["metadata"], "managedFields": times}})
+
+
+UNKNOWN_FIELD = Rejected("failed to create typed patch object: .spec.color: field not declared in schema", code=500)
+
+
+def test_objects_that_a_former_definition_refuses_are_tried_again() -> None:
+    engine = defined()
+    engine.declare("c2", with_color(WIDGETS), {**WIDGET, "spec": {"color": "red"}}, config_map("a", x="1"))
+    engine.reconcile()
+    in_effect_since(engine, 3)
+    engine.cluster.failures["w"].append(UNKNOWN_FIELD)
+    report = engine.reconcile()
+    assert report.outcome.message == "waits for CustomResourceDefinition widgets.example.com to be in effect"
+    assert report.requeue_after == 2
+    # what does not depend on it is not held back
+    assert data_of(engine, "a") == {"x": "1"}
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert [sync.outcome for sync in engine.records.syncs] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED]
+
+
+def test_a_definition_that_is_in_effect_refuses_for_good() -> None:
+    engine = defined()
+    engine.declare("c2", with_color(WIDGETS), {**WIDGET, "spec": {"color": "red"}})
+    engine.reconcile()
+    in_effect_since(engine, 60)
+    engine.cluster.failures["w"].append(UNKNOWN_FIELD)
+    assert engine.reconcile().outcome.phase is Phase.FAILED
+
+
+def test_a_refusal_by_a_former_definition_is_not_final() -> None:
+    engine = defined()
+    in_effect_since(engine, 3)
+    engine.cluster.failures["dry-run w"].append(UNKNOWN_FIELD)
+    engine.declare("c2", WIDGETS, {**WIDGET, "spec": {"color": "red"}})
+    engine.reconcile()
+    assert engine.written() == [("apply", "w")]
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
 
 
 def test_a_prune_waits_until_its_changed_definition_is_in_effect() -> None:
