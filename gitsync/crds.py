@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from gitsync.errors import InvalidInput
+from gitsync.files import shipped_folder
 from gitsync.objects.keys import VERSION, VERSION_ANNOTATION
 from gitsync.objects.manifest import Manifest, annotations_of, at
 from gitsync.render.yaml.reader import read_all
-from gitsync.shipped import shipped_folder
 
 _NAMES = ("application", "applicationset", "agent", "multiagentsystem")
 

@@ -1,4 +1,7 @@
-"""Write files that another process may wait for or read at any moment: each appears complete, or not at all."""
+"""
+Write files that another process may wait for or read at any moment: each appears complete, or not at all; and find the
+folders that are shipped beside the program.
+"""
 
 from __future__ import annotations
 
@@ -59,3 +62,12 @@ def _draft(target: Path, content: str | bytes, mode: int) -> Iterator[Path]:
 
 def _bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
+
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder of the root of a checkout, or where a wheel has it; see ``force-include`` in pyproject.toml."""
+    packed = _PACKAGE / "_shipped" / name
+    return packed if packed.is_dir() else _PACKAGE.parent / name

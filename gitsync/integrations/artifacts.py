@@ -1,5 +1,5 @@
 """
-Charts of Helm repositories, and charts and artifacts of OCI registries: their versions, and the archive of one.
+Charts of Helm repositories, and charts and artifacts of OCI registries: their versions, the archive of one, and a push.
 
 Source: the index of a Helm repository (helm.sh/docs/topics/chart_repository), Helm's use of registries
 (helm.sh/docs/topics/registries), the media types of Flux (fluxcd/pkg, ``oci``) and of Argo CD (its page on OCI).
@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
+import io
 import json
 import re
+import tarfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
 from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
-from gitsync.integrations.registry import SHA256, Registries, digest_of
+from gitsync.integrations.registry import OCI_MANIFEST, SHA256, Registries, digest_of
+from gitsync.objects.record import Commit
 from gitsync.objects.semver import parse_version
 from gitsync.objects.urls import CHART_SCHEME, OCI_SCHEME
 from gitsync.ports import CREDENTIALS_SECRET, Credentials
@@ -29,12 +33,13 @@ from gitsync.render.yaml.reader import read_all
 
 CHART_LAYER: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 FLUX_LAYER: Final = "application/vnd.cncf.flux.content.v1.tar+gzip"
+OCI_LAYER: Final = "application/vnd.oci.image.layer.v1.tar+gzip"
 _LAYERS: Final = frozenset(
     {
         CHART_LAYER,
         FLUX_LAYER,
         "application/vnd.oci.image.layer.v1.tar",
-        "application/vnd.oci.image.layer.v1.tar+gzip",
+        OCI_LAYER,
         # what `oras push` and older tools write
         "application/tar",
         "application/tar+gzip",
@@ -320,3 +325,57 @@ def _seconds(created: object) -> int:
         return max(int(datetime.fromisoformat(str(created).replace("Z", "+00:00")).timestamp()), 0)
     except (ValueError, OverflowError):
         return 0
+
+
+_EMPTY_CONFIG: Final = "application/vnd.oci.empty.v1+json"
+_EMPTY: Final = b"{}"
+"""The config of an artifact that has none, by the image specification 1.1."""
+
+
+class ArtifactFile(NamedTuple):
+    """A file to push, or a link with its target as the content."""
+
+    path: str
+    content: bytes
+    is_link: bool = False
+
+
+def push_artifact(registries: Registries, name: str, tag: str, files: Iterable[ArtifactFile], commit: Commit) -> str:
+    """
+    Push files as an artifact with one layer under a tag, and return its digest.
+
+    The same files of the same commit have the same digest. ``name`` is a host with a repository.
+    """
+    layer = _archive(files, commit)
+    descriptors = [
+        {"mediaType": kind, "digest": registries.put_blob(name, content), "size": len(content)}
+        for kind, content in ((_EMPTY_CONFIG, _EMPTY), (OCI_LAYER, layer))
+    ]
+    notes = {_REVISION: commit.id}
+    if commit.time is not None:
+        notes[_CREATED] = commit.time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "artifactType": "application/vnd.gitsync.files.v1",
+        "config": descriptors[0],
+        "layers": descriptors[1:],
+        "annotations": notes,
+    }
+    return registries.put_manifest(name, tag, json.dumps(manifest, sort_keys=True).encode())
+
+
+def _archive(files: Iterable[ArtifactFile], commit: Commit) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for file in sorted(files):
+            entry = tarfile.TarInfo(file.path)
+            entry.mtime = int(commit.time.timestamp()) if commit.time is not None else 0
+            if file.is_link:
+                entry.type = tarfile.SYMTYPE
+                entry.linkname = file.content.decode("utf-8", "surrogateescape")
+            else:
+                entry.size = len(file.content)
+            tar.addfile(entry, io.BytesIO(file.content))
+    # without the time of now and the name of a file, which would give the same files another digest
+    return gzip.compress(stream.getvalue(), mtime=0)

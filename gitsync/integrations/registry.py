@@ -59,7 +59,7 @@ class Registries:
 
     def __init__(self, passwords: Callable[[str], tuple[str, str] | None], downloads: Downloads | None = None) -> None:
         self._passwords = passwords
-        self._downloads = downloads or Downloads(is_plain=_is_loopback, seconds=_TIMEOUT)
+        self._downloads = downloads or Downloads(is_plain=is_loopback, seconds=_TIMEOUT)
         self._tokens: dict[tuple[str, str, str], str] = {}
 
     def tags(self, image: str) -> tuple[str, ...]:
@@ -236,7 +236,7 @@ def _other_content(wanted: str, digest: str, at: _Location) -> InvalidInput:
     )
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
     """Return whether a URL is of this machine, which container engines reach over HTTP too."""
     return urlsplit(url).hostname in _LOOPBACK
 

@@ -24,6 +24,7 @@ from starlette.types import Scope
 
 from gitsync import __version__
 from gitsync.errors import InvalidInput
+from gitsync.files import shipped_folder
 from gitsync.objects.user import User
 from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
@@ -43,7 +44,6 @@ from gitsync.server.formatting import (
 from gitsync.server.queries.waiting import all_holds, decisions_awaited
 from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
 from gitsync.server.visibility import visible_to
-from gitsync.shipped import shipped_folder
 
 
 def web_folder() -> Path:

@@ -18,6 +18,8 @@ from gitsync.objects.tree import Entry, Tree
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gitsync.objects.record import Commit
+
 
 FILE_MIB: Final = 16
 """The default, in MiB: bundles of CustomResourceDefinitions have several MiB, and a cluster takes 3 MiB per object."""
@@ -98,6 +100,22 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
         GitTree(git_dir, _commit(git_dir, revision), SourceLimits(file_bytes=file_limit())),
         "" if inside == "." else inside,
     )
+
+
+def commit_at(path: str, revision: str) -> Commit:
+    """Return the commit that a revision names in the repository around a path."""
+    from pathlib import Path
+
+    from gitsync.source.object_reader import ObjectReader
+
+    _, git_dir = repository_of(Path(path).resolve())
+    if git_dir is None:
+        raise InvalidInput("is not inside a Git repository", location=path)
+    reader = ObjectReader(git_dir)
+    try:
+        return reader.commit(_commit(git_dir, revision)).commit
+    finally:
+        reader.close()
 
 
 def repository_of(place: Path) -> tuple[Path | None, Path | None]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from gitsync.errors import GitsyncError, MissingRevision
 from gitsync.integrations.registry import OCI_MANIFEST, digest_of
@@ -142,6 +143,30 @@ def artifact_web() -> Iterator[ArtifactWeb]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def do_HEAD(self) -> None:
+            self._empty(served.answers.get(self.path, (404, b"", {}))[0])
+
+        def do_POST(self) -> None:
+            self._empty(202, Location=f"{self.path}1?state=a")
+
+        def do_PUT(self) -> None:
+            url = urlsplit(self.path)
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            repository = url.path.partition("/blobs/")[0].partition("/manifests/")[0]
+            if "/manifests/" in url.path:
+                served.put(url.path, content)
+                served.put(f"{repository}/manifests/{digest_of(content)}", content)
+            else:
+                served.put(f"{repository}/blobs/{parse_qs(url.query)['digest'][0]}", content)
+            self._empty(201)
+
+        def _empty(self, status: int, **headers: str) -> None:
+            served.requests.append((f"{self.command} {self.path}", self.headers.get("Authorization", "")))
+            self.send_response(status)
+            for name, value in {"Content-Length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
 
     with serve_http(Handler) as port:
         served.port = port

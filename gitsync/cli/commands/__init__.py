@@ -49,6 +49,7 @@ GROUPS: Final = {
         "set": "Change the one value in a file that sets a field of a rendered object, and prove it by rendering.",
         "adopt": "Take what was changed in the cluster back into Git: as a pull request, a branch, or a patch.",
         "images": "List the images that `spec.images` follows, with the newest tags of their registries.",
+        "push": "Push the files of a folder in Git to an OCI registry, as a source of Applications.",
         "promote": "Propose the images and fields of the environment before, as `spec.promotion` says.",
         "preview": (
             "Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects."

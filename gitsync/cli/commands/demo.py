@@ -22,10 +22,9 @@ from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, command, load_se
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import listen, serve
 from gitsync.errors import ClusterUnavailable, InvalidInput
-from gitsync.files import PUBLIC, create_file
+from gitsync.files import PUBLIC, create_file, shipped_folder
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
-from gitsync.shipped import shipped_folder
 from gitsync.source.seed import ProposedEdit, seed
 
 ENVIRONMENTS = ("dev", "staging", "prod")

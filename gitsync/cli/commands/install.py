@@ -13,12 +13,12 @@ import typer
 from gitsync.cli.options import command
 from gitsync.cli.output import Exit
 from gitsync.errors import InvalidInput
+from gitsync.files import shipped_folder
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry
 from gitsync.render.build import build
 from gitsync.render.yaml.writer import write, write_all
 from gitsync.services.policies import read_files
-from gitsync.shipped import shipped_folder
 from gitsync.source.local import FolderTree
 
 _IMAGE = "gitsync"
