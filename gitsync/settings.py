@@ -127,6 +127,9 @@ class Settings(BaseSettings):
         "", description="level of the log; empty: info, and warning on a terminal"
     )
     kubernetes_events: bool = Field(False, description="write Kubernetes Events about Applications")
+    audit_sink_secret: SecretStr = Field(
+        SecretStr(""), description="token of the API server's audit webhook; without one its events are rejected"
+    )
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
 
     def repositories(self, folder: Path, *, file_urls: bool = False) -> Repositories:

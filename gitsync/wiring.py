@@ -451,7 +451,7 @@ def build_engine(
     gate = SyncGate(records, clock, advice, policies)
     # with the policies as they are at each plan: they may be replaced at any time
     planner = Planner(cluster, state.declarations, adapters.pool, PlanRules(appliers, policies.of), share.owns)
-    view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable)
+    view = ClusterView(cluster, live, state.tracked, state.declarations, policies.unreadable, state.executions.of)
     evaluator = SyncEvaluator(view, planner)
     repairer = Repairer(ports, applier, policies)
     drift = DriftLog(records, state.drift, clock)

@@ -66,7 +66,13 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
             address = f"http://{host}:{port}"
             with further_processes(settings) as children, _announced(settings, address) as url:
                 secret = settings.webhook_secret.get_secret_value()
-                app = create_app(controller, access, webhook_secret=secret, others=reports_of(children))
+                app = create_app(
+                    controller,
+                    access,
+                    webhook_secret=secret,
+                    audit_secret=settings.audit_sink_secret.get_secret_value(),
+                    others=reports_of(children),
+                )
                 # behind a proxy all clients have one address
                 config = _configuration(app, most_connections(), is_proxied=bool(settings.web_proxy) or is_local)
                 _Server(config, lambda: on_ready(f"{url}{access.link}")).run([listener])

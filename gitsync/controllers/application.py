@@ -6,11 +6,13 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 from gitsync.agents.keys import APPROVE
 from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renewal
 from gitsync.controllers.push_forwarding import one_of_each
+from gitsync.errors import GitsyncError
 from gitsync.kube.kinds import CRD, defined_kind
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.holds import hold_manager
@@ -29,6 +31,7 @@ from gitsync.objects.keys import (
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.running import POD, Execution
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.declarations import Reach
@@ -241,6 +244,20 @@ class ApplicationController(BaseController[str]):
         for key in one_of_each(others, self._share.owner_of, self._state.views.application):
             self._notify(key, GIT_PUSHED)
         return len(keys)
+
+    def pod_entered(self, pod: ObjectRef, execution: Execution) -> tuple[tuple[str, ObjectRef], ...]:
+        """Note what a user ran in a Pod; return the Applications with the objects of which the Pod is a part."""
+        resource = self._cluster.resource("", "v1", POD.kind)
+        manifest = None
+        with suppress(GitsyncError):  # its namespace is not watched, so no Application has objects there
+            manifest = self._live.get(resource, pod.namespace, pod.name) if resource is not None else None
+        owners = [ref_of(owner) for owner in self._live.owners(manifest)] if manifest is not None else []
+        parts = [(key, ref) for ref in owners for key in sorted(self._state.tracked.applications_for(ref))]
+        if not parts or not self._state.executions.note(pod, execution):
+            return ()
+        for key, _ in parts:
+            self._queue.add(key)
+        return tuple(parts)
 
     def poll_now(self, keys: Iterable[str]) -> None:
         """Reconcile these Applications now and poll Git: a push was received."""

@@ -107,7 +107,7 @@ class RepositoryRule(Spec):
     )
 
 
-class Server(Spec):
+class TenantServer(Spec):
     """A Prometheus or reasoner that a tenant may use."""
 
     url: str = Field(description="Pattern of URLs, with all paths below.")
@@ -139,7 +139,7 @@ class TenantSpec(Spec):
     )
     remotes: Strings = Field((), description="URLs of other repositories whose folders kustomizations may name.")
     images: Strings = Field((), description="Images, without a tag, whose tags `gitsync images` may follow.")
-    servers: Annotated[tuple[Server, ...], Field(strict=False)] = Field(
+    servers: Annotated[tuple[TenantServer, ...], Field(strict=False)] = Field(
         (), description="Prometheus and reasoners, each with its Secrets."
     )
     decryption: DecryptionRule = Field(default_factory=DecryptionRule, description="SOPS keys.")

@@ -79,6 +79,8 @@ class PastField:
     ended: datetime
     by: EndedBy
     pod: str = ""
+    person: str = ""
+    """Who did it, where the audit sink received that."""
 
     @property
     def seconds(self) -> float:
@@ -168,16 +170,26 @@ def _past_finding(link: AuditRecord) -> PastField:
     )
 
 
+EDIT_ACTION: Final = "edit"
+"""The action of links about what a person did in the cluster, as the audit sink received it."""
 _CLOCKS: Final = timedelta(seconds=2)
 """How far the time of a managed field, in whole seconds, and that of an event may be from each other."""
 _UNTIMED: Final = timedelta(minutes=1)
 """How long before its detection a write may be that has no time, such as one of a subresource or a delete."""
 _WRITES: Final = frozenset({"create", "delete", "patch", "update"})
+_IN_PODS: Final = frozenset({"attach", "exec"})
+"""Subresources of Pods by which a user runs something in one; ``kubectl cp`` is an exec."""
+_BY_CONTROLLERS: Final = frozenset({"status", "finalize", "binding", "log", "proxy", "portforward"})
+"""Subresources whose writes change nothing that Git declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedWrite:
-    """A write that the API server answered with success, from its audit log: by whom, to what, when."""
+    """
+    A write that the API server answered with success, from its audit log: by whom, to what, when.
+
+    ``verb`` is ``exec`` or ``attach`` for what ran in a Pod.
+    """
 
     person: str
     verb: str
@@ -188,19 +200,38 @@ class AuditedWrite:
     manager: str
     time: datetime
 
-    def made(self, field: PastField) -> bool:
-        """Whether this write may have changed a field, or have deleted its object."""
-        ref = field.ref
+    @property
+    def is_in_pod(self) -> bool:
+        """Whether something ran in a Pod, which changed no object."""
+        return self.verb in _IN_PODS
+
+    def is_about(self, ref: ObjectRef) -> bool:
+        """Whether this is a write to an object."""
         # the plural of a kind begins with it but for its last letter: NetworkPolicy, networkpolicies
         is_kind = self.group == ref.group and self.resource.startswith(ref.kind.lower()[:-1])
-        if not is_kind or (self.namespace, self.name) != (ref.namespace, ref.name):
+        return is_kind and (self.namespace, self.name) == (ref.namespace, ref.name)
+
+    def made(self, edit: ClusterEdit) -> bool:
+        """Whether this write may have changed a field, or have deleted its object."""
+        if self.is_in_pod or not self.is_about(edit.ref):
             return False
-        if not field.path and self.verb != "delete":
+        if edit.is_deletion and self.verb != "delete":
             return False
-        if field.edited is not None:
-            return self.manager == field.manager and abs(self.time - field.edited) <= _CLOCKS
-        is_manager = not field.manager or self.manager == field.manager
-        return is_manager and -_CLOCKS <= field.detected - self.time <= _UNTIMED
+        if edit.time is not None:
+            return self.manager == edit.manager and abs(self.time - edit.time) <= _CLOCKS
+        is_manager = not edit.manager or self.manager == edit.manager
+        return is_manager and -_CLOCKS <= edit.detected - self.time <= _UNTIMED
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEdit:
+    """What is known of a change that others made: ``time`` is None where the API server does not know it."""
+
+    ref: ObjectRef
+    manager: str
+    time: datetime | None
+    detected: datetime
+    is_deletion: bool = False
 
 
 def audited_writes(lines: Iterable[bytes], names: Container[tuple[str, str]]) -> Iterator[AuditedWrite]:
@@ -214,26 +245,43 @@ def audited_writes(lines: Iterable[bytes], names: Container[tuple[str, str]]) ->
         # most events are reads, and need not be parsed
         if b'"ResponseComplete"' not in line or b'"verb":"get"' in line or b'"verb":"watch"' in line:
             continue
+        with suppress(ValueError):
+            for write in sent_writes([orjson.loads(line)]):
+                if (write.namespace, write.name) in names:
+                    yield write
+
+
+def sent_writes(events: Iterable[Any]) -> Iterator[AuditedWrite]:
+    """Yield the writes among events of audit.k8s.io/v1, and what ran in Pods; others are skipped."""
+    for event in events:
         with suppress(ValueError, TypeError, AttributeError, KeyError):
-            write = _audited_write(orjson.loads(line), names)
+            write = _audited_write(event)
             if write is not None:
                 yield write
 
 
-def _audited_write(event: dict[str, Any], names: Container[tuple[str, str]]) -> AuditedWrite | None:
+def _audited_write(event: dict[str, Any]) -> AuditedWrite | None:
     target = event.get("objectRef") or {}
-    name = (str(target.get("namespace", "")), str(target.get("name", "")))
     code = int((event.get("responseStatus") or {}).get("code", 0))
-    if event["verb"] not in _WRITES or name not in names or not 200 <= code < 300:
+    subresource = str(target.get("subresource", ""))
+    is_in_pod = target.get("resource") == "pods" and subresource in _IN_PODS
+    # A session in a Pod completes when it ends, which may be hours later.
+    stages = ("ResponseStarted", "ResponseComplete") if is_in_pod else ("ResponseComplete",)
+    if event["stage"] not in stages or subresource in _BY_CONTROLLERS:
+        return None
+    # A session in a Pod is a GET where it is a WebSocket, and succeeds by switching protocols.
+    is_success = code == 101 if is_in_pod else event["verb"] in _WRITES
+    if not (is_success and (is_in_pod or 200 <= code < 300)):
         return None
     # as the API server derives the manager of a write that names none
     manager = parse_qs(urlsplit(event["requestURI"]).query).get("fieldManager", [""])[0]
     return AuditedWrite(
         _person(event),
-        event["verb"],
+        subresource if is_in_pod else event["verb"],
         str(target.get("apiGroup", "")),
         str(target["resource"]),
-        *name,
+        str(target.get("namespace", "")),
+        str(target.get("name", "")),
         manager or str(event.get("userAgent", "")).partition("/")[0],
         datetime.fromisoformat(event["requestReceivedTimestamp"]),
     )
@@ -247,5 +295,37 @@ def _person(event: dict[str, Any]) -> str:
 
 def person_of(field: PastField, writes: Iterable[AuditedWrite]) -> str:
     """Return who changed a field, the newest of several that may have; empty where the log does not tell."""
-    newest = max((write for write in writes if write.made(field)), key=lambda write: write.time, default=None)
+    return editor_of(ClusterEdit(field.ref, field.manager, field.edited, field.detected, not field.path), writes)
+
+
+def editor_of(edit: ClusterEdit, writes: Iterable[AuditedWrite]) -> str:
+    """Return who made an edit, the newest of several that may have; empty where no write tells."""
+    newest = max((write for write in writes if write.made(edit)), key=lambda write: write.time, default=None)
     return newest.person if newest is not None else ""
+
+
+def edit_link(application: str, ref: ObjectRef, write: AuditedWrite, now: datetime) -> AuditRecord:
+    """Return the link for what a person did to an object of an Application, or in one of its Pods."""
+    details = {"person": write.person, "verb": write.verb, "manager": write.manager, "time": write.time.isoformat()}
+    if write.is_in_pod:
+        details["pod"] = write.name
+    # of no sync, as for drift
+    return AuditRecord(application, EDIT_ACTION, ref.path, Outcome.SUCCEEDED, now, EDIT_ACTION, details=details)
+
+
+def writes_of(links: Iterable[AuditRecord]) -> Iterator[AuditedWrite]:
+    """Yield the writes of links with the action ``EDIT_ACTION``."""
+    for link in links:
+        details = link.details
+        ref = ObjectRef.from_path(link.resource)
+        pod = str(details.get("pod") or "")
+        yield AuditedWrite(
+            str(details["person"]),
+            str(details["verb"]),
+            "" if pod else ref.group,
+            "pods" if pod else ref.kind.lower(),
+            ref.namespace,
+            pod or ref.name,
+            str(details["manager"]),
+            datetime.fromisoformat(str(details["time"])),
+        )

@@ -39,7 +39,7 @@ class RunningKind(Enum):
     STALE = "stale"
     """A container started before a Secret or ConfigMap that it reads had its content of now."""
     MODIFIED = "modified"
-    """A user changed the Pod itself: it has an ephemeral container."""
+    """A user changed the Pod itself: it has an ephemeral container, or something was run in it."""
 
 
 FindingKey = tuple[str, RunningKind, str, ObjectRef | None]
@@ -74,12 +74,27 @@ class ContentVersion:
     since: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a user ran in a Pod, by ``exec`` or ``attach``, as the audit sink received it."""
+
+    person: str
+    verb: str
+    time: datetime
+
+
+ExecutionsOf = Callable[[ObjectRef], Sequence[Execution]]
+"""Return what was run in a Pod of a name, the oldest first; an earlier Pod may have had the name."""
 ContentsOf = Callable[[ObjectRef], Sequence[ContentVersion]]
 """Return the contents that a Secret or ConfigMap had, the oldest first; none where it is not known."""
 
 
 def running_findings(
-    workload: Manifest, pods: Iterable[Manifest], contents_of: ContentsOf, rules: Sequence[IgnoreRule] = ()
+    workload: Manifest,
+    pods: Iterable[Manifest],
+    contents_of: ContentsOf,
+    rules: Sequence[IgnoreRule] = (),
+    executions_of: ExecutionsOf = lambda pod: (),
 ) -> tuple[RunningFinding, ...]:
     """
     Return what the Pods of a workload run otherwise than declared, without what an ignore rule for Pods covers.
@@ -88,7 +103,7 @@ def running_findings(
     then its old Pods are replaced anyway.
     """
     current = sorted((pod for pod in pods if is_current(pod)), key=lambda pod: str(metadata_of(pod).get("name")))
-    findings = [*_images(workload, current), *_ephemeral(current)]
+    findings = [*_images(workload, current), *_ephemeral(current), *_executed(current, executions_of)]
     if ref_of(workload).of in RESTARTABLE and is_rolled_out(workload):
         findings += _stale(current, contents_of)
     return tuple(item for item in findings if not _is_ignored(item, rules))
@@ -200,6 +215,23 @@ def _ephemeral(pods: Iterable[Manifest]) -> Iterator[RunningFinding]:
         yield RunningFinding(
             RunningKind.MODIFIED, ref_of(pod), uid_of(pod), message, "/spec/ephemeralContainers", since
         )
+
+
+def _executed(pods: Iterable[Manifest], executions_of: ExecutionsOf) -> Iterator[RunningFinding]:
+    """Yield the Pods in which a user ran something: what that changed in its containers, no object shows."""
+    for pod in pods:
+        ref = ref_of(pod)
+        created = str(metadata_of(pod).get("creationTimestamp") or "")
+        # the Pods of a StatefulSet have the names of those before them
+        executions = [item for item in executions_of(ref) if created and item.time >= datetime.fromisoformat(created)]
+        if not executions:
+            continue
+        persons = ", ".join(dict.fromkeys(item.person for item in executions))
+        verbs = " and ".join(sorted({item.verb for item in executions}))
+        message = f"was entered by {verbs} of {persons}"
+        since = f"{executions[0].time:%Y-%m-%dT%H:%M:%SZ}"
+        # no field of the Pod: the name by which an ignore rule can cover it
+        yield RunningFinding(RunningKind.MODIFIED, ref, uid_of(pod), message, "/exec", since)
 
 
 def _stale(pods: Iterable[Manifest], contents_of: ContentsOf) -> Iterator[RunningFinding]:

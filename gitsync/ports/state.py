@@ -13,7 +13,7 @@ from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import SyncStatus
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.running import RunningFinding
+from gitsync.plan.running import Execution, RunningFinding
 from gitsync.runtime.work_costs import Interval
 
 # from one request to the API server, about a millisecond, to a slow render or Git server
@@ -272,6 +272,14 @@ class SyncRequests(Protocol):
 
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """Request a poll of the repositories with these URLs, after a push; return how many Applications have one."""
+        ...
+
+    def pod_entered(self, pod: ObjectRef, execution: Execution) -> tuple[tuple[str, ObjectRef], ...]:
+        """
+        Note that a user ran something in a Pod, and reconcile the Applications of which it is a part.
+
+        Return each with the object that it declares, empty for what was noted before and for other Pods.
+        """
         ...
 
     def poll_now(self, keys: Iterable[str]) -> None:

@@ -49,13 +49,15 @@ def create_app(
     access: Access | None = None,
     *,
     webhook_secret: str = "",
+    audit_secret: str = "",
     others: OtherProcesses = no_others,
 ) -> FastAPI:
     """
     Return the dashboard of a controller.
 
     It reads the state in memory and enqueues keys; viewing a page reconciles nothing. Without ``access`` every client
-    that reaches the port may view and request, which is for loopback. Webhooks are off without a ``webhook_secret``.
+    that reaches the port may view and request, which is for loopback. Webhooks are off without a ``webhook_secret``,
+    and the audit sink without an ``audit_secret``.
     Metrics and costs of ``others`` are shown with those of this process.
     """
     # FastAPI's pages of documentation load scripts from a CDN, which the CSP forbids; the API has its own openapi.json
@@ -75,6 +77,8 @@ def create_app(
     app.include_router(metrics.router(engine, others))
     # asked again for each message: what a user may see can change while a stream is open
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
+    # before the other: its path would be a provider of that
+    app.include_router(webhooks.audit_router(engine, audit_secret))
     app.include_router(webhooks.router(engine, webhook_secret))
     for page in (
         home,

@@ -1,5 +1,5 @@
 """
-Push events of Git servers: signed hints to poll a repository now.
+Webhooks: push events of Git servers, signed hints to poll a repository now, and audit events of the API server.
 
 Which repository an event names is read from the payload of each Git server, with the spellings that it is known by.
 """
@@ -12,12 +12,12 @@ import hashlib
 import hmac
 import re
 import tempfile
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import IO, Any
+from typing import IO, Any, Final
 from urllib.parse import parse_qs, unquote
 
 import orjson
@@ -25,6 +25,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import AuditedWrite, edit_link, sent_writes
+from gitsync.plan.field_owners import is_interactive
+from gitsync.plan.running import POD, Execution
 from gitsync.server.backend import Backend
 
 # bounded before it is normalised; without spaces, queries and fragments, which no clone URL has
@@ -237,15 +242,9 @@ def router(engine: Backend, secret: str) -> APIRouter:
             body = files.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             # over the bytes as they arrive: JSON that is written again would differ from them
             digest = hmac.new(secret.encode(), digestmod=hashlib.sha256)
-            try:
-                # a client that sends slowly would hold its slot
-                async with asyncio.timeout(_SECONDS):
-                    if not await _receive(request, body, digest, files, large_bodies):
-                        return _failure(413, f"the body is too large: at most {_LIMIT} bytes")
-            except TimeoutError:
-                return _failure(408, f"the body did not arrive within {_SECONDS:.0f} s")
-            except _Busy:
-                return _failure(503, "other large bodies are being received; the repository is polled at its interval")
+            failure = await _received(request, body, digest, files, large_bodies)
+            if failure is not None:
+                return failure
             if not provider.signs(request.headers, digest):
                 return _failure(401, _UNSIGNED)
             event = _header(request, _EVENTS)
@@ -265,6 +264,72 @@ def router(engine: Backend, secret: str) -> APIRouter:
         return JSONResponse({"accepted": True, "matched": _poll(engine, urls)}, 202)
 
     return routes
+
+
+def audit_router(engine: Backend, secret: str) -> APIRouter:
+    """
+    Return ``POST /webhook/audit``, for the audit webhook of an API server; without a secret every request is refused.
+
+    A body is an EventList of audit.k8s.io/v1. The API server repeats a batch that is not answered with success.
+    """
+    routes = APIRouter()
+    large_bodies = _Slots(_LARGE_BODIES)
+    expected = f"Bearer {secret}".encode()
+
+    @routes.post("/webhook/audit")
+    async def receive(request: Request) -> JSONResponse:
+        authorization = request.headers.get("authorization", "")
+        if not secret or not hmac.compare_digest(authorization.encode(), expected):
+            return _failure(401, "unauthorized: the token is missing or wrong")
+        with ExitStack() as files:
+            body = files.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+            failure = await _received(request, body, hmac.new(expected, digestmod=hashlib.sha256), files, large_bodies)
+            if failure is not None:
+                return failure
+            try:
+                count = await run_in_threadpool(_note_writes, engine, body)
+            except ValueError:
+                return _failure(400, "invalid payload: it is not an EventList of audit.k8s.io/v1")
+        return JSONResponse({"accepted": True, "recorded": count})
+
+    return routes
+
+
+_LINKS: Final = 200
+"""Edits of one batch that are recorded: the API server sends at most 400 events by default."""
+
+
+def _note_writes(engine: Backend, body: IO[bytes]) -> int:
+    """Record what people did to the objects of Applications and in their Pods; raise ValueError for another body."""
+    document = orjson.loads(body.read())
+    events = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(events, list):
+        raise ValueError("no events")
+    writes = [write for write in sent_writes(events) if _is_by_person(write)]
+    links = []
+    now = engine.clock.now()
+    for write in writes:
+        if write.is_in_pod:
+            pod = ObjectRef("", POD.kind, write.namespace, write.name)
+            parts = engine.requests.pod_entered(pod, Execution(write.person, write.verb, write.time))
+            links += [edit_link(key, ref, write, now) for key, ref in parts]
+    edits: defaultdict[tuple[str, str], list[AuditedWrite]] = defaultdict(list)
+    for write in writes:
+        edits[write.namespace, write.name].append(write)
+    # once for a batch: Applications may have many objects
+    for view in engine.view.applications() if edits else ():
+        for item in view.resources:
+            matching = (write for write in edits.get((item.ref.namespace, item.ref.name), ()) if not write.is_in_pod)
+            links += [edit_link(view.key, item.ref, write, now) for write in matching if write.is_about(item.ref)]
+    if links:
+        engine.records.audit(links[:_LINKS])
+    return min(len(links), _LINKS)
+
+
+def _is_by_person(write: AuditedWrite) -> bool:
+    """Whether a person may have made a write: controllers write all the time, also in the name of ServiceAccounts."""
+    is_own = write.manager.startswith(FIELD_MANAGER)
+    return not is_own and (not write.person.startswith("system:") or is_interactive(write.manager))
 
 
 def _header(request: Request, names: Iterable[str]) -> str:
@@ -320,6 +385,22 @@ class _Slots:
             yield
         finally:
             self._free += 1
+
+
+async def _received(
+    request: Request, body: IO[bytes], digest: hmac.HMAC, files: ExitStack, large_bodies: _Slots
+) -> JSONResponse | None:
+    """Receive the body as ``_receive``; return the answer to one that cannot be, None for one that was."""
+    try:
+        # a client that sends slowly would hold its slot
+        async with asyncio.timeout(_SECONDS):
+            if not await _receive(request, body, digest, files, large_bodies):
+                return _failure(413, f"the body is too large: at most {_LIMIT} bytes")
+    except TimeoutError:
+        return _failure(408, f"the body did not arrive within {_SECONDS:.0f} s")
+    except _Busy:
+        return _failure(503, "other large bodies are being received; the repository is polled at its interval")
+    return None
 
 
 async def _receive(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from gitsync.errors import Refused
 from gitsync.kube.parts import PART_KINDS
@@ -13,6 +15,7 @@ from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.mask import mask
+from gitsync.plan.running import Execution
 from gitsync.ports import Cluster, LiveCache, Sizes
 from gitsync.state.costs import Costs, DriftCounts
 from gitsync.state.declarations import Declarations
@@ -79,6 +82,36 @@ class LiveObjects:
             yield from self._parts(part, depth - 1)
 
 
+_PODS: Final = 1000
+"""Pods whose executions are kept; of more, those that were entered first are forgotten."""
+_EXECUTIONS: Final = 20
+"""Executions that are kept of one Pod."""
+
+
+class Executions:
+    """What users ran in Pods, as the audit sink received it. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_pod: dict[ObjectRef, tuple[Execution, ...]] = {}
+
+    def note(self, pod: ObjectRef, execution: Execution) -> bool:
+        """Store an execution; return False for one that is known, which the API server may send again."""
+        with self._lock:
+            known = self._by_pod.get(pod, ())
+            if execution in known:
+                return False
+            self._by_pod[pod] = (*known, execution)[-_EXECUTIONS:]
+            if len(self._by_pod) > _PODS:
+                del self._by_pod[next(iter(self._by_pod))]
+            return True
+
+    def of(self, pod: ObjectRef) -> tuple[Execution, ...]:
+        """Return what was run in a Pod of this name, the oldest first."""
+        with self._lock:
+            return self._by_pod.get(pod, ())
+
+
 @dataclass(frozen=True, slots=True)
 class EngineState:
     """What the engine writes; ``enqueue`` reconciles an Application because of what another one declares."""
@@ -89,6 +122,7 @@ class EngineState:
     costs: Costs
     drift: DriftCounts
     enqueue: Callable[[str], None]
+    executions: Executions = field(default_factory=Executions)
 
     @classmethod
     def empty(cls, enqueue: Callable[[str], None], costs: Costs | None = None) -> EngineState:

@@ -21,6 +21,7 @@ from gitsync.objects.inventory import Finished, InventoryEntry
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift import find_drift
+from gitsync.plan.running import ExecutionsOf
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Cluster, LiveCache
 from gitsync.state.declarations import Declarations
@@ -90,7 +91,8 @@ class ClusterView:
     """
     Where live objects are read, and where it is stored which of them matter to whom.
 
-    ``unreadable`` returns those of some objects that an Application may not read, with the reason.
+    ``unreadable`` returns those of some objects that an Application may not read, with the reason; ``executions_of``
+    what users ran in a Pod.
     """
 
     cluster: Cluster
@@ -98,6 +100,7 @@ class ClusterView:
     tracked: TrackedObjects
     declarations: Declarations
     unreadable: Callable[[Application, Iterable[ObjectRef]], Mapping[ObjectRef, str]]
+    executions_of: ExecutionsOf = lambda pod: ()
 
 
 class SyncEvaluator:
@@ -159,6 +162,7 @@ class SyncEvaluator:
         for ref in target.hooks:
             del health[ref]
         cache.running.restore(report.previous_status)
+        cache.running.executions_of = self._view.executions_of
         running, references = cache.running.find(app, observation.live, cluster, live)
         # a change of what they read, also where nothing declares it, has the workloads compared again
         self._view.tracked.track_more(app.key, references)

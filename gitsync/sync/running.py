@@ -18,6 +18,7 @@ from gitsync.plan.running import (
     POD,
     RESTARTABLE,
     ContentVersion,
+    ExecutionsOf,
     FindingKey,
     RunningFinding,
     changed_at,
@@ -56,6 +57,8 @@ class RunningState:
         self._versions: dict[ObjectRef, tuple[ContentVersion, ...]] = {}
         self._reported: frozenset[tuple[ObjectRef, RunningFinding]] = frozenset()
         self._restored: Mapping[ObjectRef, tuple[str, datetime]] | None = None
+        self.executions_of: ExecutionsOf = lambda pod: ()
+        """What users ran in Pods, where an audit sink receives that."""
 
     def restore(self, status: Mapping[str, Any]) -> None:
         """Read what the status kept, once."""
@@ -98,7 +101,10 @@ class RunningState:
         return self._findings(app, live, _pods(live, cache)) if is_workload else ()
 
     def _findings(self, app: Application, live: Manifest, pods: Sequence[Manifest]) -> tuple[RunningFinding, ...]:
-        return running_findings(live, pods, lambda source: self._versions.get(source, ()), app.sync.ignore)
+        return running_findings(live, pods, self._contents_of, app.sync.ignore, self.executions_of)
+
+    def _contents_of(self, source: ObjectRef) -> Sequence[ContentVersion]:
+        return self._versions.get(source, ())
 
     def news(self, running: Running) -> tuple[tuple[ObjectRef, str], ...]:
         """Return the findings that were not among those of the last call: each is an event once."""

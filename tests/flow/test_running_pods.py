@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
-from gitsync.objects.manifest import at
-from gitsync.plan.running import RESTARTED_AT
+from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ref_of
+from gitsync.plan.running import RESTARTED_AT, Execution
 from tests.flow.environment import World
 from tests.flow.factories import deployment
 from tests.waiting import until
@@ -49,3 +51,24 @@ def test_a_rotated_configuration_restarts_the_workload(world: World) -> None:
     assert "ConfigMap shop/settings changed" in reasons()[0]
     assert len(reasons()) == 1
     assert world.status()["sync"] == "Synced"
+
+
+def test_a_pod_that_a_user_entered_is_replaced(world: World) -> None:
+    commit = world.repo.commit("open", {"shop/web.yaml": deployment("web", replicas=1)})
+    world.application(sync={"modifiedPods": "Replace"})
+    world.start()
+    world.synced(commit)
+    until(lambda: world.condition("Ready")["status"] == "True", 15, world.status)
+
+    def running() -> list[Manifest]:
+        """Return the Pods that are not being deleted."""
+        live = world.sandbox.call(lambda cluster: [*cluster.everything("shop")])
+        return [item for item in live if item["kind"] == "Pod" and not item["metadata"].get("deletionTimestamp")]
+
+    (pod,) = until(running, 15, world.status)
+    entered = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) + timedelta(seconds=1)
+    requests = world.controller.requests
+    (part,) = until(lambda: requests.pod_entered(ref_of(pod), Execution("ada", "exec", entered)), 15)
+    assert part[0] == "gitsync/shop"
+    until(lambda: running() and all(uid_of(other) != uid_of(pod) for other in running()), 15, world.status)
+    until(lambda: world.condition("Ready")["status"] == "True" and not pods(world), 15, world.status)

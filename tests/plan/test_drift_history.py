@@ -12,14 +12,18 @@ import pytest
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, FieldOwner, Risk
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import (
+    AuditedWrite,
     EndedBy,
     OpenDrift,
     OpenFinding,
     audited_writes,
+    edit_link,
     ended_finding_link,
     ended_link,
     past_fields,
     person_of,
+    sent_writes,
+    writes_of,
 )
 from gitsync.plan.running import RunningFinding, RunningKind
 from tests.fakes.ports import START
@@ -138,3 +142,45 @@ def test_values_of_secrets_are_masked() -> None:
     link = ended_link("gitsync/shop", OpenDrift(replace(secret, differences=(hidden,)), START), END, EndedBy.SELF_HEAL)
     assert "ZXZpbA" not in str(link)
     assert "b3Vycw" not in str(link)
+
+
+def sent(**members: Any) -> list[AuditedWrite]:
+    """Return what the audit sink takes from one event."""
+    return list(sent_writes([orjson.loads(event(**members))]))
+
+
+POD_TARGET = {"resource": "pods", "namespace": "shop", "name": "web-1"}
+
+
+def test_an_edit_that_was_sent_names_the_person_of_a_field() -> None:
+    (write,) = sent()
+    link = edit_link("gitsync/shop", WEB, write, END)
+    (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(STEP, START), END, EndedBy.SELF_HEAL)])
+    assert person_of(field, list(writes_of([link]))) == "ada"
+
+
+@pytest.mark.parametrize("stage", ["ResponseStarted", "ResponseComplete"])
+@pytest.mark.parametrize("verb", ["exec", "attach"])
+def test_what_runs_in_a_pod_is_taken_when_it_begins(stage: str, verb: str) -> None:
+    target = {**POD_TARGET, "subresource": verb}
+    (write,) = sent(verb="get", stage=stage, objectRef=target, responseStatus={"code": 101})
+    assert (write.is_in_pod, write.verb, write.name, write.person) == (True, verb, "web-1", "ada")
+    (back,) = writes_of([edit_link("gitsync/shop", WEB, write, END)])
+    assert (back.is_in_pod, back.name) == (True, "web-1")
+    (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(STEP, START), END, EndedBy.SELF_HEAL)])
+    assert person_of(field, [back]) == "", "it changed no object"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"objectRef": {**POD_TARGET, "subresource": "exec"}, "responseStatus": {"code": 403}},
+        {"objectRef": {**POD_TARGET, "subresource": "log"}},
+        {"objectRef": {"resource": "deployments", "namespace": "shop", "name": "web", "subresource": "status"}},
+        {"verb": "list"},
+        {"requestReceivedTimestamp": "yesterday"},
+    ],
+    ids=["forbidden", "a log", "a status", "a read", "no time"],
+)
+def test_what_changes_nothing_is_left_out(members: dict[str, Any]) -> None:
+    assert sent(**members) == []

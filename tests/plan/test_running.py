@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.running import (
     RESTARTED_AT,
     ContentVersion,
+    Execution,
     RunningKind,
     changed_at,
     content_digest,
@@ -89,6 +91,23 @@ def test_an_ephemeral_container_marks_a_pod_with_who_added_it() -> None:
     (finding,) = running_findings(workload(), [debugged], lambda ref: ())
     assert (finding.kind, finding.since) == (RunningKind.MODIFIED, "2026-11-20T11:00:00Z")
     assert finding.message == "has the ephemeral container debug (busybox), added by kubectl-debug"
+
+
+@pytest.mark.parametrize(
+    ("created", "is_modified"), [("2026-11-20T11:00:00Z", True), ("2026-11-20T11:00:01Z", False), ("", False)]
+)
+def test_what_a_user_ran_in_a_pod_marks_it(created: str, is_modified: bool) -> None:
+    execution = Execution("ada", "exec", datetime(2026, 11, 20, 11, 0, 0, 500000, UTC))
+    again = replace(execution, verb="attach")
+    entered = pod("web-0", creationTimestamp=created)
+    pods = [entered, pod("web-1", creationTimestamp="2026-11-20T10:00:00Z")]
+
+    def executions_of(ref: ObjectRef) -> tuple[Execution, ...]:
+        return (execution, again) if ref.name == "web-0" else ()
+
+    findings = running_findings(workload(kind="StatefulSet"), pods, lambda ref: (), (), executions_of)
+    expected = [("web-0", "was entered by attach and exec of ada", "2026-11-20T11:00:00Z")] if is_modified else []
+    assert [(item.pod.name, item.message, item.since) for item in findings] == expected
 
 
 def test_a_rule_for_pods_covers_what_they_run() -> None:

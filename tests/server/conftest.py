@@ -68,11 +68,13 @@ def site(tmp_path: Path) -> Iterator[Open]:
     """Return what opens a dashboard over some views."""
     with ExitStack() as stack:
 
-        def opens(views: Iterable[ApplicationView] = (), *, webhook_secret: str = "", **access: Any) -> Site:
+        def opens(
+            views: Iterable[ApplicationView] = (), *, webhook_secret: str = "", audit_secret: str = "", **access: Any
+        ) -> Site:
             still = engine(tmp_path, views)
             stack.callback(still.records.close)
             signs_in = access_of(**access)
-            made = create_app(still, signs_in, webhook_secret=webhook_secret)
+            made = create_app(still, signs_in, webhook_secret=webhook_secret, audit_secret=audit_secret)
             return Site(stack.enter_context(serve(made)), still, signs_in)
 
         yield opens

@@ -33,6 +33,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
+from gitsync.plan.running import Execution
 from gitsync.ports import (
     ApplicationView,
     Cost,
@@ -127,6 +128,8 @@ class RecordedRequests:
     done: list[tuple[str, ...]] = field(default_factory=list)
     urls: dict[str, str] = field(default_factory=dict)
     """The repositories of the Applications."""
+    parts: dict[ObjectRef, tuple[tuple[str, ObjectRef], ...]] = field(default_factory=dict)
+    """The Applications of Pods, with the object that each declares."""
 
     def request_sync(self, key: str, by: str) -> bool:
         self.done.append(("sync", key, by))
@@ -140,6 +143,10 @@ class RecordedRequests:
         keys = [key for key, url in self.urls.items() if is_it(url)]
         self.poll_now(keys)
         return len(keys)
+
+    def pod_entered(self, pod: ObjectRef, execution: Execution) -> tuple[tuple[str, ObjectRef], ...]:
+        self.done.append((execution.verb, pod.name, execution.person))
+        return self.parts.get(pod, ())
 
     def poll_now(self, keys: Iterable[str]) -> None:
         self.done.extend(("look", key) for key in keys)

@@ -19,10 +19,12 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 import pytest
 
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.drift_history import EDIT_ACTION
 from gitsync.server import webhooks
 from gitsync.server.webhooks import normal, repository_urls
 from tests.server.conftest import Open, Site
-from tests.server.fakes import application
+from tests.server.fakes import application, changed, edited, resource
 
 SECRET = "a secret"
 PUSH = orjson.dumps({"repository": {"clone_url": "https://git.example.com/shop.git"}})
@@ -374,3 +376,82 @@ def test_spellings_of_one_repository_are_equal(url: str, other: str) -> None:
 def test_a_payload_without_a_repository_is_an_error(payload: Any) -> None:
     with pytest.raises(ValueError, match=r".*"):
         repository_urls(payload)
+
+
+AUDIT_TOKEN = {"Authorization": "Bearer sink"}
+WEB = ObjectRef("apps", "Deployment", "shop", "web")
+POD = ObjectRef("", "Pod", "shop", "web-1")
+
+
+def audited(**members: Any) -> dict[str, Any]:
+    """Return an event of an API server's audit webhook: an edit of the Deployment ``web``, but for some members."""
+    return {
+        "stage": "ResponseComplete",
+        "requestURI": "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=kubectl-edit",
+        "verb": "patch",
+        "user": {"username": "ada"},
+        "userAgent": "kubectl/v1.36.2",
+        "objectRef": {"resource": "deployments", "namespace": "shop", "name": "web", "apiGroup": "apps"},
+        "responseStatus": {"code": 200},
+        "requestReceivedTimestamp": "2026-03-01T11:00:00.5Z",
+        **members,
+    }
+
+
+def executed() -> dict[str, Any]:
+    target = {"resource": "pods", "namespace": "shop", "name": "web-1", "subresource": "exec"}
+    return audited(verb="get", objectRef=target, responseStatus={"code": 101}, stage="ResponseStarted")
+
+
+def send(opened: Site, *events: dict[str, Any], headers: dict[str, str] = AUDIT_TOKEN) -> tuple[int, dict[str, Any]]:
+    body = orjson.dumps({"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": list(events)})
+    return answer(opened, "audit", body, headers)
+
+
+def with_drift(site: Open) -> Site:
+    web = edited(resource("web", "Deployment", sync="OutOfSync", differences=(changed(),)))
+    return site([application(resources=[web])], audit_secret="sink", token="people sign in, the API server does not")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}, basic(":sink")])
+def test_audit_events_need_the_token(site: Open, headers: dict[str, str]) -> None:
+    assert send(with_drift(site), audited(), headers=headers)[0] == 401
+    assert send(site([application()]), audited())[0] == 401, "without a secret every request is refused"
+
+
+def test_the_person_of_an_edit_is_shown_beside_the_drift(site: Open) -> None:
+    opened = with_drift(site)
+    assert send(opened, audited()) == (200, {"accepted": True, "recorded": 1})
+    user = {"Authorization": "Bearer people sign in, the API server does not"}
+    (row,) = orjson.loads(opened.get("/api/v1/drift", **user).text)["items"]
+    assert (row["persons"], row["managers"]) == (["ada"], ["kubectl-edit"])
+    assert "by ada, kubectl-edit" in opened.get("/drift", **user).text
+    (link,) = opened.engine.records.audit_records(action=EDIT_ACTION)
+    assert (link.application, link.resource, link.details["person"]) == ("gitsync/shop", WEB.path, "ada")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"user": {"username": "system:serviceaccount:kube-system:hpa"}, "requestURI": "/x?fieldManager=hpa"},
+        {"requestURI": "/x?fieldManager=gitsync"},
+        {"objectRef": {"resource": "deployments", "namespace": "shop", "name": "other", "apiGroup": "apps"}},
+    ],
+    ids=["a controller", "gitsync itself", "an object of no Application"],
+)
+def test_writes_of_no_person_are_not_recorded(site: Open, members: dict[str, Any]) -> None:
+    assert send(with_drift(site), audited(**members)) == (200, {"accepted": True, "recorded": 0})
+
+
+def test_what_was_run_in_a_pod_is_passed_on_and_recorded(site: Open) -> None:
+    opened = with_drift(site)
+    opened.engine.requests.parts[POD] = (("gitsync/shop", WEB),)
+    assert send(opened, executed())[1]["recorded"] == 1
+    assert opened.engine.requests.done == [("exec", "web-1", "ada")]
+    (link,) = opened.engine.records.audit_records(action=EDIT_ACTION)
+    assert (link.details["pod"], link.details["verb"]) == ("web-1", "exec")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"items": 1}'])
+def test_a_body_that_is_no_list_of_events_is_refused(site: Open, body: bytes) -> None:
+    assert answer(with_drift(site), "audit", body, AUDIT_TOKEN)[0] == 400

@@ -29,11 +29,13 @@ from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
 from gitsync.plan.drift_history import (
     DRIFT_ACTION,
+    EDIT_ACTION,
     AuditedWrite,
     PastField,
     audited_writes,
     past_fields,
     person_of,
+    writes_of,
 )
 
 _COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
@@ -42,6 +44,8 @@ _HISTORY_COLUMNS = (
     *("person", "detected", "ended", "by", "seconds"),
 )
 _CELL_LENGTH = 60
+_EDITS = 1000
+"""The newest edits, of those that the audit sink received, in which the persons of drift are looked up."""
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
 
@@ -97,12 +101,16 @@ def _history(target: AnyTarget, output: Format, limit: int, audit_log: Path | No
     application = f"{target.namespace or NAMESPACE}/{target.name}" if target.name else ""
     with open_records(target.data) as records:
         links = records.audit_records(application, action=DRIFT_ACTION, limit=limit)
+        received = tuple(writes_of(records.audit_records(application, action=EDIT_ACTION, limit=_EDITS)))
     fields = [
         field
         for field in past_fields(links)
         if not target.namespace or field.application.startswith(f"{target.namespace}/")
     ][:limit]
-    writes = _writes(audit_log, fields) if audit_log is not None else ()
+    writes = (*received, *(_writes(audit_log, fields) if audit_log is not None else ()))
+    persons = [person_of(field, writes) for field in fields]
+    # an empty column tells nothing
+    has_persons = audit_log is not None or any(persons)
     rows = [
         {
             "application": field.application,
@@ -112,17 +120,17 @@ def _history(target: AnyTarget, output: Format, limit: int, audit_log: Path | No
             "from": field.declared,
             "to": field.changed_to,
             "manager": field.manager,
-            **({"person": person_of(field, writes)} if audit_log is not None else {}),
+            **({"person": person} if has_persons else {}),
             "detected": field.detected.isoformat(timespec="seconds"),
             "ended": field.ended.isoformat(timespec="seconds"),
             "by": field.by.value,
             "seconds": round(field.seconds, 1),
         }
-        for field in fields
+        for field, person in zip(fields, persons, strict=True)
     ]
     if rows or output is not Format.TABLE:
         shown = (_cut(row, "from", "to") for row in rows)
-        columns = [column for column in _HISTORY_COLUMNS if column != "person" or audit_log is not None]
+        columns = [column for column in _HISTORY_COLUMNS if column != "person" or has_persons]
         show(shown if output is Format.TABLE else rows, columns, output, key="object")
     else:
         say("no drift has ended yet")

@@ -126,7 +126,8 @@ def changes(
 def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> DriftPage:
     """Return the objects that were changed in the cluster, the riskiest first, and the fields that were corrected."""
     query = parsed(backend, q, drift_list.NAMES)
-    rows = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster)
+    writes = drift_list.received_writes(backend.records, query.application)
+    rows = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster, writes)
     shown, following = page_of(rows, start, limit)
     items = [
         DriftModel(
@@ -137,6 +138,7 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
             reason=row.risk.reason,
             action=row.action,
             managers=list(row.managers),
+            persons=list(row.persons),
             since=row.since,
             fields=[field_model(item) for item in row.fields],
         )
@@ -195,6 +197,7 @@ def drift_of_the_past(
                 "from": field.declared,
                 "to": field.changed_to,
                 "manager": visible(field.manager),
+                "person": visible(field.person),
                 "edited": field.edited,
                 "detected": field.detected,
                 "ended": field.ended,

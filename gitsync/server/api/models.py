@@ -278,6 +278,7 @@ class DriftModel(ApiModel):
     reason: str
     action: str
     managers: list[str]
+    persons: list[str] = Field(description="Who did it, where the API server's audit webhook reported that.")
     since: str
     fields: list[FieldModel]
 
@@ -317,6 +318,7 @@ class PastFieldModel(ApiModel):
     from_: Any = Field(alias="from", serialization_alias="from", description="What Git declares.")
     to: Any
     manager: str
+    person: str = Field(description="Who did it, where the API server's audit webhook reported that; else empty.")
     edited: datetime | None
     detected: datetime
     ended: datetime

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.plan.drift_history import DRIFT_ACTION
+from gitsync.plan.drift_history import DRIFT_ACTION, EDIT_ACTION
 from gitsync.record.tables import dump
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, PagesOf
@@ -49,7 +49,7 @@ def audit(
         "audit.html",
         records=records,
         wanted=wanted,
-        actions=(*WRITES, DRIFT_ACTION, *DECISIONS),
+        actions=(*WRITES, DRIFT_ACTION, EDIT_ACTION, *DECISIONS),
         outcomes=[item.value for item in Outcome],
         older=urlencode({**kept, "before": records[-1].id}) if len(records) == _PAGE else "",
     )

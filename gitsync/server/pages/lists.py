@@ -113,7 +113,8 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
     """Show the objects that were changed in the cluster, and the fields that were corrected, by how often."""
     query = parse_query(q, drift_list.NAMES, pages.engine.clock.now())
     views = pages.engine.view.applications()
-    drifted_objects = drift_list.drift_rows(views, query, changed_in_cluster)
+    writes = drift_list.received_writes(pages.engine.records, query.application)
+    drifted_objects = drift_list.drift_rows(views, query, changed_in_cluster, writes)
     shown, following = page_of(drifted_objects, start, _DRIFT_PER_PAGE)
     heals = {
         view.key: view.application.sync.self_heal.enabled and not view.application.suspend

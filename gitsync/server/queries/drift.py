@@ -6,7 +6,7 @@ The history of drift is read from the audit: each field that others changed, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,7 +17,17 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.phase import SyncStatus
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.drift_history import DRIFT_ACTION, PastField, past_fields
+from gitsync.plan.drift_history import (
+    DRIFT_ACTION,
+    EDIT_ACTION,
+    AuditedWrite,
+    ClusterEdit,
+    PastField,
+    editor_of,
+    past_fields,
+    person_of,
+    writes_of,
+)
 from gitsync.plan.mask import json_value
 from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView, Records, ResourceView
@@ -55,6 +65,8 @@ class DriftRow:
     managers: tuple[str, ...]
     since: str
     action: str
+    persons: tuple[str, ...] = ()
+    """Who changed it, where the audit sink received that."""
 
     @property
     def ignore_rule(self) -> str:
@@ -95,14 +107,19 @@ def drift_rows(
     views: Iterable[ApplicationView],
     query: Filter,
     risk_of: Callable[[ApplicationView, ResourceView], DriftRisk | None],
+    writes: Sequence[AuditedWrite] = (),
 ) -> list[DriftRow]:
-    """Return the objects that differ from Git because of what was done in the cluster, the riskiest first."""
+    """
+    Return the objects that differ from Git because of what was done in the cluster, the riskiest first.
+
+    ``writes`` name the persons.
+    """
     rows = [
         row
         for view in views
         if any(item.sync != SyncStatus.SYNCED for item in view.resources)
         for item in view.resources
-        if item.sync != SyncStatus.SYNCED and (row := _row(view, item, risk_of(view, item))) is not None
+        if item.sync != SyncStatus.SYNCED and (row := _row(view, item, risk_of(view, item), writes)) is not None
     ]
     matches = query.matcher(_READ, _text)
     matched = [row for row in rows if matches(row) and query.is_in_time(parse_time(row.since))]
@@ -197,7 +214,14 @@ def _cluster_value(ref: ObjectRef, difference: FieldDifference) -> ClusterValue:
     return ClusterValue(ref, difference.path, value, manager, str(owner.time or "") if owner is not None else "")
 
 
-def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> DriftRow | None:
+def received_writes(records: Records, application: str = "") -> tuple[AuditedWrite, ...]:
+    """Return the newest edits that the audit sink received, of one Application or of all that are shown."""
+    return tuple(writes_of(records.audit_records(application, action=EDIT_ACTION, limit=_BATCH)))
+
+
+def _row(
+    view: ApplicationView, item: ResourceView, risk: DriftRisk | None, writes: Sequence[AuditedWrite]
+) -> DriftRow | None:
     if risk is None:
         return None
     fields = drifted(item)
@@ -207,6 +231,14 @@ def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> D
         return None  # it differs because of a commit that is not applied yet
     first_seen = str((view.status.get("drift") or {}).get("detectedAt", ""))
     times = sorted(owner.time for owner in owners if owner.time)
+    is_deleted = item.change.action is Action.CREATE
+    detected = parse_time(first_seen) or view.seen
+    edits = [
+        ClusterEdit(item.ref, owner.manager, parse_time(owner.time) if owner.time else None, detected)
+        for owner in owners
+    ]
+    edits += [ClusterEdit(item.ref, "", None, detected, is_deletion=True)] if is_deleted else []
+    persons = (editor_of(edit, writes) for edit in edits)
     return DriftRow(
         view.key,
         item.ref,
@@ -218,6 +250,7 @@ def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> D
         times[0] if times else first_seen,
         # what a sync would create again was deleted in the cluster
         {Action.CREATE: "deleted", Action.PRUNE: "not declared"}.get(item.change.action, "changed"),
+        tuple(dict.fromkeys(visible(person) for person in persons if person)),
     )
 
 
@@ -260,11 +293,16 @@ def drift_history(records: Records, query: Filter, *, limit: int, before: int = 
     """Return the fields that match, of as many whole links as it takes to have ``limit`` of them."""
     matches = query.matcher(_READ_FIELD, lambda field: f"{field.application} {field.ref} {field.pod} {field.path}")
     fields: list[PastField] = []
+    writes = received_writes(records, query.application)
     position = before
     for _ in range(_SEARCHED // _BATCH):
         links = records.audit_records(query.application, action=DRIFT_ACTION, limit=_BATCH, before=position)
         for link in links:
-            fields += [field for field in past_fields([link]) if matches(field) and query.is_in_time(field.ended)]
+            fields += [
+                replace(field, person=person_of(field, writes))
+                for field in past_fields([link])
+                if matches(field) and query.is_in_time(field.ended)
+            ]
             position = link.id
             if len(fields) >= limit:
                 return DriftHistory(tuple(fields), position)
