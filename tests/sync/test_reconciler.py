@@ -276,6 +276,19 @@ def test_an_object_of_another_served_version_is_updated() -> None:
     assert (uid_of(widget.live or {}), planned.observation.versions[widget.ref]) == (uid, "v1")
 
 
+def test_a_refused_prune_is_tried_again_after_later_commits() -> None:
+    engine = Engine()
+    engine.records.reviewed = Review(User("ada"), approves=True)
+    engine.sync("c1", config_map("a", x="1"), config_map("old", x="1"))
+    engine.cluster.failures["old"] += [Rejected("denied by ValidatingAdmissionPolicy p", code=403)] * 2
+    for commit in ("c2", "c3"):
+        engine.declare(commit, config_map("a", x=commit))
+        assert engine.reconcile().outcome.message == "ConfigMap prod/old: denied by ValidatingAdmissionPolicy p"
+    engine.restart()
+    assert engine.reconcile().outcome.phase is Phase.SYNCED
+    assert (data_of(engine, "a"), data_of(engine, "old")) == ({"x": "c3"}, None)
+
+
 def test_nothing_is_pruned_while_objects_wait_for_their_definition() -> None:
     engine = cluster_scoped()
     engine.sync("c1", config_map("old", v="1"))
