@@ -138,6 +138,28 @@ def preview(
     return Preview(tuple(covered), tuple(comparison.traced(group) for group in _grouped(changes)))
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedRoot:
+    """What a deployed folder declares before and after a change, and the ``file:line`` of each object after it."""
+
+    root: Root
+    old: Mapping[ObjectRef, Manifest]
+    new: Mapping[ObjectRef, Manifest]
+    places: Mapping[ObjectRef, str]
+
+
+def changed_roots(sides: Sides, is_own: Callable[[str], bool], below: Collection[str] = ()) -> Iterator[ChangedRoot]:
+    """Yield the deployed folders that declare something else after a change; raise as their builds do."""
+    covered = [root for root in find_roots(sides.result, is_own) if _is_selected(root, below)]
+    sources = (BuildSources(sides.base), BuildSources(sides.result))
+    comparison = _RootComparer(sides, Rules(), covered)
+    for root in covered:
+        if any(side.reads_any(root, sides.changed) for side in sources):
+            changed = comparison.sides_of(root)
+            if changed.old != changed.new:
+                yield changed
+
+
 def _grouped(changes: Iterable[RootChange]) -> Iterator[RootChange]:
     """Yield each change once, with all roots in which the same fields of the same kinds change in the same way."""
     groups: dict[object, list[RootChange]] = {}
@@ -227,6 +249,17 @@ class _RootComparer:
             return None
         effects = (*effects_of(steps, new), *missing_references(steps, new, self._is_provided))
         return RootChange((root,), steps, effects, broken)
+
+    def sides_of(self, root: Root) -> ChangedRoot:
+        """Return what a root declares on both sides; raise as a build does where one cannot be built."""
+        app = root.application or _stand_in(root)
+        old = self._objects(self._sides.base, root, app)
+        new = self._objects(self._sides.result, root, app)
+        differing = [ref for ref, manifest in new.items() if old.get(ref) != manifest]
+        made = self._build(self._sides.result, root, provenance=True)
+        traces = trace(made, {ref: [""] for ref in differing})
+        places = {ref: fields[""][-1].where for ref, fields in traces.items() if fields}
+        return ChangedRoot(root, old, new, places)
 
     def traced(self, change: RootChange) -> RootChange:
         """Return a change with the files and lines that set the new values of its first root."""

@@ -54,6 +54,10 @@ GROUPS: Final = {
         "preview": (
             "Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects."
         ),
+        "rehearse": (
+            "Apply a change to a sandbox cluster that has the state before it, then revert it, and list what is"
+            " refused."
+        ),
     },
     "Install and run": {
         "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",

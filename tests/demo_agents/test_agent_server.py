@@ -11,7 +11,7 @@ pytest.importorskip("prometheus_client", reason="the extra agents is not install
 
 from prometheus_client import REGISTRY
 
-from gitsync.demo_agents.conversation import CHAT, EXECUTE_TOOL, TOOL_CALLS, observe_duration, observe_tokens
+from gitsync.demo_agents.agent_server import CHAT, EXECUTE_TOOL, TOOL_CALLS, observe_duration, observe_tokens
 
 DOCS = Path(__file__).parents[2] / "docs" / "agents-operate.md"
 REQUIRED = {"gen_ai_operation_name", "gen_ai_provider_name"}
