@@ -141,7 +141,7 @@ def _chart_folder(loader: Loader, path: str, item: Mapping[str, Any], where: str
         )
     if not item.get("version"):
         raise InvalidInput(
-            f"the chart {name} of helmCharts has no version, so its content may change",
+            f"the chart {name} of helmCharts has no version, which is not supported, since its content may change",
             location=where,
             hint="write version",
         )

@@ -497,7 +497,7 @@ def test_a_chart_without_values_needs_a_values_file():
         ),
         (
             "{name: db, repo: 'https://x.example'}",
-            "the chart db of helmCharts has no version, so its",
+            "the chart db of helmCharts has no version, which is not",
         ),
         (
             "{name: db, version: '1', repo: 'git@x.example:y'}",
