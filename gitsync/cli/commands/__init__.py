@@ -54,10 +54,7 @@ GROUPS: Final = {
         "preview": (
             "Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects."
         ),
-        "rehearse": (
-            "Apply a change to a sandbox cluster that has the state before it, then revert it, and list what is"
-            " refused."
-        ),
+        "rehearse": "Apply a change and its revert to a sandbox cluster, and list what is refused.",
     },
     "Install and run": {
         "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",

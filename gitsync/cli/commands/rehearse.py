@@ -78,8 +78,8 @@ def rehearse(
     output: Output = Format.TABLE,
 ) -> Exit:
     """
-    Apply a change to a sandbox cluster that has the state before it, then revert it, and list what
-    is refused. Exit code 2: something is refused, or a revert does not bring it back.
+    Apply a change and its revert to a sandbox cluster, and list what is refused. Exit code 2: something is refused,
+    or a revert does not bring it back.
     """
     spans = [item for item in change or () if ".." in item.split("/")[-1] or "..." in item]
     if len(spans) > 1:
