@@ -51,6 +51,11 @@ def _moved(step: Change) -> Change:
     return replace(step, stage=hook_needs_stage(step.ref.of), wave=0, reason=step.reason or "a PreSync hook needs it")
 
 
+def grants(ref: ObjectRef) -> bool:
+    """Whether an object may define a kind or give rights, for which ``needs_of`` reads the others."""
+    return ref.of == CRD or ref.group == _RBAC
+
+
 def needs_of(manifest: Manifest, ref: ObjectRef, others: Iterable[Change]) -> Iterator[ObjectRef]:
     """Yield what one object refers to, and of others what defines its kind or gives it rights; they need not exist."""
     namespace = ref.namespace

@@ -96,6 +96,7 @@ def create_app(
     ):
         app.include_router(page.router)
     app.include_router(actions.bulk_router)
+    app.include_router(plan.commit_router)
     app.include_router(api.api_router())
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")
     _explain_errors(app, pages)

@@ -22,12 +22,16 @@ _FOLDERS = {"Application": "/apps", "Agent": "/agents", "MultiAgentSystem": "/ag
 
 def visible(text: object) -> str:
     """Return the text with control, bidirectional and other invisible characters escaped, so that it cannot mislead."""
+    shown = str(text)
+    # nearly every text: a pass over its characters costs a hundred times as much, and a page has thousands of texts
+    if shown.isprintable():
+        return shown
     return "".join(
         char
         # Cf has the bidirectional controls, by which text reads other than it is (CVE-2021-42574)
         if char in _KEPT or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
         else f"\\u{ord(char):04x}"
-        for char in str(text)
+        for char in shown
     )
 
 

@@ -685,3 +685,81 @@ def test_only_operators_hold_fields(site: Open) -> None:
     assert opened.post(f"{SHOP}/hold", HOLD_FORM).status == 403
     assert opened.post(f"{SHOP}/unhold", {"hold": HOLD.name}).status == 403
     assert opened.engine.requests.done == []
+
+
+COMMIT = "c" * 40
+TOGETHER = f"/approvals/{COMMIT}"
+
+
+def held_at_one_commit(*names: str) -> list[ApplicationView]:
+    """Return Applications whose plans wait at the same commit, each with a digest of its own."""
+    dangerous = resource("a", sync="OutOfSync", differences=(changed(),), risk=Risk.DANGEROUS)
+    return [
+        application(name, [dangerous], held=(f"1 dangerous step of {name} waits",), digest=name[0] * 64)
+        for name in names
+    ]
+
+
+def test_a_commit_that_several_applications_wait_at_is_one_review(site: Open) -> None:
+    opened = site([*held_at_one_commit("shop", "blog"), application("calm")])
+    assert f'in 2 applications. <a href="{TOGETHER}">Review them together</a>' in opened.get("/approvals").text
+    page = opened.get(TOGETHER).text
+    for name in ("shop", "blog"):
+        assert f"1 dangerous step of {name} waits" in page
+        assert f'name="plan" value="gitsync/{name} {name[0] * 64}" checked' in page
+    assert page.count("<code>.data.mode</code>") == 2
+    assert "calm" not in page
+    plans = [f"gitsync/{name} {name[0] * 64}" for name in ("shop", "blog")]
+    answer = opened.post(TOGETHER, {"plan": plans, "decision": "approve", "by": "Ada", "reason": "read both"})
+    assert answer.status == 200
+    assert re.search(r"Approved: .*gitsync/shop</a>.*gitsync/blog</a>", answer.text, re.DOTALL)
+    links = opened.engine.records.audit_records(action="approve")
+    assert {(link.application, link.digest, link.approver, link.reasoning) for link in links} == {
+        ("gitsync/shop", "s" * 64, "Ada", "read both"),
+        ("gitsync/blog", "b" * 64, "Ada", "read both"),
+    }
+
+
+def test_a_plan_that_changed_since_is_not_decided_with_the_others(site: Open) -> None:
+    opened = site(held_at_one_commit("shop", "blog"))
+    plans = [f"gitsync/shop {'0' * 64}", f"gitsync/blog {'b' * 64}", f"gitsync/gone {'g' * 64}"]
+    page = opened.post(TOGETHER, {"plan": plans, "decision": "reject", "by": "Ada", "reason": "too much"}).text
+    assert "gitsync/shop: the plan changed since it was shown, so nothing was decided; review the new one" in page
+    assert "gitsync/gone: is not known" in page
+    (link,) = opened.engine.records.audit_records()
+    assert (link.action, link.application) == ("reject", "gitsync/blog")
+    assert "Rejected</b> by Ada" in opened.get(TOGETHER).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, "no decision was made"),
+        ({"implicit": "yes", "decision": "approve"}, "no decision was made"),
+        ({"decision": "reject"}, "a rejection needs a reason"),
+        ({"decision": "approve", "plan": ()}, "no plan is selected"),
+    ],
+)
+def test_a_review_of_a_commit_that_says_nothing_decides_nothing(
+    site: Open, fields: dict[str, Any], problem: str
+) -> None:
+    opened = site(held_at_one_commit("shop", "blog"))
+    answer = opened.post(TOGETHER, {"plan": [f"gitsync/shop {'s' * 64}"], "by": "Ada", **fields})
+    assert (answer.status, problem in answer.text) == (422, True)
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_only_approvers_review_the_plans_of_a_commit(site: Open) -> None:
+    opened = site(held_at_one_commit("shop", "blog"))
+    require = Require.model_validate({"approvers": {"users": ["grace"]}})
+    opened.engine.policies.policy = Policy("team", require=(require,))
+    assert '<form method="post" action="/approvals/' not in opened.get(TOGETHER).text
+    page = opened.post(TOGETHER, {"plan": [f"gitsync/shop {'s' * 64}"], "decision": "approve", "by": "Ada"}).text
+    assert re.search(r"gitsync/shop: only \S*grace\S* may review this plan", page)
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_a_commit_without_plans_that_wait_has_no_review(site: Open) -> None:
+    opened = site([application()])
+    assert opened.get(TOGETHER).status == 404
+    assert opened.get(f"/approvals/{'x' * 65}").status == 422

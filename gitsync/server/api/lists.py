@@ -51,7 +51,6 @@ from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list, timeline
 from gitsync.server.queries import proposals as proposal_list
 from gitsync.server.queries.applications import AppRow
-from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.drift import corrected
 from gitsync.server.queries.environments import flat, matrix
 from gitsync.server.queries.fields import FieldRow
@@ -127,7 +126,7 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
     """Return the objects that were changed in the cluster, the riskiest first, and the fields that were corrected."""
     query = parsed(backend, q, drift_list.NAMES)
     writes = drift_list.received_writes(backend.records, query.application)
-    rows = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster, writes)
+    rows = drift_list.drift_rows(backend.view.applications(), query, writes)
     shown, following = page_of(rows, start, limit)
     items = [
         DriftModel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -13,7 +14,6 @@ from gitsync.server.formatting import visible
 from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list
-from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
 from gitsync.server.queries.objects import resource_row
 from gitsync.server.queries.timeline import Position, changes
@@ -114,7 +114,7 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
     query = parse_query(q, drift_list.NAMES, pages.engine.clock.now())
     views = pages.engine.view.applications()
     writes = drift_list.received_writes(pages.engine.records, query.application)
-    drifted_objects = drift_list.drift_rows(views, query, changed_in_cluster, writes)
+    drifted_objects = drift_list.drift_rows(views, query, writes)
     shown, following = page_of(drifted_objects, start, _DRIFT_PER_PAGE)
     heals = {
         view.key: view.application.sync.self_heal.enabled and not view.application.suspend
@@ -200,10 +200,13 @@ def approvals(request: Request, pages: PagesOf, plans: PendingPlansOf, user: Use
     # rejected ones last: they wait for a change in Git
     shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
     owners = owner_plans(pages.engine, user)
+    commits = Counter(item.view.plan.revision for _, item in shown if item.view.plan is not None and not item.rejected)
     return pages.show(
         request,
         "approvals.html",
         pending=shown,
+        # a commit that several Applications wait at is one review
+        together={commit: count for commit, count in commits.items() if count > 1},
         total=len(views),
         owners=owners[:_PLANS],
         more_owners=max(len(owners) - _PLANS, 0),

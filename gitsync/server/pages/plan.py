@@ -1,32 +1,36 @@
-"""The plan of one application, and the review of a plan that waits."""
+"""The plan of one application, the review of a plan that waits, and that of all plans of one commit together."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Path, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from gitsync.errors import GitsyncError, InvalidInput, TerminalError
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
 from gitsync.plan.parts import Need, closure, needs_by_step
 from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
+from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
-from gitsync.server.formatting import app_url
+from gitsync.server.formatting import app_url, visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.problems import status_of
 from gitsync.server.queries.agents import EvaluationRow, evaluation_of
+from gitsync.server.queries.applications import AppRow, app_row
 from gitsync.server.queries.differences import Content, changed_in_cluster, content_of, unpaired
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.plans import ObjectEffect, PlanChange, effects, plan_changes
-from gitsync.server.queries.waiting import line, reviewer
-from gitsync.server.templates import leave_notice
+from gitsync.server.queries.waiting import PendingPlan, PendingPlans, line, reviewer, waiting
+from gitsync.server.templates import Pages, leave_notice
+from gitsync.services.requests import UserRequests
 from gitsync.services.reviews import Approval, is_held
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
@@ -34,6 +38,11 @@ router = APIRouter(prefix="/apps/{namespace}/{name}")
 _STEPS = 30
 _TYPED = 1000
 _MOST_STEPS = 10_000
+_MOST_PARTS = 50
+"""Applications of one commit that are reviewed together."""
+_PART_STEPS = 10
+"""Steps of each of their plans that are shown, the riskiest first."""
+Commit = Annotated[str, Path(max_length=64)]
 Typed = Annotated[str, Form(max_length=_TYPED)]
 
 
@@ -190,6 +199,121 @@ def review(
     response = RedirectResponse(app_url(view.key) + ("" if decision == "approve" else "/plan"), 303)
     leave_notice(response, decision)
     return response
+
+
+commit_router = APIRouter(prefix="/approvals")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPart:
+    """The plan of one Application that waits at a commit: its row, what the user may do, effects and first steps."""
+
+    row: AppRow
+    pending: PendingPlan
+    effects: list[ObjectEffect]
+    steps: list[tuple[Change, list[FieldRow]]]
+
+
+@dataclass(frozen=True, slots=True)
+class PartDecision:
+    """What became of the decision on one plan; ``problem`` is why it was not taken, else empty."""
+
+    key: str
+    problem: str = ""
+
+
+@commit_router.get("/{commit}", response_class=HTMLResponse)
+def commit_plans(request: Request, pages: PagesOf, plans: PendingPlansOf, user: UserOf, commit: Commit) -> HTMLResponse:
+    """Show the plans of all Applications that wait at a commit, and one form for the review of them."""
+    return _show_commit(request, pages, plans, user, commit)
+
+
+@commit_router.post("/{commit}", response_class=HTMLResponse, dependencies=[Depends(check_form)])
+def review_commit(
+    request: Request,
+    pages: PagesOf,
+    plans: PendingPlansOf,
+    requests: RequestsOf,
+    user: UserOf,
+    commit: Commit,
+    plan: Annotated[tuple[str, ...], Form(max_length=_MOST_PARTS)] = (),
+    decision: Typed = "",
+    by: Typed = "",
+    reason: Typed = "",
+    implicit: Typed = "",
+) -> HTMLResponse:
+    """Take one decision on each selected plan (``KEY DIGEST``), exactly as it was shown, and show what became of it."""
+    try:
+        verb = decision_of("" if implicit else decision)
+        if not plan:
+            raise InvalidInput("no plan is selected", hint="select plans, or review each on its own page")
+        if verb == "reject" and not line(reason):
+            raise InvalidInput("a rejection needs a reason", hint="give a reason")
+    except InvalidInput as error:
+        draft = ReviewDraft(str(error), by, reason)
+        return _show_commit(request, pages, plans, user, commit, status=status_of(error), draft=draft)
+    word = Approval(reviewer(user, by), line(reason))
+    shown = [(key, digest) for key, _, digest in (text.partition(" ") for text in plan)]
+    decisions = tuple(
+        PartDecision(key, _decide(pages.engine, requests, (key, digest), verb, word)) for key, digest in shown
+    )
+    return _show_commit(request, pages, plans, user, commit, decisions=decisions, verb=verb)
+
+
+def _decide(engine: Backend, requests: UserRequests, shown: tuple[str, str], verb: str, word: Approval) -> str:
+    """Approve or reject one plan, shown as its key and digest; return why that was not taken, empty where it was."""
+    key, digest = shown
+    view = engine.view.application(key)
+    # also for one that the user may not see
+    if view is None:
+        return "is not known"
+    try:
+        if verb == "reject":
+            requests.reject(view, digest, word.by, word.reason)
+        else:
+            requests.approve(view, digest, word)
+    # one that refuses does not stop the others
+    except GitsyncError as error:
+        return "; ".join(filter(None, (error.message, error.hint)))
+    return ""
+
+
+def _show_commit(
+    request: Request, pages: Pages, plans: PendingPlans, user: User, commit: str, *, status: int = 200, **context: Any
+) -> HTMLResponse:
+    engine = pages.engine
+    views = engine.view.applications()
+    held = [view for view in waiting(views) if view.plan is not None and view.plan.revision == commit]
+    if not held and not context:
+        raise HTTPException(404, f"No plan waits at commit {visible(commit[:12])}.")
+    found = [
+        CommitPart(
+            app_row(view),
+            plans.of(view, user),
+            effects(view, view.plan, engine.view.owned_by, engine.view.applications),
+            _first_steps(view.plan),
+        )
+        for view in held[:_MOST_PARTS]
+        if view.plan is not None
+    ]
+    shown = {"decisions": (), "verb": "", "draft": None, **context}
+    return pages.show(request, "approvals_commit.html", status, commit=commit, found=found, **shown)
+
+
+def _first_steps(plan: Plan) -> list[tuple[Change, list[FieldRow]]]:
+    """Return the riskiest steps of a plan with their first fields; where Git sets these is on the page of the plan."""
+    steps = sorted(plan.writes, key=lambda step: -step.risk.level)[:_PART_STEPS]
+    return [
+        (
+            step,
+            [
+                field_row(difference, (), step.live, objects=len(steps))
+                for difference in step.differences
+                if difference.kind in DRIFT
+            ][:FIELDS],
+        )
+        for step in steps
+    ]
 
 
 def decision_of(text: str) -> Literal["approve", "approve-selected", "reject"]:

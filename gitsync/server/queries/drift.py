@@ -33,6 +33,8 @@ from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView, Records, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import parse_time, visible
+from gitsync.server.queries.applications import PerView
+from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.fields import FieldRow, field_row
 from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.objects import drifted, foreign_fields
@@ -103,12 +105,16 @@ class PastDrift:
     url: str
 
 
-def drift_rows(
-    views: Iterable[ApplicationView],
-    query: Filter,
-    risk_of: Callable[[ApplicationView, ResourceView], DriftRisk | None],
-    writes: Sequence[AuditedWrite] = (),
-) -> list[DriftRow]:
+def _risks_of(view: ApplicationView) -> tuple[tuple[ResourceView, DriftRisk | None], ...]:
+    different = (item for item in view.resources if item.sync != SyncStatus.SYNCED)
+    return tuple((item, changed_in_cluster(view, item)) for item in different)
+
+
+# classifying a change costs more than showing it: once for each state of an Application, not at each view
+_RISKS: Final = PerView(lambda view: (view, _risks_of(view)))
+
+
+def drift_rows(views: Iterable[ApplicationView], query: Filter, writes: Sequence[AuditedWrite] = ()) -> list[DriftRow]:
     """
     Return the objects that differ from Git because of what was done in the cluster, the riskiest first.
 
@@ -116,10 +122,9 @@ def drift_rows(
     """
     rows = [
         row
-        for view in views
-        if any(item.sync != SyncStatus.SYNCED for item in view.resources)
-        for item in view.resources
-        if item.sync != SyncStatus.SYNCED and (row := _row(view, item, risk_of(view, item), writes)) is not None
+        for view, risks in _RISKS.all_of(views)
+        for item, risk in risks
+        if (row := _row(view, item, risk, writes)) is not None
     ]
     matches = query.matcher(_READ, _text)
     matched = [row for row in rows if matches(row) and query.is_in_time(parse_time(row.since))]
