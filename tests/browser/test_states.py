@@ -34,6 +34,8 @@ STATES = {
     "a plan of 16 steps": ("full", f"{SHOP}/plan"),
     "the same unified": ("full", f"{SHOP}/plan?mode=unified"),
     "its approval": ("full", "/approvals"),
+    "the review of its commit": ("full", f"/approvals/{'c' * 40}"),
+    "a restart": ("full", "/apps/gitsync/sick/object/action?action=restart&ref=apps/Deployment/shop/web"),
     "its graph": ("full", f"{SHOP}?view=graph&lens=risk"),
     "degraded": ("full", "/apps/gitsync/sick"),
     "home with problems": ("full", "/"),

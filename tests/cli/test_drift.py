@@ -57,6 +57,14 @@ def test_an_audit_log_of_the_api_server_names_the_users(gitsync: Gitsync, data: 
     assert [row["person"] for row in done.json] == ["ada"]
 
 
+def test_an_audit_log_needs_the_history(gitsync: Gitsync, data: Path, tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    log.write_text("")
+    done = gitsync("drift", "--data", data, "--audit-log", log)
+    assert done.code == 2
+    assert "--audit-log: names the users of past drift only; add --history" in done.err
+
+
 def test_the_history_of_one_application(gitsync: Gitsync, data: Path) -> None:
     done = gitsync("drift", "shop", "--history", "--data", data)
     assert "gitsync/shop" in done.out

@@ -24,7 +24,7 @@ from gitsync.cli.options import (
 )
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.plan_output import addition_rows, rows_of
-from gitsync.errors import GitsyncError, one_line
+from gitsync.errors import GitsyncError, InvalidInput, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
 from gitsync.plan.drift_history import (
@@ -76,6 +76,9 @@ def drift(
     """Show what was changed in the cluster since the last apply, by whom and when. Exit code 1: there is drift."""
     if history:
         return _history(target, output, limit, audit_log)
+    if audit_log is not None:
+        # a log that is not read would look like one without a person
+        raise InvalidInput("names the users of past drift only", location="--audit-log", hint="add --history")
     evaluator = Evaluator(target, age_key)
     if target.name:
         applications = [one_application(evaluator.client, target.namespace or NAMESPACE, target.name)]
