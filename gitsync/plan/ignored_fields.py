@@ -7,7 +7,7 @@ as a whole (an atomic list, say) nothing can be left out: there the live value i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,12 +64,13 @@ def without_ignored_fields(
 
     Fields inside an atomic value stay, and so does a member that identifies an item of a list.
     """
-    cover = _cover(ignored, desired, live)
+    cover = _cover(ignored, desired, live, schema)
     if cover is None:
         return desired, ()
     known = schema or DEDUCED
     # By element instead of index: indices would shift with the first item that is left out.
-    paths = [path for keys in cover.named if (path := _path_of(known, desired, keys)) is not None]
+    paths = [path for keys in cover.pointers if (path := _path_of(known, desired, keys)) is not None]
+    paths += cover.declared
     if cover.roots or ignored.held:
         declared = FieldSet(declared_fields(desired, known) or {}).leaves()
         paths += [path for path in declared if cover.is_owned_by_others(path) or ignored.is_held(path)]
@@ -126,7 +127,7 @@ def without_ignored(
     ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None, drift: Drift
 ) -> Ignored:
     """Mark the differences that rules cover as ignored, and copy their live values into the desired object."""
-    covers = None if drift.in_sync else _cover(ignored, desired, live)
+    covers = None if drift.in_sync else _cover(ignored, desired, live, schema)
     if covers is None:
         return Ignored(drift, desired)
     known = schema or DEDUCED
@@ -140,10 +141,13 @@ def without_ignored(
     return Ignored(replace(drift, differences=tuple(differences)), result)
 
 
-def covers(ignored: IgnoredFields, desired: Manifest, live: Manifest, difference: FieldDifference, path: Path) -> bool:
-    """Whether rules or holds cover a difference."""
-    cover = _cover(ignored, desired, live)
-    return cover is not None and cover(difference, path)
+Covers = Callable[[FieldDifference, Path], bool]
+"""Whether a difference, at a path of elements, is left to others."""
+
+
+def covers_of(ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None) -> Covers:
+    """Return what decides whether rules or holds cover a difference of two objects."""
+    return _cover(ignored, desired, live, schema) or (lambda difference, path: False)
 
 
 def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
@@ -153,26 +157,47 @@ def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
     return all(want in ("*", "", have) for want, have in wanted)
 
 
-def _cover(ignored: IgnoredFields, desired: Manifest, live: Manifest) -> _Cover | None:
+def _cover(ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None) -> _Cover | None:
     """Return what decides for one pair of objects, None where nothing of it is left to others."""
     rules = ignored.rules_for(ref_of(live))
-    return _Cover(ignored, rules, desired, live) if rules or ignored.pointers or ignored.held else None
+    if not (rules or ignored.pointers or ignored.held):
+        return None
+    return _Cover(ignored, rules, _Sides(desired, live, schema or DEDUCED))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """An object as it is declared and as it is, and the schema of its kind."""
+
+    desired: Manifest
+    live: Manifest
+    schema: Schema
 
 
 class _Cover:
     """Decide whether a difference is covered by rules and holds, for one pair of objects."""
 
-    def __init__(self, ignored: IgnoredFields, rules: Sequence[IgnoreRule], desired: Manifest, live: Manifest) -> None:
+    def __init__(self, ignored: IgnoredFields, rules: Sequence[IgnoreRule], sides: _Sides) -> None:
         pointers = (*ignored.pointers, *(pointer for rule in rules for pointer in rule.json_pointers))
-        named = [parts(pointer) for pointer in pointers]
-        for rule in rules:
-            for expression in rule.jq_paths:
-                for side in (desired, live):
-                    named += [tuple(str(key) for key in path) for path in jq_paths.paths(expression, side)]
-        self.named = [path for path in named if path]
-        self.is_held = ignored.is_held
+        self.pointers = [keys for pointer in pointers if (keys := parts(pointer))]
+        self.declared: list[Path] = []
+        """The fields of the declared object that jq paths name."""
+        self.named = list(self.pointers)
+        expressions = [expression for rule in rules for expression in rule.jq_paths]
+        self._paths: set[Path] = set()
+        for side in (sides.desired, sides.live):
+            for keys in (keys for expression in expressions for keys in _keys(expression, side)):
+                path = _path_of(sides.schema, side, keys)
+                # by element: an item has another index on the other side, where a controller injects one before it
+                if path is not None:
+                    self._paths.add(path)
+                else:
+                    self.named.append(keys)
+                if path is not None and side is sides.desired:
+                    self.declared.append(path)
         managers = {manager for rule in rules for manager in rule.managers}
-        self.roots = [root for owner, root in owners_of(live, "").entries if owner.manager in managers]
+        self.roots = [root for owner, root in owners_of(sides.live, "").entries if owner.manager in managers]
+        self.is_held = ignored.is_held
 
     def is_owned_by_others(self, path: Path) -> bool:
         """Whether a manager that a rule names owns a field."""
@@ -184,11 +209,19 @@ class _Cover:
             return True
         if self.is_owned_by_others(path) or self.is_held(path):
             return True
+        if any(path[: length + 1] in self._paths for length in range(len(path))):
+            return True
         # A rule may name a part of a value that is compared as a whole: the rest of it decides.
         below = [name[len(where) :] for name in self.named if name[: len(where)] == where]
         if not below or difference.kind is not Difference.CHANGED:
             return False
         return same_value(DEDUCED, _less(difference.desired, below), _less(difference.live, below))
+
+
+def _keys(expression: str, manifest: Manifest) -> list[Keys]:
+    """Return the keys of the fields of an object that a jq path names."""
+    paths = (tuple(str(key) for key in path) for path in jq_paths.paths(expression, manifest))
+    return [path for path in paths if path]
 
 
 def _less(value: Any, paths: Iterable[Keys]) -> Any:

@@ -14,7 +14,7 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.patterns import matches
 from gitsync.plan.drift import Path, find_drift, undeclared_fields
 from gitsync.plan.field_owners import CONTROL_PLANE, is_injector, is_interactive
-from gitsync.plan.ignored_fields import IgnoredFields, covers
+from gitsync.plan.ignored_fields import IgnoredFields, covers_of
 
 _KEPT: Final = ("/metadata/finalizers", "/metadata/ownerReferences")
 """Removing these deletes objects without their clean-up, or keeps them from being deleted."""
@@ -67,11 +67,10 @@ class Undeclared:
         """
         if self.setting != "Remove":
             return ()
+        covers = covers_of(ignored, desired, live, schema)
         removable = [item for item in undeclared_fields(desired, live, schema) if self.is_of_clients(item[0])]
         return tuple(
-            replace(item, kind=Difference.EXTRA, desired=ABSENT)
-            for item, path in removable
-            if not covers(ignored, desired, live, item, path)
+            replace(item, kind=Difference.EXTRA, desired=ABSENT) for item, path in removable if not covers(item, path)
         )
 
     def taken_over(
@@ -86,12 +85,13 @@ class Undeclared:
         """
         if not self._has_users(state.live):
             return ()
+        covers = covers_of(ignored, state.desired, state.live, state.schema)
         fields = [
             (item, path)
             for item, path in undeclared_fields(
                 state.desired, state.live, state.schema, state.manager, with_shared=True
             )
-            if self._is_of_users(item, state.manager) and not covers(ignored, state.desired, state.live, item, path)
+            if self._is_of_users(item, state.manager) and not covers(item, path)
         ]
         if not fields:
             return ()
@@ -113,10 +113,11 @@ class Undeclared:
         """
         if self.setting == "Ignore" or not self._has_users(state.live):
             return ()
+        covers = covers_of(ignored, state.desired, state.live, state.schema)
         return tuple(
             item
             for item, path in undeclared_fields(state.desired, state.live, state.schema, state.manager)
-            if self._is_of_users(item, state.manager) and not covers(ignored, state.desired, state.live, item, path)
+            if self._is_of_users(item, state.manager) and not covers(item, path)
         )
 
     def _has_users(self, live: Manifest) -> bool:

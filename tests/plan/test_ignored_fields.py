@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import IgnoreRule
-from gitsync.objects.change import Difference
+from gitsync.objects.change import DRIFT, Difference
 from gitsync.plan.drift import find_drift
-from gitsync.plan.ignored_fields import IgnoredFields, _less, without_ignored
+from gitsync.plan.ignored_fields import IgnoredFields, _less, without_ignored, without_ignored_fields
 from tests.plan.factories import CONTAINER, applied, config, deployment, edited, schema_of
 
 REPLICAS = ("spec", "replicas")
@@ -136,3 +138,20 @@ def test_several_items_are_dropped_by_their_number_not_their_text() -> None:
     kept = _less({"items": items}, [("items", "2"), ("items", "10")])
 
     assert kept == {"items": [item for item in items if item not in ("item-2", "item-10")]}
+
+
+@pytest.mark.parametrize("rest", ["", " | .image"])
+def test_a_rule_for_an_injected_item_keeps_the_declared_one_at_its_index(rest):
+    proxied = copy.deepcopy(applied(deployment()))
+    proxied["spec"]["template"]["spec"]["containers"].insert(0, {"name": "proxy", "image": "proxy:1"})
+    rule = IgnoreRule(
+        kind="Deployment", jq_paths=(f'.spec.template.spec.containers[] | select(.name == "proxy"){rest}',)
+    )
+    schema = schema_of(deployment())
+    assert without_ignored_fields(IgnoredFields([rule]), deployment(), proxied, schema) == (deployment(), ())
+    proxied["spec"]["template"]["spec"]["containers"][1]["image"] = "evil:1"
+    drift = find_drift(deployment(), proxied, schema)
+    left = without_ignored(IgnoredFields([rule]), deployment(), proxied, schema, drift).drift
+    assert [item.path for item in left.differences if item.kind in DRIFT] == [
+        '.spec.template.spec.containers[name="web"].image'
+    ]
