@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import uuid
@@ -111,6 +112,7 @@ from gitsync.sync.replacements import Replacer
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
+from gitsync.workers.process import Concealed
 
 _OTHER_CONNECTIONS = 48
 """Connections for watches (one per kind in use) and single requests, besides the parallel writes."""
@@ -205,6 +207,24 @@ def group_name(settings: Settings) -> str:
     return identity_in(settings.data, socket.gethostname())
 
 
+def _concealed(settings: Settings) -> Concealed:
+    """Return what the render processes may not read: credentials, and what the controller stores besides mirrors."""
+    mirrors = settings.data / "mirrors"
+    # before a render process starts: what does not exist then cannot be shown to it
+    mirrors.mkdir(parents=True, exist_ok=True)
+    kubeconfigs = [*os.environ.get("KUBECONFIG", "").split(os.pathsep), settings.kubeconfig]
+    files = [settings.users, settings.policies, settings.notifications, settings.audit_heads]
+    hidden = [
+        settings.data,
+        # the token of the ServiceAccount
+        Path("/var/run/secrets"),
+        Path.home() / ".kube",
+        *(Path(name) for name in kubeconfigs if name),
+        *(file for file in files if file is not None),
+    ]
+    return Concealed.but(hidden, [mirrors])
+
+
 def build_controller(settings: Settings, policy: Policy | None = None, group: ProcessGroup | None = None) -> Engine:
     """
     Return a controller for these settings, not started; raise a GitsyncError when it cannot be built.
@@ -218,7 +238,13 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     database = RecordDatabase(settings.database_url)
     records = SqlRecords(database, AuditHeads(settings.audit_heads))
     source = settings.repositories(settings.data / "mirrors", file_urls=settings.allow_file_urls)
-    renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
+    renderer = RenderPool(
+        settings.render_workers,
+        settings.render_seconds,
+        settings.render_memory,
+        settings.file_mib,
+        concealed=_concealed(settings),
+    )
     client = _client(settings)
     members, exclusive = _leases(settings, LeaseMemberStore(client, settings.namespace), group)
     share: Shard = members or SingleReplica()

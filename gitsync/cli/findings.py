@@ -35,7 +35,10 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Source
 from gitsync.sync.credentials import ApplicationSecrets
+from gitsync.workers.landlock import landlock_version
 
+_OLDEST_LANDLOCK = 4
+"""The first version that restricts TCP; Linux 6.7."""
 _OLDEST_GIT = (2, 31)
 """The first version that takes configuration from the environment (``GIT_CONFIG_COUNT``)."""
 _FREE_BYTES = 1 << 30
@@ -90,6 +93,19 @@ def machine_findings(data: Path) -> Iterator[Finding]:
             "ssh", "ssh is not on PATH: only repositories over HTTPS can be read", "install an OpenSSH client"
         )
     yield from _data(data)
+    yield _landlock()
+
+
+def _landlock() -> Finding:
+    version = landlock_version()
+    if version >= _OLDEST_LANDLOCK:
+        return ok("Landlock", f"version {version}: render processes change no file and have no network by TCP")
+    detail = f"version {version} of this kernel" if version else "this kernel has none, or it is off"
+    return warning(
+        "Landlock",
+        f"{detail}: render processes are not kept from the network",
+        "use Linux 6.7 or newer with lsm=landlock",
+    )
 
 
 def _git() -> Finding:

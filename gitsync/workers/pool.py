@@ -22,7 +22,15 @@ from gitsync.source.local import FILE_MIB
 from gitsync.workers import protocol
 from gitsync.workers.edits import of_values, to_adoption
 from gitsync.workers.previews import of_preview
-from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
+from gitsync.workers.process import (
+    Concealed,
+    Process,
+    WorkerCrashed,
+    WorkerDied,
+    WorkerMemory,
+    WorkerTimeout,
+    render_command,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +82,9 @@ class RenderQueue:
         return min(self._waiting, key=lambda waiting: self._running[self._waiting[waiting]])
 
 
+_NOTHING: Final = Concealed()
+
+
 class RenderPool:
     """
     Render commits in at most ``size`` processes; safe for use from several threads.
@@ -82,7 +93,7 @@ class RenderPool:
     frees its memory; the next render then starts one again. A render may take ``seconds`` and
     ``memory_mib`` MiB, and read files of ``file_mib`` MiB; one that takes more, or crashes its process twice, is an
     InvalidInput that names the limit. A process that something else ended, such as the kernel for lack of memory, is
-    SourceUnavailable: it is retried.
+    SourceUnavailable: it is retried. Where the kernel has Landlock, the processes cannot read what is ``concealed``.
     """
 
     def __init__(
@@ -93,7 +104,9 @@ class RenderPool:
         file_mib: int = FILE_MIB,
         *,
         idle_seconds: float = _IDLE_SECONDS,
+        concealed: Concealed = _NOTHING,
     ) -> None:
+        self._concealed = concealed
         self._size = size
         self._idle_seconds = idle_seconds
         self._seconds = seconds
@@ -271,7 +284,7 @@ class RenderPool:
 
     def _start(self) -> Process:
         try:
-            process = Process(render_command(self._memory_mib << 20))
+            process = Process(render_command(self._memory_mib << 20, self._concealed))
         except OSError as error:
             raise SourceUnavailable(f"no render process can be started: {error.strerror}") from error
         self._processes.add(process)

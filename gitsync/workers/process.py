@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,9 +46,26 @@ class WorkerMemory(Exception):
     """A process reached its limit of memory outside a render."""
 
 
-def render_command(memory: int) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Concealed:
+    """Files and folders that render processes may not read, and those in them that they may."""
+
+    hidden: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
+
+    @classmethod
+    def but(cls, hidden: Iterable[Path], shown: Iterable[Path]) -> Concealed:
+        """Return what conceals some paths, but not the program itself and those that it starts."""
+        # A data folder may be anywhere, also around the program; the checkout may have one.
+        programs = map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))
+        own = (Path(sys.prefix), Path(sys.base_prefix), _ROOT / "gitsync")
+        return cls(tuple(hidden), (*shown, *own, *programs))
+
+
+def render_command(memory: int, concealed: Concealed) -> tuple[str, ...]:
     """Return the command of a render process with a limit of memory in bytes."""
-    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.server", str(memory))
+    paths = [orjson.dumps([str(path) for path in group]).decode() for group in (concealed.hidden, concealed.shown)]
+    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.server", str(memory), *paths)
 
 
 class Process:

@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -28,6 +29,7 @@ from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.workers import protocol
 from gitsync.workers.helm import HelmProgram
+from gitsync.workers.landlock import restrict
 from gitsync.workers.protocol import BuildHistory
 
 _MAPPED: Final = 4 << 30
@@ -36,8 +38,13 @@ _MAX_FILES: Final = 64
 _PAGE: Final = resource.getpagesize()
 
 
-def confine(memory: int) -> None:
-    """Limit this process to a number of bytes of memory and few open files, and forbid writing files."""
+def confine(memory: int, hidden: Iterable[Path] = (), shown: Iterable[Path] = ()) -> None:
+    """
+    Limit this process to a number of bytes of memory and few open files, and forbid writing files.
+
+    Where the kernel has Landlock, it changes no file, has no network by TCP, and does not read what is hidden.
+    """
+    restrict(hidden, shown)
     for limit, value in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_AS, memory + _MAPPED),
@@ -182,11 +189,16 @@ def serve(requests: BinaryIO, replies: BinaryIO, memory: int, helm: Helm | None 
 
 
 def main() -> None:
-    """Serve on standard input and output, with the limit on memory, in bytes, as the one argument."""
+    """
+    Serve on standard input and output.
+
+    Arguments are the limit on memory in bytes, the hidden paths and what is shown in them, as lists of JSON.
+    """
     memory = int(sys.argv[1])
+    hidden, shown = ([Path(item) for item in orjson.loads(argument)] for argument in sys.argv[2:4])
     helm = HelmProgram()
     helm.prepare()
-    confine(memory)
+    confine(memory, hidden, shown)
     gc.disable()  # a build makes many objects and hardly a cycle: collection waits until the process is idle
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # so that nothing printed by accident gets between the frames

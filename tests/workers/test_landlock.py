@@ -1,0 +1,72 @@
+"""A process that restricted itself changes no file, has no network, and does not read what is hidden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitsync.workers.landlock import landlock_version
+from tests.conformance_data import ROOT
+
+pytestmark = pytest.mark.skipif(landlock_version() < 4, reason="the kernel has no Landlock that restricts TCP")
+
+
+def restricted(code: str, folder: Path) -> str:
+    """Return the class of the error that code ends with, empty without one, in a process that restricted itself."""
+    secret = folder / "data" / "secret"
+    secret.parent.mkdir()
+    secret.write_text("canary")
+    shown = folder / "data" / "mirrors"
+    shown.mkdir()
+    (shown / "pack").write_text("a pack")
+    (folder / "link").symlink_to(secret)
+    (folder / "beside").write_text("beside")
+    program = (
+        "import os, socket, subprocess, sys\nfrom pathlib import Path\nfrom gitsync.workers.landlock import restrict\n"
+        f"folder = Path({str(folder)!r})\nassert restrict([folder / 'data'], [folder / 'data/mirrors'])\n{code}"
+    )
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert secret.read_text() == "canary"
+    return done.stderr.strip().splitlines()[-1].partition(":")[0] if done.stderr else ""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "(folder / 'data/secret').read_text()",
+        "(folder / 'link').read_text()",
+        "os.listdir(folder / 'data')",
+        "(folder / 'data/secret').unlink()",
+        "os.truncate(folder / 'data/secret', 0)",
+        "(folder / 'new').write_text('x')",
+        "os.rename(folder / 'beside', folder / 'other')",
+        "Path('/proc/%d/environ' % os.getppid()).read_bytes()",
+        "socket.create_connection(('127.0.0.1', 1))",
+        "socket.create_server(('127.0.0.1', 0))",
+        # also what it starts
+        "sys.exit(subprocess.run(['cat', folder / 'data/secret'], check=True) and 0)",
+    ],
+)
+def test_it_cannot(code: str, tmp_path: Path) -> None:
+    assert restricted(code, tmp_path) in ("PermissionError", "subprocess.CalledProcessError")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "(folder / 'beside').read_text()",
+        "(folder / 'data/mirrors/pack').read_text()",
+        "open('/dev/null', 'w').write('x')",
+        "import json, zoneinfo, http.client",
+        "subprocess.run(['git', 'version'], check=True, stdout=subprocess.DEVNULL)",
+        "file = os.memfd_create('chart'); os.write(file, b'x'); open(f'/proc/self/fd/{file}').read()",
+    ],
+)
+def test_it_still_can(code: str, tmp_path: Path) -> None:
+    assert restricted(code, tmp_path) == ""
