@@ -8,6 +8,7 @@ from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult, apply_
 from gitsync.apply.owner_writes import NotAnswered, WritesByOwner, waiting_for_answers
 from gitsync.errors import Rejected
 from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind, is_established, may_be_outdated, served_versions
+from gitsync.kube.messages import is_misfit
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, metadata_of
@@ -108,7 +109,9 @@ class Applier:
 
 def _is_refused(result: StepResult) -> bool:
     """Whether the API server refused an object for its content or its version, which a definition decides about."""
-    return isinstance(result.error, Rejected) and result.error.code in _REFUSALS_BY_DEFINITION
+    error = result.error
+    # what is stored was accepted by the former definition: only the changed one finds that it does not fit
+    return isinstance(error, Rejected) and error.code in _REFUSALS_BY_DEFINITION and not is_misfit(error)
 
 
 def _is_premature(result: StepResult, kinds: Container[GroupKind]) -> bool:

@@ -12,6 +12,7 @@ from gitsync.errors import ClusterUnavailable, GitsyncError, GroupUnavailable, R
 from gitsync.gate.approvals import approval_messages, required_class
 from gitsync.gate.policy import Policy
 from gitsync.kube.kinds import CRD, defined_kind, may_be_outdated
+from gitsync.kube.messages import is_misfit
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
@@ -165,7 +166,7 @@ class Planner:
         outdated = _outdated_kinds(plan_input.cluster.live, inputs.now)
         for question, answer in zip(unanswered, answers, strict=True):
             # by the former definition: the write tells, which is tried again until the changed one is in effect
-            if isinstance(answer, Rejected) and question.ref.of in outdated:
+            if isinstance(answer, Rejected) and not is_misfit(answer) and question.ref.of in outdated:
                 continue
             version = resource_version_of(plan_input.cluster.live[question.ref])
             question.answers[question.ref] = (question.declared, version, answer, inputs.now)

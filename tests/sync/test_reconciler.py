@@ -228,12 +228,19 @@ def test_objects_that_a_former_definition_refuses_are_tried_again() -> None:
     assert [sync.outcome for sync in engine.records.syncs] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED]
 
 
-def test_a_definition_that_is_in_effect_refuses_for_good() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "refusal"),
+    [
+        pytest.param(60, UNKNOWN_FIELD, id="in effect"),
+        pytest.param(3, Rejected("failed to create typed live object: .spec.color", code=500), id="stored before"),
+    ],
+)
+def test_what_the_changed_definition_refuses_has_failed(seconds: float, refusal: Rejected) -> None:
     engine = defined()
     engine.declare("c2", with_color(WIDGETS), {**WIDGET, "spec": {"color": "red"}})
     engine.reconcile()
-    in_effect_since(engine, 60)
-    engine.cluster.failures["w"].append(UNKNOWN_FIELD)
+    in_effect_since(engine, seconds)
+    engine.cluster.failures["w"].append(refusal)
     assert engine.reconcile().outcome.phase is Phase.FAILED
 
 
