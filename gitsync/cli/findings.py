@@ -30,7 +30,7 @@ from gitsync.gate.policy_files import PolicySet
 from gitsync.kube.kinds import defined_kind
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.keys import APPLICATION, VERSION
+from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Source
@@ -224,13 +224,22 @@ class NeededAccess:
 
 
 def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: str) -> Iterator[NeededAccess]:
-    """Yield what the controller needs for its own work; ``leases_in`` is empty without replicas."""
+    """
+    Yield what the controller needs for its own work; ``leases_in`` is empty without replicas.
+
+    The installed roles have exactly this, which a test compares. Another role reads what Applications declare.
+    """
     for namespace in namespaces or ("",):
         yield NeededAccess(APPLICATION.group, "applications", (*READ, "create", "patch", "update", "delete"), namespace)
         yield NeededAccess(APPLICATION.group, "applicationsets", (*READ, "patch"), namespace)
         yield NeededAccess(APPLICATION.group, "applicationsets/finalizers", ("update",), namespace)
         for kind in ("applications", "applicationsets"):
             yield NeededAccess(APPLICATION.group, f"{kind}/status", ("patch", "update"), namespace)
+        for kind in ("agents", "multiagentsystems"):
+            yield NeededAccess(AGENTS_GROUP, kind, (*READ, "patch", "update"), namespace)
+            yield NeededAccess(AGENTS_GROUP, f"{kind}/status", ("patch", "update"), namespace)
+        yield NeededAccess("", "events", ("get", "list", "create", "patch"), namespace)
+        yield NeededAccess("", "pods/log", ("get",), namespace)
     for definition in definitions() if install_crds else ():
         name = definition["metadata"]["name"]
         yield NeededAccess("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), name=name)

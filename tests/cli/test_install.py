@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from gitsync import __version__
+from gitsync.cli.findings import controller_needs
 from gitsync.crds import definitions
 from gitsync.objects.manifest import Manifest
 from tests.cli.conftest import Gitsync
@@ -175,3 +176,22 @@ def test_a_wheel_holds_what_the_commands_read(tmp_path: Path) -> None:
     assert len(files) == len(set(files)), "each definition is shipped once"
     assert (shipped / "manifests/support-desk/kustomization.yaml").is_file()
     assert (shipped / "overlays/dev/kustomization.yaml").is_file()
+
+
+def test_the_roles_have_each_verb_that_is_needed_and_no_other(gitsync: Gitsync) -> None:
+    found = objects(gitsync("install").out)
+    granted = {
+        (group, resource, name, verb)
+        for role in (found["ClusterRole", "gitsync"], found["Role", "gitsync"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    }
+    needed = {
+        (need.group, need.resource, need.name, verb)
+        for need in controller_needs((), True, "gitsync")
+        for verb in need.verbs
+    }
+    assert granted == needed

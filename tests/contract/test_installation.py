@@ -126,7 +126,8 @@ def test_the_installed_rights_suffice(stage: Stage) -> None:
         tools = {**os.environ, "KUBECONFIG": str(stage.folder / "pod.kubeconfig"), "GITSYNC_NAMESPACE": stage.system}
         options = ("-n", stage.system, "-o", "json", "--allow-file-urls", "--data", stage.folder / "data")
         report = process("doctor", *options, env=tools)
-        assert [row for row in report.json if row["result"] != "OK"] == []
+        # whether the kernel has Landlock depends on the machine
+        assert [row for row in report.json if row["result"] != "OK" and row["check"] != "Landlock"] == []
 
 
 def test_an_application_that_names_no_account_may_write_nothing(stage: Stage) -> None:
