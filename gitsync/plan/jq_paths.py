@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.field_path import follow, parse_path
 
 Steps = tuple["PathStep", ...]
 Concrete = tuple[str | int, ...]
@@ -68,6 +69,44 @@ def parse(expression: str) -> Steps:
     if end != len(expression):
         raise _refusal(expression)
     return steps
+
+
+_SELECTOR = re.compile(r'\[((?:[^\]"]|"(?:[^"\\]|\\.)*")*)\]')
+_PAIR = re.compile(r'([\w-]+)=("(?:[^"\\]|\\.)*"|[^,]*),?')
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def expression_of(field: str, *sides: Any) -> str:
+    """
+    Return the jq path of a field as the API server spells it, ``.spec.containers[name="web"].image``.
+
+    ``sides`` are the objects that may have the field, absent ones None: where a name with dots ends shows there alone.
+    Of an item that no member identifies, it is the path of its list.
+    """
+    # an item of a set has no member that a path could select it by
+    field = field.partition("[=")[0]
+    whole = (keys for side in sides if isinstance(side, dict) for keys, is_all in [follow(side, field)] if is_all)
+    keys = next(whole, None) or _parts(field)
+    selectors = iter(text for text in _SELECTOR.findall(field) if not text.startswith('"'))
+    expression = ""
+    for key in keys:
+        # ``parse_path`` leaves a selector as it is
+        if isinstance(key, int) or key.startswith("["):
+            selector = next(selectors, "")
+            pairs = _PAIR.findall(selector)
+            if not pairs:
+                return f"{expression}[{selector}]" if selector.isdecimal() else expression or "."
+            expression += "[]" + "".join(f" | select(.{name} == {value})" for name, value in pairs) + " | "
+        else:
+            expression += f".{key}" if _PLAIN_NAME.fullmatch(key) else f".{orjson.dumps(key).decode()}"
+    return expression.removesuffix(" | ") or "."
+
+
+def _parts(field: str) -> tuple[str, ...]:
+    try:
+        return parse_path(field)
+    except InvalidInput:  # custom resources may have any names, and this is only a suggestion
+        return (field.removeprefix("."),)
 
 
 def _parse(text: str, position: int, whole: str) -> tuple[Steps, int]:

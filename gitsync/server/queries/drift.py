@@ -28,6 +28,7 @@ from gitsync.plan.drift_history import (
     person_of,
     writes_of,
 )
+from gitsync.plan.jq_paths import expression_of
 from gitsync.plan.mask import json_value
 from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView, Records, ResourceView
@@ -69,12 +70,16 @@ class DriftRow:
     action: str
     persons: tuple[str, ...] = ()
     """Who changed it, where the audit sink received that."""
+    jq_paths: tuple[str, ...] = ()
+    """The paths of the fields as a rule of ``ignoreDifferences`` names them."""
 
     @property
     def ignore_rule(self) -> str:
         """The rule of ``spec.sync.ignoreDifferences`` that leaves these fields to others."""
         lines = [f"- kind: {self.ref.kind}", *([f"  group: {self.ref.group}"] if self.ref.group else [])]
-        lines += [f"  name: {self.ref.name}", "  jqPathExpressions:", *(f"  - '{row.path}'" for row in self.fields)]
+        # quotes of YAML are doubled inside of them
+        paths = (path.replace("'", "''") for path in self.jq_paths)
+        lines += [f"  name: {self.ref.name}", "  jqPathExpressions:", *(f"  - '{path}'" for path in paths)]
         return visible("\n".join(lines))
 
 
@@ -256,6 +261,7 @@ def _row(
         # what a sync would create again was deleted in the cluster
         {Action.CREATE: "deleted", Action.PRUNE: "not declared"}.get(item.change.action, "changed"),
         tuple(dict.fromkeys(visible(person) for person in persons if person)),
+        tuple(expression_of(difference.path, item.change.live, item.change.desired) for difference in fields),
     )
 
 
