@@ -155,10 +155,17 @@ class Jobs(SandboxController):
             (condition for condition in conditions if condition["type"] in _FINAL and condition["status"] == "True"),
             None,
         )
-        if target is not None or job["spec"].get("suspend"):
-            self._stop(job, tally.active)
-        else:
-            self._start(job, owned, tally)
+        try:
+            if target is not None or job["spec"].get("suspend"):
+                self._stop(job, tally.active)
+            else:
+                self._start(job, owned, tally)
+        finally:
+            # Also where a Pod was refused, such as by a quota: syncJob writes startTime before it returns that error.
+            self._report(job, conditions, target)
+
+    def _report(self, job: Manifest, conditions: list[Manifest], target: Manifest | None) -> None:
+        """Write the status after the Pods were created or deleted."""
         owned = controlled(self.api, job, "Pod")
         tally = self._tally(job, owned)
         if target is not None and tally.is_settled:

@@ -36,6 +36,17 @@ def test_a_job_completes_and_counts_its_pod_once(world: World) -> None:
     assert "finalizers" not in pod["metadata"]
 
 
+def test_a_job_whose_pod_a_quota_refuses_has_started(world: World) -> None:
+    metadata = {"name": "none", "namespace": "shop"}
+    world.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "0"}}})
+    world.advance(1)
+    world.create(job())
+    world.advance(1)
+    assert world.pods() == []
+    assert status(world)["startTime"]
+    assert not status(world).get("active")
+
+
 def test_completions_run_as_parallel_as_allowed(world: World) -> None:
     seen = world.statuses("Job", lambda: world.create(job(completions=5, parallelism=2)), 10)
     assert max(each.get("active", 0) for each in seen) == 2
