@@ -27,6 +27,7 @@ from tests.git_repository import GitRepo
 from tests.waiting import until
 
 APPLICATION = "gitsync.dev/v1alpha1"
+AGENTS = "agents.gitsync.dev/v1alpha1"
 PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -259,10 +260,13 @@ class Stage:
         """Stop the controller and remove everything that the test made."""
         self.stop()
         try:
-            for name in self._applications():
+            for name in self._names("Application", APPLICATION, self.system):
                 self.patch(
                     "Application", name, {"metadata": {"finalizers": None}}, api=APPLICATION, namespace=self.system
                 )
+            # Without a controller an Agent would hold its namespace for good.
+            for name in self._names("Agent", AGENTS, self.namespace):
+                self.patch("Agent", name, {"metadata": {"finalizers": None}}, api=AGENTS)
             for kind, name, api in reversed(self._global):
                 self._remove(kind, name, api)
         finally:
@@ -276,8 +280,8 @@ class Stage:
             if error.code != 404:
                 raise
 
-    def _applications(self) -> list[str]:
-        path = self.path("Application", "", api=APPLICATION, namespace=self.system)
+    def _names(self, kind: str, api: str, namespace: str) -> list[str]:
+        path = self.path(kind, "", api=api, namespace=namespace)
         return [item["metadata"]["name"] for item in self.client.get(path)["items"]]
 
     def _forget(self) -> None:

@@ -1,0 +1,244 @@
+"""
+What a rollout of an Agent may not change, on the sandbox and on a real control plane.
+
+A control plane alone has no kubelet: there ``start_pods`` reports Pods as ready, and a new revision never is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.agents.keys import APPROVE
+from gitsync.cli.data_folder import open_records
+from gitsync.objects.manifest import Manifest, at
+from gitsync.runtime.clock import SystemClock
+from tests.agents.factories import agent, changed
+from tests.contract.manifests import config_map
+from tests.contract.stage import TIMEOUT, Stage
+from tests.operator.agent_world import review
+from tests.waiting import until
+
+API = "agents.gitsync.dev/v1alpha1"
+GOOD = "registry.example.com/agents/server:1.0.0"
+BRIEF = {"drain": {"exec": {"command": ["true"]}, "timeoutSeconds": 1}}
+"""What an old Pod may still need stays for its drain and 10 seconds, instead of 30."""
+NEVER_READY = "registry.example.com/agents/server:missing"
+
+
+def status(stage: Stage) -> dict[str, Any]:
+    return (stage.get("Agent", "helper", api=API) or {}).get("status") or {}
+
+
+def eventually(stage: Stage, is_true: Callable[[], Any]) -> None:
+    """Wait until a condition holds; fail with the status of the Agent."""
+    until(is_true, TIMEOUT, lambda: json.dumps(status(stage), indent=1))
+
+
+def condition(stage: Stage, type: str) -> dict[str, Any]:
+    return next((one for one in status(stage).get("conditions", []) if one["type"] == type), {})
+
+
+def model(stage: Stage, port: int, **more: Any) -> dict[str, Any]:
+    endpoint = f"http://local-model.{stage.namespace}.svc.cluster.local:{port}/v1"
+    return {"provider": "OpenAICompatible", "id": "local", "endpoint": endpoint, **more}
+
+
+def service(stage: Stage, name: str, *ports: int) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": stage.namespace},
+        "spec": {"selector": {"app": name}, "ports": [{"name": f"p{port}", "port": port} for port in ports]},
+    }
+
+
+def pods(stage: Stage) -> list[Manifest]:
+    return list(stage.client.get(stage.path("Pod", ""))["items"])
+
+
+def start_pods(stage: Stage) -> None:
+    """Report the Pods with a good image as running and ready, as a kubelet does; the sandbox has its own."""
+    if not stage.is_real:
+        return
+    for pod in pods(stage):
+        containers = pod["spec"]["containers"]
+        is_good = all(container["image"] == GOOD for container in containers)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": pod["metadata"]["creationTimestamp"]}
+        if is_good and not any(one["type"] == "Ready" for one in at(pod, "status", "conditions", default=[])):
+            name = pod["metadata"]["name"]
+            body = {"status": {"phase": "Running", "conditions": [ready]}}
+            stage.patch("Pod", name, body, "strategic", manager="kubelet", subresource="status")
+
+
+def runs(stage: Stage) -> str:
+    """Wait until the Agent serves the revision of its spec, and return that."""
+
+    def is_running() -> bool:
+        start_pods(stage)
+        live = stage.get("Agent", "helper", api=API) or {}
+        known = status(stage)
+        return (
+            known.get("observedGeneration") == at(live, "metadata", "generation")
+            and known.get("phase") == "Running"
+            and known.get("lastGoodRevision") == known.get("updateRevision")
+        )
+
+    eventually(stage, is_running)
+    return str(status(stage)["currentRevision"])
+
+
+def shared(stage: Stage) -> dict[str, Any]:
+    """Return the specs of what all revisions share."""
+    policy = stage.live("NetworkPolicy", "helper", api="networking.k8s.io/v1")
+    return {"policy": policy["spec"], "service": stage.live("Service", "helper")["spec"]}
+
+
+def egress_ports(stage: Stage) -> set[int]:
+    policy = stage.live("NetworkPolicy", "helper", api="networking.k8s.io/v1")
+    return {port["port"] for rule in policy["spec"].get("egress", []) for port in rule.get("ports", [])}
+
+
+def declared(stage: Stage, **spec: Any) -> Manifest:
+    return agent(namespace=stage.namespace, **{"runtime": {"image": GOOD}, **spec})
+
+
+def checked(seconds: int = 600) -> dict[str, Any]:
+    """Return members by which a new revision has a preview first, and time to become ready."""
+    lifecycle = {**BRIEF, "validate": [{"name": "check", "exec": {"command": ["true"]}}]}
+    return {"lifecycle": lifecycle, "update": {"type": "Recreate", "progressDeadlineSeconds": seconds}}
+
+
+def serves(stage: Stage, **spec: Any) -> str:
+    """Run a first revision without checks, and return it."""
+    stage.start()
+    stage.apply(declared(stage, **spec))
+    return runs(stage)
+
+
+def change(stage: Stage, workload: str, **spec: Any) -> None:
+    """Declare another revision, approve what is dangerous of it, and wait for the workload that it has first."""
+    stage.apply(declared(stage, **spec))
+
+    def has_begun() -> bool:
+        approve(stage)
+        return stage.get("Deployment", workload, api="apps/v1") is not None
+
+    eventually(stage, has_begun)
+
+
+def approve(stage: Stage) -> None:
+    """Approve the plan that waits, if one does."""
+    live = stage.get("Agent", "helper", api=API) or {}
+    if not at(live, "status", "plan"):
+        return
+    with open_records(stage.folder / "data") as records:
+        review(records, SystemClock(), live)
+    mark = {"metadata": {"annotations": {APPROVE: live["status"]["plan"]["digest"]}}}
+    stage.patch("Agent", "helper", mark, api=API)
+
+
+def test_policy_and_service_keep_what_serves_until_the_verdict(stage: Stage) -> None:
+    stage.apply(service(stage, "local-model", 8000, 9000))
+    first = serves(stage, model=model(stage, 8000), lifecycle=BRIEF)
+    unchanged = shared(stage)
+    runtime = {"image": NEVER_READY, "port": 9999}
+    change(stage, "helper-preview", model=model(stage, 9000), runtime=runtime, **checked())
+    eventually(stage, lambda: {8000, 9000} <= egress_ports(stage))
+    assert shared(stage)["service"]["selector"] == unchanged["service"]["selector"]
+    assert {port["port"] for port in shared(stage)["service"]["ports"]} >= {8080}
+    # One second is over at once: the revision is given up.
+    stage.apply(declared(stage, model=model(stage, 9000), runtime=runtime, **checked(1)))
+    eventually(stage, lambda: status(stage).get("failedRevision"))
+    assert status(stage)["currentRevision"] == first
+    eventually(stage, lambda: shared(stage) == unchanged)
+
+
+def test_a_removed_tool_stays_allowed_while_old_pods_serve(stage: Stage) -> None:
+    stage.apply(service(stage, "tickets-mcp", 8081))
+    tool = {"name": "tickets", "type": "MCP", "mcp": {"serviceRef": {"name": "tickets-mcp", "port": 8081}}}
+    canary = {"type": "Canary", "canary": {"steps": [{"weight": 50, "pauseSeconds": 3600}, {"weight": 100}]}}
+    serves(stage, tools=[tool], update=canary, replicas=2)
+    assert 8081 in egress_ports(stage)
+    change(stage, "helper-canary", update=canary, replicas=2, version="2.0.0")
+    eventually(stage, lambda: at(status(stage), "rollout", "stage", default="") == "Update")
+    assert 8081 in egress_ports(stage)
+
+
+def test_a_removed_volume_keeps_its_claim_until_the_verdict(stage: Stage) -> None:
+    volume = {"name": "tmp", "mountPath": "/data", "size": "1Gi", "onDelete": "Delete"}
+    serves(stage, state={"volumes": [volume]}, update={"type": "Recreate"})
+    claim = stage.live("PersistentVolumeClaim", "helper-tmp")["metadata"]["uid"]
+    change(stage, "helper-preview", runtime={"image": NEVER_READY}, **checked())
+    metadata = stage.live("PersistentVolumeClaim", "helper-tmp")["metadata"]
+    assert (metadata["uid"], "deletionTimestamp" in metadata) == (claim, False)
+    stage.apply(declared(stage, runtime={"image": NEVER_READY}, **checked(1)))
+    eventually(stage, lambda: status(stage).get("failedRevision"))
+    metadata = stage.live("PersistentVolumeClaim", "helper-tmp")["metadata"]
+    assert (metadata["uid"], "deletionTimestamp" in metadata) == (claim, False)
+
+
+def test_a_deleted_secret_leaves_the_serving_pod(stage: Stage) -> None:
+    key = {"api-key": base64.b64encode(b"A").decode()}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "k", "namespace": stage.namespace},
+        "data": key,
+    }
+    stage.apply(secret)
+    signs_in = {"credentials": {"secretKeyRef": {"name": "k", "key": "api-key"}}}
+    serves(stage, model=model(stage, 8000, **signs_in), update={"type": "Recreate"})
+    serving = {pod["metadata"]["uid"] for pod in pods(stage)}
+    stage.apply(changed(secret, "metadata.labels", {"team": "other"}))
+    stage.delete("Secret", "k")
+    missing = "Secret k does not exist"
+    eventually(stage, lambda: missing in condition(stage, "ReferencesResolved").get("message", ""))
+    assert {pod["metadata"]["uid"] for pod in pods(stage)} == serving
+    assert status(stage)["readyReplicas"] == 1
+
+
+def test_a_check_that_a_quota_refuses_is_reported(stage: Stage) -> None:
+    cases = config_map("cases", **{"c.jsonl": '{"name":"a","input":"x","assert":[{"contains":"y"}]}'})
+    stage.apply(changed(cases, "metadata.namespace", stage.namespace))
+    serves(stage)
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": stage.namespace},
+        "spec": {"hard": {"pods": "2"}},
+    }
+    stage.apply(quota)
+    eventually(stage, lambda: at(stage.live("ResourceQuota", "few"), "status", "used", "pods", default="0") == "1")
+    evaluation = {"cases": {"name": "cases", "key": "c.jsonl"}}
+    stage.apply(declared(stage, version="2.0.0", evaluation=evaluation))
+    eventually(stage, lambda: start_pods(stage) or "such as by a quota" in str(status(stage).get("conditions")))
+
+
+def test_an_agent_with_an_external_model_is_reconciled_in_its_namespace(stage: Stage) -> None:
+    stage.start(namespaces=f"{stage.system},{stage.namespace}")
+    network = {"egressTo": [{"cidr": "0.0.0.0/0", "ports": [443]}]}
+    external = {"provider": "OpenAI", "id": "small", "endpoint": "https://api.example.com/v1"}
+    stage.apply(declared(stage, model=external, network=network))
+    runs(stage)
+
+
+def test_a_hand_edit_that_moves_a_tool_waits_for_approval(stage: Stage) -> None:
+    network = {"egressTo": [{"cidr": "0.0.0.0/0", "ports": [443]}]}
+    tool = {
+        "name": "tickets",
+        "type": "MCP",
+        "mcp": {"url": "https://tools.example.com/mcp"},
+        "allow": ["find_order", "close_ticket"],
+        "requireApproval": ["close_ticket"],
+    }
+    first = serves(stage, tools=[tool], network=network)
+    moved = {**tool, "mcp": {"url": "https://elsewhere.example.com/mcp"}, "requireApproval": []}
+    stage.apply(declared(stage, tools=[moved], network=network), manager="kubectl-edit")
+    eventually(stage, lambda: condition(stage, "Reconciling").get("reason") == "AwaitingApproval")
+    reasons = "; ".join(status(stage)["plan"]["reasons"])
+    assert status(stage)["plan"]["class"] == "Dangerous"
+    assert "tickets" in reasons
+    assert status(stage)["currentRevision"] == first
