@@ -60,7 +60,8 @@ const connect = () => {
   });
 };
 
-if (document.querySelector("main [data-live]")) {
+// What is held is on every page, also on the answer of a form and of an error, whose URL cannot be fetched again.
+if (document.querySelector("main [data-live]:not(#holds)")) {
   connect();
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) stop();

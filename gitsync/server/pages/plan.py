@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Form, HTTPException, Path, Request
+from fastapi import APIRouter, Depends, Form, Path, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from gitsync.errors import GitsyncError, InvalidInput, TerminalError
@@ -19,7 +19,7 @@ from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
-from gitsync.server.formatting import app_url, visible
+from gitsync.server.formatting import app_url
 from gitsync.server.pages.layout import show_application
 from gitsync.server.problems import status_of
 from gitsync.server.queries.agents import EvaluationRow, evaluation_of
@@ -284,8 +284,6 @@ def _show_commit(
     engine = pages.engine
     views = engine.view.applications()
     held = [view for view in waiting(views) if view.plan is not None and view.plan.revision == commit]
-    if not held and not context:
-        raise HTTPException(404, f"No plan waits at commit {visible(commit[:12])}.")
     found = [
         CommitPart(
             app_row(view),
