@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PROGRAM = """#!/bin/sh
 [ "$1" = --git-dir ] && command=$3 || command=$1
-: > {calls}/$$.$command
+true 2>/dev/null >{calls}/$$.$command
 exec {git} "$@"
 """
 
@@ -28,7 +28,8 @@ class GitProcesses:
     """
     The git processes that were started with ``folder`` first on PATH.
 
-    That git leaves an empty file per call, which a render process can create too.
+    That git leaves an empty file per call. A render process may write no file where the kernel has Landlock, so that
+    those which it starts are not counted there.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -163,7 +163,8 @@ class Planner:
         unanswered = [question for question in questions if question.ref not in question.answers]
         # in parallel: a webhook of each kind may take a second
         answers = self._pool.map(lambda question: self._dry_run(question.sent, inputs.app), unanswered)
-        outdated = _outdated_kinds(plan_input.cluster.live, inputs.now)
+        # a plan may have ten thousand objects, and nearly none has a question
+        outdated = _outdated_kinds(plan_input.cluster.live, inputs.now) if unanswered else frozenset()
         for question, answer in zip(unanswered, answers, strict=True):
             # by the former definition: the write tells, which is tried again until the changed one is in effect
             if isinstance(answer, Rejected) and not is_misfit(answer) and question.ref.of in outdated:
