@@ -94,13 +94,13 @@ class Cluster(Protocol):
         """
         Transfer field ownership without changing a value, and return the object with its new resourceVersion.
 
-        Raise Conflict when the object is no longer ``live``.
+        Raise Conflict when the resourceVersion or uid of the object differs from that of ``live``.
         """
         ...
 
     # in one patch: between several ones the object would be as neither Git nor a user has written it
     def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
-        """Remove fields by JSON Pointer in one patch; raise Conflict when the object is no longer ``live``."""
+        """Remove fields by JSON Pointer in one patch; raise Conflict as ``set_managed_fields`` does."""
         ...
 
     def release(self, released: Change, *, manager: str, user: str = "") -> Manifest:

@@ -203,7 +203,7 @@ class FailedRepair:
     """
     The last failure of the repair of one object, and the monotonic time of the next attempt.
 
-    ``is_outdated``: the object only changed since the repair was planned, which is no problem to report.
+    ``is_outdated``: it failed only because the object changed after the repair was planned, which is not reported.
     """
 
     result: StepResult

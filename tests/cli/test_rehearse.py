@@ -23,23 +23,12 @@ from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.server import Sandbox
 from tests.allowed_cluster import is_allowed
 from tests.cli.conftest import Gitsync
+from tests.cli.factories import DEPLOYMENT
 from tests.git_repository import GitRepo
 
 KUBECONFIG = "GITSYNC_TEST_KUBECONFIG"
 
-WEB = """apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - name: web
-        image: web:1
-"""
+WEB = DEPLOYMENT.replace("replicas: 2", "replicas: 0")
 SET = WEB.replace("kind: Deployment", "kind: StatefulSet").replace(
     "spec:\n  replicas", "spec:\n  serviceName: web\n  replicas"
 )
