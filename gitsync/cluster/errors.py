@@ -184,6 +184,9 @@ def _rule(denied: re.Match[str]) -> str:
             f"the controller may act as gitsync-deployer of a namespace with Applications only: name that one, and run"
             f" gitsync install --tenant {namespace} | kubectl apply -f -"
         )
+    # the shipped role for all namespaces leaves Secrets out
+    if verb in _READS and denied["resource"] == "secrets" and not namespace and _ACCOUNT.fullmatch(denied["user"]):
+        return "for Applications that declare Secrets, add --component read-secrets to gitsync install"
     verbs = next((group for group in (_READS, _WRITES) if verb in group), (verb,))
     rule = f'{{apiGroups: ["{denied["group"]}"], resources: ["{denied["resource"]}"], verbs: [{", ".join(verbs)}]}}'
     place = f"a Role of namespace {namespace}" if namespace else "a ClusterRole"

@@ -124,6 +124,15 @@ CASES = [
         '{apiGroups: [""], resources: ["configmaps"], verbs: [get, list, watch]} to a ClusterRole that is bound to it',
     ),
     (
+        'secrets is forbidden: User "system:serviceaccount:gitsync:gitsync" cannot list resource "secrets" in API '
+        'group "" at the cluster scope',
+        "add --component read-secrets to gitsync install",
+    ),
+    (
+        'secrets is forbidden: User "ada" cannot watch resource "secrets" in API group "" at the cluster scope',
+        'watch on secrets is denied to user ada; add the rule {apiGroups: [""], resources: ["secrets"]',
+    ),
+    (
         'serviceaccounts "x" is forbidden: User "system:serviceaccount:gitsync:gitsync" cannot impersonate resource '
         '"serviceaccounts" in API group "" in the namespace "shop"',
         "run gitsync install --tenant shop | kubectl apply -f -",
