@@ -13,6 +13,7 @@ from gitsync.sandbox.cluster import SandboxCluster
 from gitsync.sandbox.server import Sandbox
 from tests.conformance_data import suite
 from tests.sandbox.http_client import Answer, Client
+from tests.waiting import until
 
 CASES = {path.stem: json.loads(path.read_bytes()) for path in sorted(suite("diff").glob("live-*.json"))}
 NAMESPACE = "demo"
@@ -72,6 +73,8 @@ def client() -> Iterator[Client]:
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, manager="tests"
             )
         )
+        # a definition is established a moment after its creation: the first case may be one of its resources
+        until(lambda: sandbox.call(lambda cluster: cluster.resource("demo.example.com", "Widget")))
         yield Client(sandbox)
 
 
