@@ -17,7 +17,7 @@ from gitsync.objects.change import Action, Change, Verdict
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of
-from gitsync.objects.options import HookPhase
+from gitsync.objects.options import HookPhase, Reconcile
 from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.hook_needs import is_needed_by_hooks
@@ -529,7 +529,9 @@ def _unhealthy(planned: Planned, live: LiveCache) -> str:
     for change in changes:
         if change.desired is not None and change.unobserved:
             return f"{change.ref} to be observed ({change.unobserved})"
-        if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
+        # what its annotation leaves out, such as the tests of a Helm chart, nothing creates
+        is_left_out = change.live is None and change.options.reconcile is Reconcile.NEVER
+        if change.desired is not None and not is_hook(change) and not is_left_out and change.action is Action.NOTHING:
             status = change.finished or health_of(change.ref, observed.get(change.ref), live, planned.app.health_checks)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 return f"{change.ref} to be healthy, which is {status.health.value}"

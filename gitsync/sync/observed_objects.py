@@ -10,7 +10,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.options import Deletion
+from gitsync.objects.options import Deletion, Reconcile
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
@@ -64,7 +64,7 @@ def health_by_ref(
 ) -> dict[ObjectRef, HealthStatus]:
     """Return the health of the declared objects."""
     health = dict[ObjectRef, HealthStatus]()
-    for ref in observation.desired:
+    for ref, manifest in observation.desired.items():
         if ref in observation.unobserved:
             health[ref] = HealthStatus(Health.UNKNOWN, observation.unobserved[ref])
             continue
@@ -72,6 +72,10 @@ def health_by_ref(
             health[ref] = observation.finished[ref]
             continue
         observed = objects.get(ref)
+        if observed is None and options_of(manifest).reconcile is Reconcile.NEVER:
+            # such as the tests of a Helm chart: nothing will create it, so that its absence says nothing
+            health[ref] = HealthStatus(Health.UNKNOWN, "is left out by its annotation")
+            continue
         known = observed.health if observed is not None else None
         health[ref] = known or health_of(ref, observation.live.get(ref), live, app.health_checks)
     return health

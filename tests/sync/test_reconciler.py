@@ -33,6 +33,10 @@ WIDGETS: Manifest = {
     },
 }
 WIDGET: Manifest = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+WEB: Manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {}}
+STUCK = {
+    "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": ""}]
+}
 ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
 
 
@@ -327,6 +331,30 @@ def test_a_hook_runs_once_before_the_sync() -> None:
     engine.cluster.put({**engine.cluster.objects[hook], "status": complete})
     assert engine.reconcile().outcome.phase is Phase.SYNCED
     assert engine.written() == [("apply", "a")]
+
+
+@pytest.mark.parametrize("annotation", [{"helm.sh/hook": "test"}, {"gitsync.dev/reconcile": "false"}])
+def test_an_object_that_is_left_out_delays_neither_health_nor_hooks(annotation: dict[str, str]) -> None:
+    engine = Engine()
+    left_out = config_map("left-out", annotation)
+    engine.sync("c1", config_map("a", x="1"), left_out, job("check", hook="PostSync"))
+    hook = ObjectRef("batch", "Job", "prod", "check")
+    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
+    engine.cluster.put({**engine.cluster.objects[hook], "status": complete})
+    report = engine.reconcile()
+    assert report.outcome.phase is Phase.SYNCED
+    assert engine.status["health"] == "Healthy"
+    assert data_of(engine, "left-out") is None
+
+
+def test_an_object_that_is_left_out_counts_where_it_exists() -> None:
+    engine = Engine()
+    failing = {**WEB, "metadata": {"name": "web", "annotations": {"gitsync.dev/reconcile": "false"}}}
+    engine.cluster.put(
+        {**failing, "metadata": {**failing["metadata"], "namespace": "prod", "uid": "u"}, "status": STUCK}
+    )
+    engine.sync("c1", failing)
+    assert engine.status["health"] == "Degraded"
 
 
 def test_a_failed_hook_fails_the_sync() -> None:
