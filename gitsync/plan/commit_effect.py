@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from gitsync.merge.schema import DefinedKinds, shipped_schema
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action, Change, Risk
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.drift import compare_objects
@@ -37,7 +37,8 @@ def commit_effect(
             steps.append(Change(ref, Action.CREATE, desired=desired))
         elif desired != old[ref]:
             differences = compare_objects(desired, old[ref], schema_of(desired)).differences
-            steps.append(Change(ref, Action.UPDATE, desired=desired, live=old[ref], differences=differences))
+            all_differences = (*_version_change(desired, old[ref]), *differences)
+            steps.append(Change(ref, Action.UPDATE, desired=desired, live=old[ref], differences=all_differences))
     known = predecessors(steps)
     steps = [paired(step, known.get(family(step.ref)), schema_of) for step in steps]
     rules = app.risk.rules if app else ()
@@ -46,6 +47,14 @@ def commit_effect(
     followed = {step.follows for step in judged}
     shown = [step for step in judged if step.action is not Action.PRUNE or step.ref not in followed]
     return tuple(map(mask_change, sorted(shown, key=lambda step: (-step.risk.level, step.ref))))
+
+
+def _version_change(desired: Manifest, old: Manifest) -> Iterator[FieldDifference]:
+    """Yield that an object is declared in another version: live objects are read in the declared one, so only here."""
+    if desired.get("apiVersion") != old.get("apiVersion"):
+        yield FieldDifference(
+            ".apiVersion", "/apiVersion", Difference.CHANGED, desired.get("apiVersion"), old.get("apiVersion")
+        )
 
 
 def effect_risk(steps: Iterable[Change]) -> Risk:

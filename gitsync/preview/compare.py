@@ -10,7 +10,7 @@ from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, RemoteNeed
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for, with_controller_rights
 from gitsync.gate.validation import ManifestRule, check_rules, parse_rules
-from gitsync.kube.kinds import CRD
+from gitsync.kube.kinds import CRD, NAMESPACE
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
 from gitsync.objects.charts import Helm
@@ -140,12 +140,17 @@ def preview(
 
 @dataclass(frozen=True, slots=True)
 class ChangedRoot:
-    """What a deployed folder declares before and after a change, and the ``file:line`` of each object after it."""
+    """
+    What a deployed folder declares before and after a change, and the ``file:line`` of each object after it.
+
+    ``is_namespace_used`` tells whether another folder declares a namespace or objects in it before the change.
+    """
 
     root: Root
     old: Mapping[ObjectRef, Manifest]
     new: Mapping[ObjectRef, Manifest]
     places: Mapping[ObjectRef, str]
+    is_namespace_used: Callable[[str], bool] = lambda name: False
 
 
 def changed_roots(sides: Sides, is_own: Callable[[str], bool], below: Collection[str] = ()) -> Iterator[ChangedRoot]:
@@ -222,6 +227,7 @@ class _RootComparer:
         self._roots = roots
         self._cache = ParseCache()
         self._provided: frozenset[tuple[GroupKind, str, str]] | None = None
+        self._namespaces: frozenset[str] | None = None
 
     def of(self, root: Root) -> RootChange | None:
         """Return what changes in a root, None where nothing does."""
@@ -259,7 +265,13 @@ class _RootComparer:
         made = self._build(self._sides.result, root, provenance=True)
         traces = trace(made, {ref: [""] for ref in differing})
         places = {ref: fields[""][-1].where for ref, fields in traces.items() if fields}
-        return ChangedRoot(root, old, new, places)
+        return ChangedRoot(root, old, new, places, self._is_namespace_used)
+
+    def _is_namespace_used(self, name: str) -> bool:
+        if self._namespaces is None:
+            refs = [ref for _, objects in self._built(self._sides.base) for ref in objects]
+            self._namespaces = frozenset(ref.name if ref.of == NAMESPACE else ref.namespace for ref in refs)
+        return name in self._namespaces
 
     def traced(self, change: RootChange) -> RootChange:
         """Return a change with the files and lines that set the new values of its first root."""
@@ -277,16 +289,20 @@ class _RootComparer:
         return not self._provided.isdisjoint({(ref.of, ref.namespace, ref.name), (ref.of, _ANY, ref.name)})
 
     def _provided_by_all(self) -> Iterator[tuple[GroupKind, str, str]]:
+        for root, objects in self._built(self._sides.result):
+            for ref in (*objects, *(secret for pair in objects.items() for secret in made_secrets(*pair))):
+                # the namespace into which a folder without an Application is deployed is not known
+                yield ref.of, ref.namespace if root.application else _ANY, ref.name
+
+    def _built(self, tree: Tree) -> Iterator[tuple[Root, dict[ObjectRef, Manifest]]]:
+        """Yield all folders with what they declare, without those that cannot be built."""
         for root in self._roots:
             try:
-                objects = self._objects(self._sides.result, root, root.application or _stand_in(root))
+                yield root, self._objects(tree, root, root.application or _stand_in(root))
             except FileNotFetched:
                 raise
             except GitsyncError:  # it is reported where the change reaches it
                 continue
-            for ref in (*objects, *(secret for pair in objects.items() for secret in made_secrets(*pair))):
-                # the namespace into which a folder without an Application is deployed is not known
-                yield ref.of, ref.namespace if root.application else _ANY, ref.name
 
     def _objects(self, tree: Tree, root: Root, app: Application) -> dict[ObjectRef, Manifest]:
         """Return what a root declares; nothing where the folder does not exist on this side."""

@@ -25,6 +25,8 @@ COMMENT_LIMIT = 60_000
 _LINE = 300
 _CONTENT_LINES = 60
 _NAMED_ROOTS = 12
+_REFUSALS = 50
+"""Refusals of a rehearsal that a comment lists."""
 _BACKTICKS = re.compile(r"`+")
 _VERBS = {"create": "Create", "update": "Update", "prune": "Delete"}
 _HTML_LINE = 400
@@ -48,8 +50,10 @@ def to_markdown(report: PreviewReport, limit: int = COMMENT_LIMIT) -> str:
             return text + rest
         text += block
     text += _unchanged(report)
-    live = "".join(_change(change, "In the cluster: ") for change in report.live)
-    return text + live if len(text) + len(live) <= limit else text
+    for block in (*_rehearsed(report), *(_change(change, "In the cluster: ") for change in report.live)):
+        if len(text) + len(block) <= limit:
+            text += block
+    return text
 
 
 def problem_markdown(problem: str, base: str, head: str) -> str:
@@ -158,6 +162,23 @@ def _unchanged(report: PreviewReport) -> str:
     return f"\nNothing changes in {_folders(len(report.unchanged))}.\n"
 
 
+def _rehearsed(report: PreviewReport) -> Iterator[str]:
+    rehearsal = report.rehearsal
+    if rehearsal is None:
+        return
+    lines = [
+        f"- {refusal.step} {_code(refusal.object)} in {_code(refusal.folder)}: {_code(refusal.problem)}"
+        + (f", {_code(refusal.where)}" if refusal.where else "")
+        for refusal in rehearsal.refusals[:_REFUSALS]
+    ]
+    if len(rehearsal.refusals) > _REFUSALS:
+        lines.append(f"- and {len(rehearsal.refusals) - _REFUSALS} more")
+    title = "refused" if lines else "nothing is refused, and a revert brings everything back"
+    if rehearsal.not_judged:
+        lines.append(f"- not judged: {', '.join(map(_code, rehearsal.not_judged))}")
+    yield "\n".join((f"\n#### Rehearsal: {title}\n", *lines, ""))
+
+
 def _cut(report: PreviewReport, count: int) -> str:
     command = _code(f"gitsync preview {report.base[:12]}..{report.head[:12]}")
     return f"\n**{_count(count, 'change')} more, cut here to fit a comment.** All of them: {command}\n"
@@ -181,8 +202,10 @@ def fenced(lines: Iterable[str], language: str = "diff") -> str:
 
 def printable(line: str, limit: int) -> str:
     """Return one printable line with its mark and its indentation, which ``one_line`` strips."""
+    # the mark too: the first character of a line can be that of a folder's name
+    mark = line[:1] if line[:1] == " " else one_line(line[:1])
     indentation = len(line[1:]) - len(line[1:].lstrip(" "))
-    return line[:1] + " " * indentation + one_line(line[1:], limit)
+    return mark + " " * indentation + one_line(line[1:], limit)
 
 
 def _longest_run(text: str) -> int:
@@ -211,6 +234,7 @@ def to_html(report: PreviewReport) -> str:
             f"<p><code>{_html_text(report.base[:12])}</code> → <code>{_html_text(report.head[:12])}</code>, "
             f"{len(report.covered)} deployed folders checked, {len(report.unchanged)} unchanged.</p>",
             *(line for change in report.changes for line in _html_change(change, "")),
+            *_html_rehearsal(report),
             *(line for change in report.live for line in _html_change(change, "In the cluster: ")),
             "</body></html>\n",
         )
@@ -234,6 +258,20 @@ def _html_change(change: ReportedChange, prefix: str) -> Iterator[str]:
     yield "</ul>"
     for step in change.steps:
         yield from _html_step(step)
+
+
+def _html_rehearsal(report: PreviewReport) -> Iterator[str]:
+    rehearsal = report.rehearsal
+    if rehearsal is None:
+        return
+    title = "refused" if rehearsal.refusals else "nothing is refused, and a revert brings everything back"
+    yield f"<h2>Rehearsal: {title}</h2><ul>"
+    for refusal in rehearsal.refusals:
+        place = f"{refusal.folder}: {refusal.step} {refusal.object}"
+        yield f"<li><b>{_html_text(place)}</b>: {_html_text(refusal.problem)} {_html_text(refusal.where)}</li>"
+    if rehearsal.not_judged:
+        yield f"<li>not judged: {_html_text(', '.join(rehearsal.not_judged))}</li>"
+    yield "</ul>"
 
 
 def _html_step(step: ReportedStep) -> Iterator[str]:

@@ -91,6 +91,30 @@ class ReportedChange(_Model):
     steps: tuple[ReportedStep, ...] = ()
 
 
+class ReportedRefusal(_Model):
+    """What an API server refuses of a change or of its revert, or what a revert does not bring back."""
+
+    folder: str
+    object: str = Field(description="Kind, namespace and name.")
+    step: str = Field(description="apply, prune or revert.")
+    problem: str = Field(description="Why, in the API server's words.")
+    where: str = Field("", description="`file:line` of the object.")
+
+
+class ReportedRehearsal(_Model):
+    """What became of a change in a sandbox; it never says that a change will be healthy."""
+
+    refusals: tuple[ReportedRefusal, ...] = ()
+    not_judged: tuple[str, ...] = Field(
+        (), alias="notJudged", description="Kinds that no folder of the change defines, and what could not be read."
+    )
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the change itself is accepted; a revert that brings less back is for the reviewer to judge."""
+        return all(refusal.step == "revert" for refusal in self.refusals)
+
+
 class PreviewReport(_Model):
     """What a change will do."""
 
@@ -103,11 +127,15 @@ class PreviewReport(_Model):
     live: tuple[ReportedChange, ...] = Field(
         (), description="With --live: what a sync of the merge would do in the cluster, by Application."
     )
+    rehearsal: ReportedRehearsal | None = Field(
+        None, description="With --rehearse: what an API server in a sandbox refuses of the change and of its revert."
+    )
 
     @property
     def is_valid(self) -> bool:
-        """Whether every folder can be built, and no policy rejects it."""
-        return not any(change.problem or change.violations for change in (*self.changes, *self.live))
+        """Whether every folder can be built, no policy rejects it, and no step was refused in a rehearsal."""
+        is_accepted = self.rehearsal is None or self.rehearsal.is_valid
+        return is_accepted and not any(change.problem or change.violations for change in (*self.changes, *self.live))
 
 
 def report_of(preview: Preview, base: str, head: str, authors_of: AuthorsOf) -> PreviewReport:
@@ -129,6 +157,11 @@ def report_of(preview: Preview, base: str, head: str, authors_of: AuthorsOf) -> 
 def with_live(report: PreviewReport, changes: Iterable[RootChange]) -> PreviewReport:
     """Return a report with what a sync of the merge would do in the cluster."""
     return report.model_copy(update={"live": tuple(_change(change, {}) for change in changes)})
+
+
+def with_rehearsal(report: PreviewReport, rehearsal: ReportedRehearsal) -> PreviewReport:
+    """Return a report with what a rehearsal found."""
+    return report.model_copy(update={"rehearsal": rehearsal})
 
 
 def _change(change: RootChange, authors: Mapping[str, Commit]) -> ReportedChange:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from gitsync.errors import one_line
 from gitsync.preview.documents import diff_lines, named_roots, printable
-from gitsync.preview.report import PreviewReport, ReportedChange, ReportedStep
+from gitsync.preview.report import PreviewReport, ReportedChange, ReportedRehearsal, ReportedStep
 
 _STYLES = {"+": "green", "-": "red", "#": "bold"}
 _LIMIT = 200
@@ -31,6 +31,18 @@ def _lines(report: PreviewReport) -> Iterator[tuple[str, str]]:
         yield from _facts(change)
         if not change.steps:
             yield "  nothing would be written", "green"
+    if report.rehearsal is not None:
+        yield from _rehearsed(report.rehearsal)
+
+
+def _rehearsed(rehearsal: ReportedRehearsal) -> Iterator[tuple[str, str]]:
+    if not rehearsal.refusals:
+        yield "rehearsal: nothing is refused, and a revert brings everything back", "green"
+    for refusal in rehearsal.refusals:
+        where = f"   # {refusal.where}" if refusal.where else ""
+        yield f"rehearsal: {refusal.folder}: {refusal.step} {refusal.object}: {refusal.problem}{where}", "red"
+    if rehearsal.not_judged:
+        yield f"not judged: {', '.join(rehearsal.not_judged)}", "yellow"
 
 
 def _declared(report: PreviewReport) -> Iterator[tuple[str, str]]:
@@ -79,13 +91,17 @@ class Runner(StrEnum):
 
 
 def annotate(report: PreviewReport, runner: Runner) -> Iterator[str]:
-    """Yield a line for each folder that is not valid and for each new value of a Moderate or Dangerous step."""
+    """Yield a line for each folder that is not valid, each new value of a step that is not Safe, and each refusal."""
     for change in report.changes:
         for text in (*filter(None, (change.problem,)), *change.violations):
             yield _line(runner, "error", _place_in(text), f"{change.roots[0]}: {text}")
         for step in change.steps:
             if step.risk != "Safe":
                 yield from _of_step(runner, change, step)
+    for refusal in report.rehearsal.refusals if report.rehearsal is not None else ():
+        level = "warning" if refusal.step == "revert" else "error"
+        text = f"{refusal.step} of {refusal.object} in {refusal.folder}: {refusal.problem}"
+        yield _line(runner, level, refusal.where, text)
 
 
 def _of_step(runner: Runner, change: ReportedChange, step: ReportedStep) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.commands.rehearse import Rehearsal, rehearsal_of
+from gitsync.cli.commands.rehearse import Rehearsal, Surroundings, rehearsal_of
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.objects.manifest import Manifest, uid_of
@@ -464,3 +464,101 @@ def test_a_change_in_git_is_rehearsed(gitsync: Gitsync, tmp_path: Path, monkeypa
     assert (problem["object"], problem["step"]) == ("Job default/migrate", "apply")
     assert "immutable" in problem["problem"]
     assert problem["where"].startswith("prod/job.yaml:")
+
+
+SEALED = """apiVersion: v1
+kind: Secret
+metadata: {name: key}
+data: {token: "ENC[AES256_GCM,data:abcd,iv:x,tag:y,type:str]"}
+sops: {mac: "ENC[AES256_GCM,data:x,iv:x,tag:y,type:str]", lastmodified: "2026-01-01T00:00:00Z"}
+"""
+
+
+def test_what_sops_encrypts_is_rehearsed_with_other_values(client: Client, namespace: str) -> None:
+    assert rehearsed(client, namespace, SETTINGS, f"{SETTINGS}---\n{SEALED}").problems == ()
+
+
+def test_a_namespace_of_another_folder_exists(client: Client, namespace: str) -> None:
+    other = f"{namespace}-b"
+    new = objects(f"{SETTINGS}---\n{SETTINGS.replace('name: settings', f'name: b, namespace: {other}')}", namespace)
+    cluster = KubernetesCluster(client)
+    surroundings = Surroundings(is_namespace_used=lambda name: name == other)
+    assert rehearsal_of(cluster, objects(SETTINGS, namespace), new, surroundings).problems == ()
+    live = cluster.read(ObjectRef("", "Namespace", "", other), "v1")
+    cluster.delete(ObjectRef("", "Namespace", "", other), "v1", uid=uid_of(live or {}))
+
+
+def test_a_namespace_whose_name_is_not_valid_is_no_crash(client: Client) -> None:
+    [problem] = rehearsed(client, "PROJECT", "", SETTINGS).problems
+    assert problem.step.value == "apply"
+
+
+def test_namespaces_of_other_folders_are_found_in_git(
+    gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = GitRepo(tmp_path)
+    folder = "resources: [a.yaml]\n"
+    repo.commit(
+        {
+            "prod/kustomization.yaml": f"namespace: shop\n{folder}",
+            "prod/a.yaml": SETTINGS,
+            "mesh/kustomization.yaml": folder,
+            "mesh/a.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: mesh}\n",
+        }
+    )
+    monkeypatch.chdir(repo.work)
+    repo.commit({"prod/kustomization.yaml": folder, "prod/a.yaml": SETTINGS.replace("settings", "s, namespace: mesh")})
+    assert gitsync("rehearse", "HEAD~1..HEAD").code == 0
+
+
+def test_a_preview_has_what_a_rehearsal_refuses(
+    gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = GitRepo(tmp_path)
+    repo.commit({"prod/kustomization.yaml": "resources: [job.yaml]\n", "prod/job.yaml": JOB})
+    monkeypatch.chdir(repo.work)
+    repo.commit({"prod/job.yaml": JOB.replace("tool:1", "tool:2")})
+    done = gitsync("preview", "HEAD~1..HEAD", "--rehearse")
+    assert done.code == 2
+    assert "rehearsal: prod: apply Job default/migrate: " in done.out
+    assert "immutable" in done.out
+    markdown = gitsync("preview", "HEAD~1..HEAD", "--rehearse", "-o", "markdown").out
+    assert "#### Rehearsal: refused\n\n- apply `Job default/migrate` in `prod`: `" in markdown
+    assert "<h2>Rehearsal: refused</h2>" in gitsync("preview", "HEAD~1..HEAD", "--rehearse", "-o", "html").out
+    # a sound change, and what the runner of a job gets
+    repo.commit({"prod/job.yaml": JOB + "  # a comment\n"})
+    assert "rehearsal: nothing is refused" in gitsync("preview", "HEAD~2..HEAD~2", "--rehearse").out
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert "::error file=prod/job.yaml,line=" in gitsync("preview", "HEAD~2..HEAD~1", "--rehearse", "--ci").out
+
+
+def test_a_rehearsal_begins_with_the_state_of_a_cluster(
+    gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = GitRepo(tmp_path)
+    web = WEB.replace("{name: web}", "{name: web, namespace: shop}", 1)
+    repo.commit({"prod/kustomization.yaml": "resources: [web.yaml]\n", "prod/web.yaml": web})
+    monkeypatch.chdir(repo.work)
+    service = SERVICE.replace("{name: web}", "{name: web, namespace: shop}")
+    changed_web = web.replace("replicas: 0", "replicas: 9")
+    secret = SECRET.replace("{name: key}", "{name: key, namespace: shop}")
+    repo.commit({"prod/web.yaml": "---\n".join((changed_web, service, secret))})
+    with Sandbox(workloads=False) as sandbox:
+        kubeconfig = sandbox.kubeconfig(tmp_path / "kubeconfig")
+        live = Client(Connection(str(kubeconfig)))
+        cluster = KubernetesCluster(live)
+        space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+        quota = QUOTA.replace("{name: q}", "{name: q, namespace: shop}")
+        for text in (space, *POLICY.split("---\n"), quota, web, secret.replace("a: b", "a: live-password")):
+            cluster.apply(read_all(text)[0], manager="test")
+        done = gitsync("rehearse", "HEAD~1..HEAD", "--from-cluster", "--kubeconfig", kubeconfig, "-o", "json")
+        deployment = cluster.read(ObjectRef("apps", "Deployment", "shop", "web"), "v1")
+        live.close()
+    problems = {row["object"]: row["problem"] for row in done.json}
+    # the policy and the quota are in no file of the repository
+    assert "too many replicas" in problems["Deployment shop/web"]
+    assert "exceeded quota" in problems["Service shop/web"]
+    assert "live-password" not in done.out + done.err
+    # the cluster itself is only read
+    assert deployment is not None
+    assert deployment["spec"]["replicas"] == 0

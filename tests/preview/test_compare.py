@@ -46,6 +46,18 @@ def test_a_change_that_renders_to_the_same_changes_nothing() -> None:
     assert compare(BASE, {**BASE, "base/d.yaml": f"# a comment\n{deployment()}"}).changes == ()
 
 
+def test_another_version_of_a_kind_is_a_change() -> None:
+    item = "apiVersion: example.com/v1beta1\nkind: Thing\nmetadata: {name: a}\n"
+    base = {"prod/kustomization.yaml": "resources: [a.yaml]", "prod/a.yaml": item}
+    [change] = compare(base, {**base, "prod/a.yaml": item.replace("v1beta1", "v1")}).changes
+    [difference] = change.steps[0].differences
+    assert (difference.path, difference.live, difference.desired) == (
+        ".apiVersion",
+        "example.com/v1beta1",
+        "example.com/v1",
+    )
+
+
 def test_a_folder_that_appears_or_goes_is_created_or_pruned() -> None:
     without = {path: text for path, text in BASE.items() if not path.startswith("other/")}
 

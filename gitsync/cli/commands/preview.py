@@ -20,7 +20,7 @@ from gitsync.objects.change import Risk
 from gitsync.preview.compare import Preview, Rules, Sides
 from gitsync.preview.compare import preview as preview_of
 from gitsync.preview.documents import to_html, to_markdown
-from gitsync.preview.report import PreviewReport, report_of, with_live
+from gitsync.preview.report import PreviewReport, report_of, with_live, with_rehearsal
 from gitsync.preview.roots import Root
 from gitsync.preview.text import annotate, to_lines
 from gitsync.services.policies import read_policies
@@ -72,6 +72,10 @@ def preview(
     live: Annotated[
         bool, typer.Option("--live", help="Compare with the cluster too: what a sync of the merge would write.")
     ] = False,
+    rehearse: Annotated[
+        bool,
+        typer.Option("--rehearse", help="Apply the change and its revert to a sandbox, and report what is refused."),
+    ] = False,
     policies: Policies = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write the Markdown of a comment to this file.")
@@ -82,7 +86,7 @@ def preview(
 ) -> Exit:
     """
     Show what a change in Git will do, without a cluster: objects, fields with lines, classes, effects. Exit code 1:
-    something changes (with --ci: 0); 2: it cannot be merged or built, a policy rejects it, or --max-risk.
+    something changes (with --ci: 0); 2: it cannot be merged or built, a policy or --rehearse rejects it, or --max-risk.
     """
     if output is PreviewFormat.SCHEMA:
         print(to_json(PreviewReport.model_json_schema()))
@@ -111,6 +115,10 @@ def preview(
         from gitsync.cli.comparison import live_changes
 
         report = with_live(report, live_changes(cluster, previewed, comparison, policies))
+    if rehearse:
+        from gitsync.cli.commands.rehearse import rehearsed  # late, with the sandbox
+
+        report = with_rehearsal(report, rehearsed(previewed))
     if markdown_file is not None:
         markdown_file.write_text(to_markdown(report), encoding="utf-8")
     if job is not None:

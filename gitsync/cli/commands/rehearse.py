@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
+from gitsync.cli.applications import connect
 from gitsync.cli.change import PreviewedChange, local_change
-from gitsync.cli.options import Output, command
+from gitsync.cli.options import ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import Conflict, GitsyncError, InvalidInput, one_line
-from gitsync.kube.kinds import CRD, NAMESPACE
+from gitsync.cluster.kubernetes import KubernetesCluster, collection_path
+from gitsync.errors import Conflict, GitsyncError, InvalidInput, Rejected, one_line
+from gitsync.kube.kinds import CRD, NAMESPACE, SERVICE
 from gitsync.kube.messages import immutable_fields
 from gitsync.kube.openapi import resources
 from gitsync.objects.change import Action, Change
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.keys import LAST_APPLIED
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.options import Deletion, Reconcile
-from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.mask import mask_text
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.mask import is_secret, mask_text
 from gitsync.plan.options import options_of
 from gitsync.plan.order import in_order, prune_stage, stage_of
 from gitsync.plan.risk.objects import loses_data
 from gitsync.ports import Cluster
 from gitsync.preview.compare import ChangedRoot, Sides, changed_roots
+from gitsync.preview.report import ReportedRefusal, ReportedRehearsal
+from gitsync.secrets import MEMBER, is_encrypted
 from gitsync.workers.helm import HelmProgram
 
 _MANAGER: Final = "gitsync"
@@ -66,8 +71,25 @@ class Rehearsal:
     unknown: frozenset[GroupKind]
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """
+    What a folder is rehearsed in.
+
+    ``objects`` are definitions, classes, quotas and policies of a cluster; ``live`` are the objects of the folder as
+    the cluster has them, None where no cluster was read. ``is_namespace_used`` tells which namespaces exist besides
+    those that the folder uses before the change. ``unread`` says what could not be read of the cluster.
+    """
+
+    objects: tuple[Manifest, ...] = ()
+    live: Mapping[ObjectRef, Manifest] | None = None
+    is_namespace_used: Callable[[str], bool] = lambda name: False
+    unread: tuple[str, ...] = ()
+
+
 @command
 def rehearse(
+    cluster: ClusterTarget,
     change: Annotated[
         list[str] | None,
         typer.Argument(
@@ -75,6 +97,13 @@ def rehearse(
             help="The commits to merge, by default the branch of the remote and HEAD; and the folders to cover.",
         ),
     ] = None,
+    from_cluster: Annotated[
+        bool,
+        typer.Option(
+            "--from-cluster",
+            help="Begin with the objects, definitions, quotas and policies of the cluster; reads only.",
+        ),
+    ] = False,
     output: Output = Format.TABLE,
 ) -> Exit:
     """
@@ -86,58 +115,171 @@ def rehearse(
         raise InvalidInput("name one range of commits")
     paths = [item for item in change or () if item not in spans]
     previewed = local_change(spans[0] if spans else "", paths, None, staged=False)
-    rows: list[dict[str, Any]] = []
-    unknown: set[GroupKind] = set()
-    for changed in _changed(previewed):
-        rehearsal = _in_sandbox(changed)
-        unknown |= rehearsal.unknown
-        rows += [_row(changed, problem) for problem in rehearsal.problems]
+    rehearsal = rehearsed(previewed, cluster if from_cluster else None)
+    rows = [refusal.model_dump(mode="json") for refusal in rehearsal.refusals]
     if rows or output is not Format.TABLE:
         show(rows, _COLUMNS, output, key="object")
     else:
         say("nothing is refused, and a revert brings everything back", "green")
-    if unknown:
-        kinds = ", ".join(sorted(map(str, unknown)))
-        say(f"not judged, since no folder of the change defines these kinds: {kinds}", "yellow", is_warning=True)
+    if rehearsal.not_judged:
+        say(f"not judged: {', '.join(rehearsal.not_judged)}", "yellow", is_warning=True)
     say(_UNKNOWN, is_warning=True)
     return Exit.INVALID if rows else Exit.OK
 
 
-def _changed(previewed: PreviewedChange) -> Iterator[ChangedRoot]:
+def rehearsed(previewed: PreviewedChange, cluster: ClusterTarget | None = None) -> ReportedRehearsal:
+    """Rehearse every deployed folder that a change reaches, with what a cluster has where one is named."""
     sides = Sides(previewed.base, previewed.result, previewed.merge.changed, HelmProgram())
-    return changed_roots(sides, previewed.is_own, previewed.below)
+    refusals: list[ReportedRefusal] = []
+    not_judged: set[str] = set()
+    live = _LiveState(cluster) if cluster is not None else None
+    for changed in changed_roots(sides, previewed.is_own, previewed.below):
+        surroundings = live.around(changed) if live else Surroundings(is_namespace_used=changed.is_namespace_used)
+        rehearsal = _in_sandbox(changed, surroundings)
+        not_judged |= {f"{kind}, which no folder of the change defines" for kind in rehearsal.unknown}
+        not_judged |= set(surroundings.unread)
+        refusals += [_refusal(changed, problem) for problem in rehearsal.problems]
+    return ReportedRehearsal(refusals=tuple(refusals), not_judged=tuple(sorted(not_judged)))
 
 
-def _row(changed: ChangedRoot, problem: RehearsalProblem) -> dict[str, Any]:
-    return {
-        "folder": changed.root.name,
-        "object": str(problem.ref),
-        "step": problem.step.value,
-        "problem": problem.message,
-        "where": changed.places.get(problem.ref, ""),
-    }
+def _refusal(changed: ChangedRoot, problem: RehearsalProblem) -> ReportedRefusal:
+    return ReportedRefusal(
+        folder=changed.root.name,
+        object=str(problem.ref),
+        step=problem.step.value,
+        problem=problem.message,
+        where=changed.places.get(problem.ref, ""),
+    )
 
 
-def _in_sandbox(changed: ChangedRoot) -> Rehearsal:
+def _in_sandbox(changed: ChangedRoot, surroundings: Surroundings) -> Rehearsal:
     """Rehearse the change of one folder in a cluster of its own, on loopback, that ends with it."""
     from gitsync.sandbox.server import Sandbox  # late: it takes longer to import than all other commands
 
     with TemporaryDirectory(prefix="gitsync-") as folder, Sandbox(workloads=False) as sandbox:
         client = Client(Connection(str(sandbox.kubeconfig(Path(folder) / "kubeconfig"))))
         try:
-            return rehearsal_of(KubernetesCluster(client), changed.old, changed.new)
+            return rehearsal_of(KubernetesCluster(client), changed.old, changed.new, surroundings)
         finally:
             client.close()
 
 
-def rehearsal_of(cluster: Cluster, old: Mapping[ObjectRef, Manifest], new: Mapping[ObjectRef, Manifest]) -> Rehearsal:
+def rehearsal_of(
+    cluster: Cluster,
+    old: Mapping[ObjectRef, Manifest],
+    new: Mapping[ObjectRef, Manifest],
+    surroundings: Surroundings | None = None,
+) -> Rehearsal:
     """
     Apply what a folder declares, change it, and revert the change.
 
     An object that the cluster refuses already before the change is not judged: there it exists, as it was accepted by
     other rules.
     """
-    return _Rehearser(cluster, old, new).run()
+    old, new = ({ref: readable(manifest) for ref, manifest in side.items()} for side in (old, new))
+    return _Rehearser(cluster, old, new, surroundings or Surroundings()).run()
+
+
+_UNSEALED_TEXT: Final = "{}"
+_UNSEALED: Final = base64.b64encode(_UNSEALED_TEXT.encode()).decode()
+"""The value of a Secret that is not known here: of every type a valid one, also of ``dockerconfigjson``."""
+
+
+def readable(manifest: Manifest) -> Manifest:
+    """Return a manifest as the controller applies it, with another value for what SOPS encrypts."""
+    if not is_encrypted(manifest):
+        return manifest
+    plain = {key: value for key, value in manifest.items() if key != MEMBER}
+    return masked_secret(plain) if is_secret(ref_of(plain)) else plain
+
+
+def masked_secret(manifest: Manifest) -> Manifest:
+    """Return a Secret with the keys that it has, and no value of them."""
+    fillers = {"data": _UNSEALED, "stringData": _UNSEALED_TEXT}
+    return {
+        key: dict.fromkeys(value, fillers[key]) if key in fillers and isinstance(value, dict) else value
+        for key, value in manifest.items()
+    }
+
+
+# the state of a cluster, from which a rehearsal can begin
+
+
+_CLUSTER_WIDE: Final = (
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+    GroupKind("", "Namespace"),
+    GroupKind("scheduling.k8s.io", "PriorityClass"),
+    GroupKind("storage.k8s.io", "StorageClass"),
+    GroupKind("networking.k8s.io", "IngressClass"),
+    GroupKind("node.k8s.io", "RuntimeClass"),
+    GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+)
+_IN_NAMESPACES: Final = tuple(GroupKind("", kind) for kind in ("ServiceAccount", "ResourceQuota", "LimitRange"))
+_OF_SERVER: Final = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"),
+)
+_ADDRESSES: Final = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+"""What an API server allocates for a Service; another server has other addresses."""
+
+
+class _LiveState:
+    """Read what an API server decides by, and the live objects of folders; nothing is written."""
+
+    def __init__(self, target: ClusterTarget) -> None:
+        self._client = connect(target.cluster)
+        self._cluster = KubernetesCluster(self._client)
+        self._unread: list[str] = []
+        self._shared = tuple(item for of in _CLUSTER_WIDE for item in self._list(of))
+
+    def around(self, changed: ChangedRoot) -> Surroundings:
+        """Return the surroundings of a folder in the cluster."""
+        refs = {**changed.old, **changed.new}
+        namespaces = sorted({ref.namespace for ref in refs} - {""})
+        local = (item for of in _IN_NAMESPACES for name in namespaces for item in self._list(of, name))
+        objects = (*self._shared, *local)
+        live = {ref: manifest for ref in refs if (manifest := self._live(ref, refs[ref])) is not None}
+        return Surroundings(objects, live, unread=tuple(dict.fromkeys(self._unread)))
+
+    def _list(self, of: GroupKind, namespace: str = "") -> list[Manifest]:
+        resource = self._cluster.any_version(of)
+        if resource is None:
+            return []
+        try:
+            items = self._client.get(collection_path(resource, namespace))["items"]
+        except Rejected as error:
+            if error.code != 404:  # a namespace that the change creates has nothing yet
+                self._unread.append(f"{of} of the cluster: {one_line(error.message, 200)}")
+            return []
+        # the items of a list name neither their version nor their kind
+        return [_without_server({"apiVersion": resource.api_version, "kind": of.kind, **item}) for item in items]
+
+    def _live(self, ref: ObjectRef, declared: Manifest) -> Manifest | None:
+        version = str(declared["apiVersion"]).rpartition("/")[2]
+        if self._cluster.resource(ref.group, version, ref.kind) is None:
+            return None
+        try:
+            manifest = self._cluster.read(ref, version)
+        except GitsyncError as error:
+            self._unread.append(f"{ref} of the cluster: {one_line(error.message, 200)}")
+            return declared
+        return _without_server(manifest) if manifest is not None else None
+
+
+def _without_server(manifest: Manifest) -> Manifest:
+    """Return a live object as a user could apply it to another cluster; of a Secret without its values."""
+    metadata = {key: value for key, value in metadata_of(manifest).items() if key not in _OF_SERVER}
+    annotations = {key: value for key, value in annotations_of(manifest).items() if key != LAST_APPLIED}
+    metadata |= {"annotations": annotations} if "annotations" in metadata else {}
+    plain = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": metadata}
+    ref = ref_of(plain)
+    if is_secret(ref):
+        return masked_secret(plain)
+    if ref.of == SERVICE:
+        spec = {key: value for key, value in plain["spec"].items() if key not in _ADDRESSES}
+        return {**plain, "spec": spec}
+    return plain
 
 
 _BUILT_IN_GROUPS: Final = frozenset(resource.group for resource in resources())
@@ -146,10 +288,17 @@ _BUILT_IN_GROUPS: Final = frozenset(resource.group for resource in resources())
 class _Rehearser:
     """The rehearsal of one folder."""
 
-    def __init__(self, cluster: Cluster, old: Mapping[ObjectRef, Manifest], new: Mapping[ObjectRef, Manifest]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        old: Mapping[ObjectRef, Manifest],
+        new: Mapping[ObjectRef, Manifest],
+        surroundings: Surroundings,
+    ) -> None:
         self._cluster = cluster
         self._old = old
         self._new = new
+        self._surroundings = surroundings
         self._problems: list[RehearsalProblem] = []
         self._unknown: set[GroupKind] = set()
         self._not_judged: set[ObjectRef] = set()
@@ -157,12 +306,20 @@ class _Rehearser:
     def run(self) -> Rehearsal:
         """Return what is refused."""
         self._add_namespaces()
-        for ref in _in_order(self._old):
-            if self._apply(ref, self._old[ref]):
+        for manifest in self._surroundings.objects:
+            with suppress(GitsyncError):  # what this cluster has its own of, such as the namespace kube-system
+                self._cluster.apply(manifest, manager="cluster")
+        if self._surroundings.objects:
+            self._cluster.definitions_changed()
+        existing = self._old if self._surroundings.live is None else self._surroundings.live
+        for ref in _in_order(existing):
+            if self._apply(ref, existing[ref]):
                 self._not_judged.add(ref)
         applied = [ref for ref in _in_order(self._new) if self._is_applied(ref)]
         refused = {ref for ref in applied if self._judge(ref, RehearsalStep.APPLY, self._new[ref])}
         pruned = [step for step in _pruned(self._old, self._new) if step.ref not in self._not_judged]
+        if self._surroundings.live is not None:
+            pruned = [step for step in pruned if step.ref in self._surroundings.live]
         for step in pruned:
             self._prune(step)
         self._revert([ref for ref in applied if ref not in refused], [step for step in pruned if not loses_data(step)])
@@ -176,11 +333,17 @@ class _Rehearser:
 
     def _add_namespaces(self) -> None:
         """Create the namespaces that exist before the change; of a new folder, those that it needs exist elsewhere."""
+        if self._surroundings.live is not None:  # the cluster has its own
+            return
         existing = self._old or self._new
+        declared = {ref.name for side in (self._old, self._new) for ref in side if ref.of == NAMESPACE}
+        added = {ref.namespace for ref in self._new} - {ref.namespace for ref in existing} - declared - {""}
+        used = {name for name in added if self._surroundings.is_namespace_used(name)}
         namespaces = {ref.namespace for ref in existing} - {ref.name for ref in existing if ref.of == NAMESPACE}
-        for name in sorted(namespaces - {""}):
+        for name in sorted(used | namespaces - {""}):
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            self._cluster.apply(namespace, manager="namespaces")
+            with suppress(Rejected):  # a name that is not valid: what is in it is refused where it is applied
+                self._cluster.apply(namespace, manager="namespaces")
 
     def _judge(self, ref: ObjectRef, step: RehearsalStep, manifest: Manifest) -> bool:
         """Apply an object, and report why that is refused; return whether it is."""

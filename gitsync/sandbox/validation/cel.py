@@ -57,7 +57,7 @@ class Program:
 def compile_expression(expression: str, variables: tuple[str, ...]) -> Program:
     """Compile an expression over variables of any type; raise CompileError."""
     try:
-        return Program(_environment(variables).compile(expression))
+        return Program(_environment(variables).compile(_with_formats(expression)))
     except RuntimeError as error:
         text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
         raise CompileError(f"compilation failed: {text}") from None
@@ -164,6 +164,62 @@ def _is_cidr(text: str) -> bool:
     return "/" in text
 
 
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_TOKEN = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# name of the format -> pattern, characters at most; https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-format-library
+_FORMATS: dict[str, tuple[str, int]] = {
+    "dns1123Label": (_LABEL, 63),
+    "dns1123Subdomain": (rf"{_LABEL}(\.{_LABEL})*", 253),
+    "dns1035Label": ("[a-z]([-a-z0-9]*[a-z0-9])?", 63),
+    "qualifiedName": (rf"({_LABEL}(\.{_LABEL})*/)?{_TOKEN}", 317),
+    "dns1123LabelPrefix": (f"{_LABEL}-?", 63),
+    "dns1123SubdomainPrefix": (rf"{_LABEL}(\.{_LABEL})*-?", 253),
+    "dns1035LabelPrefix": ("[a-z]([-a-z0-9]*[a-z0-9])?-?", 63),
+    "labelValue": (f"({_TOKEN})?", 63),
+    "uri": (r"[A-Za-z][A-Za-z0-9+.-]*:.+|/.*", 1 << 20),
+    "uuid": ("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", 36),
+    "byte": ("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", 1 << 20),
+    "date": (_DATE, 10),
+    "datetime": (rf"{_DATE}[Tt][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]+)?([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})", 40),
+}
+
+
+_VALIDATE = re.compile(rf"\bformat\.({'|'.join(_FORMATS)})\(\)\.validate\(")
+
+
+def _with_formats(expression: str) -> str:
+    """
+    Return an expression in which the validations of formats are calls of ours.
+
+    They are methods that return an optional, and neither a function of Python can return one, nor ``hasValue`` have
+    another overload.
+    """
+    while match := _VALIDATE.search(expression):
+        end = _end_of_arguments(expression, match.end())
+        argument = expression[match.end() : end]
+        call = f'optional.ofNonZeroValue(formatViolations("{match[1]}", {argument}))'
+        expression = expression[: match.start()] + call + expression[end + 1 :]
+    return expression
+
+
+def _end_of_arguments(expression: str, start: int) -> int:
+    """Return the position of the parenthesis that closes the one before ``start``; the end where none does."""
+    depth = 1
+    for position in range(start, len(expression)):
+        depth += {"(": 1, ")": -1}.get(expression[position], 0)
+        if depth == 0:
+            return position
+    return len(expression)
+
+
+def _violations(name: str, text: str) -> list[str]:
+    """Return why a text has not a format, nothing where it has."""
+    pattern, most = _FORMATS[name]
+    is_valid = len(text) <= most and re2.fullmatch(pattern, text) is not None
+    return [] if is_valid else [f"does not match the format {name}"]
+
+
 _Overload = tuple[bool, tuple[Any, ...], Callable[..., Any]]
 _TEXT = (_T.STRING,)
 _LIST = (_T.LIST,)
@@ -206,4 +262,5 @@ _FUNCTIONS: dict[str, list[_Overload]] = {
     "isURL": _global(_is_url),
     "isIP": _global(_is_ip),
     "isCIDR": _global(_is_cidr),
+    "formatViolations": [(False, _TEXT * 2, _violations)],
 }
