@@ -53,8 +53,8 @@ class Hooks:
     sync that started it.
 
     A hook is done when it is healthy (a Job: complete), and has failed when it is Degraded or disappears before it
-    is done, such as a failed Job that its own TTL removes. Its delete policies apply; without one, the object of the
-    last run is deleted before the next. A failed delete is retried by ``delete_completed``.
+    is done. Its delete policies apply; without one, the object of the last run is deleted before the next. A failed
+    delete is retried by ``delete_completed``.
     """
 
     def __init__(self, applier: Applier, cluster: Cluster, live: LiveCache) -> None:
@@ -145,7 +145,10 @@ class Hooks:
     def _watch(
         self, request: ApplyRequest, change: Change, run: HookRun, hook: Manifest | None, options: Options
     ) -> str:
-        # a TTL may remove a Job before its result is seen; whether it succeeded is not known then
+        is_gone = hook is None or uid_of(hook) != run.uid
+        if is_gone:
+            # a TTL may remove a Job before a reconcile has observed how it ended, at once where it is 0
+            hook = self._live.last_finished(change.ref)
         if hook is None or uid_of(hook) != run.uid:
             run.result = StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
             return ""
@@ -155,7 +158,8 @@ class Hooks:
         failed = status.health is Health.DEGRADED
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
         run.result = StepResult(change, outcome, f"{change.ref}: {status.message}" if failed else "")
-        if _policy_for(status.health) in options.hook_delete:
+        run.is_deleted = is_gone
+        if not is_gone and _policy_for(status.health) in options.hook_delete:
             (deleted,) = self._delete(request, {change.ref: run.uid})
             run.is_deleted = deleted.outcome is Outcome.SUCCEEDED
         return ""

@@ -10,7 +10,7 @@ from gitsync.objects.manifest import Manifest
 
 # Comments and literals of CEL (cel-spec, doc/langdef.md): what is in them is not code. A quote in a comment starts no
 # literal, and a backslash in a raw literal does not escape its end.
-_TEXTS = re.compile(
+TEXTS = re.compile(
     r"""(?sx)
     //[^\n]*
     | [bB]?[rR](?: '''.*?''' | \"\"\".*?\"\"\" | '[^'\n]*' | "[^"\n]*" )
@@ -56,7 +56,7 @@ def compiled(expression: str, name: str = "object") -> Any:
 
 def _check_growth(expression: str) -> None:
     """Raise ValueError where concatenations and comprehensions multiply the size of a value beyond a limit."""
-    code = _TEXTS.sub("''", expression)
+    code = TEXTS.sub("''", expression)
     if code.count("+") > _MOST_CONCATENATIONS:
         raise ValueError(f"it has more than {_MOST_CONCATENATIONS} signs +, which can make values of any size")
     growth = 1

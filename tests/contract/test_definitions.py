@@ -6,7 +6,9 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, at
+import pytest
+
+from gitsync.objects.manifest import Manifest, at, uid_of
 from tests.contract.manifests import config_map, definition, deployment, manifest
 from tests.contract.stage import Stage, eventually
 
@@ -121,6 +123,89 @@ def test_a_bad_definition_stops_its_own_kind_only(stage: Stage) -> None:
     eventually(stage, lambda: stage.live("ConfigMap", "a")["data"] == {"a": "1"})
     stage.synced(stage.commit({"crd.yaml": definition(group)}))
     assert stage.live("Widget", "w", api=f"{group}/v1")
+
+
+def with_limit(made: Manifest, limit: int) -> Manifest:
+    """Return a definition with a rule that bounds the size."""
+    changed = deepcopy(made)
+    spec = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["x-kubernetes-validations"] = [{"rule": f"self.size <= {limit}", "message": f"at most {limit}"}]
+    return changed
+
+
+def test_a_changed_rule_judges_the_resources_of_its_commit(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"crd.yaml": with_limit(definition(group), 1), "w.yaml": widget(group, size=1)})
+    # a real server judges by the former rule for a moment after each change
+    for size in (2, 3, 4):
+        widgets = [widget(group, size=size), widget(group, f"new-{size}", size=size)]
+        stage.synced(stage.commit({"crd.yaml": with_limit(definition(group), size), "w.yaml": widgets}))
+        assert stage.status()["history"][0]["outcome"] == "Succeeded"
+    stage.commit({"w.yaml": widget(group, size=9), "b.yaml": config_map("b")})
+    eventually(stage, lambda: stage.get("ConfigMap", "b") and "at most 4" in json.dumps(stage.status()))
+
+
+@pytest.mark.parametrize("is_corrected", [True, False], ids=["corrected by hand", "recreated"])
+def test_stored_content_that_does_not_fit_stops_its_object_only(stage: Stage, is_corrected: bool) -> None:
+    group = group_of(stage)
+    loose = with_fields(definition(group), value={"x-kubernetes-preserve-unknown-fields": True})
+    strict = with_fields(definition(group), value={"type": "string"})
+    stage.sync({"crd.yaml": loose, "w.yaml": widget(group, value=[{"a": 1}])})
+    before = uid_of(stage.live("Widget", "w", api=f"{group}/v1"))
+    stage.commit({"crd.yaml": strict, "w.yaml": widget(group, value="x"), "b.yaml": config_map("b", a="1")})
+    eventually(stage, lambda: "failed to create typed live object" in json.dumps(stage.status()))
+    eventually(stage, lambda: stage.get("ConfigMap", "b"))
+    if is_corrected:
+        stage.patch("Widget", "w", {"spec": {"value": "by hand"}}, api=f"{group}/v1")
+        commit = stage.commit({"b.yaml": config_map("b", a="2")})
+    else:
+        forced = widget(group, value="x")
+        forced["metadata"]["annotations"] = {"gitsync.dev/force": "true"}
+        commit = stage.commit({"w.yaml": forced})
+    stage.synced(commit)
+    live = stage.live("Widget", "w", api=f"{group}/v1")
+    assert (live["spec"], uid_of(live) == before) == ({"value": "x"}, is_corrected)
+
+
+def test_a_definition_with_the_names_of_another_stops_its_own_kind_only(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"crd.yaml": definition(group), "w.yaml": widget(group, size=1), "a.yaml": config_map("a", a="1")})
+    other = definition(group, "Gadget")
+    other["spec"]["names"]["shortNames"] = ["widget"]
+    stage.remember("CustomResourceDefinition", f"gadgets.{group}", CRDS)
+    gadget = manifest(f"{group}/v1", "Gadget", "g", spec={"size": 1})
+    stage.commit({"other.yaml": other, "g.yaml": gadget, "b.yaml": config_map("b")})
+    eventually(stage, lambda: stage.get("ConfigMap", "b"))
+    eventually(stage, lambda: "gadgets" in json.dumps(stage.status().get("conditions")))
+    stage.patch("ConfigMap", "a", {"data": {"a": "edited"}})
+    eventually(stage, lambda: stage.live("ConfigMap", "a")["data"] == {"a": "1"})
+    stage.synced(stage.commit({"other.yaml": definition(group, "Gadget")}))
+    assert stage.live("Gadget", "g", api=f"{group}/v1")
+
+
+def test_a_stored_version_that_is_removed_is_named(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.sync({"crd.yaml": definition(group), "w.yaml": widget(group, size=1)})
+    latter = with_version(definition(group), "v2")
+    del latter["spec"]["versions"][1]
+    stage.commit({"crd.yaml": latter, "b.yaml": config_map("b")})
+    eventually(stage, lambda: "storedVersions" in json.dumps(stage.status()))
+    eventually(stage, lambda: stage.get("ConfigMap", "b"))
+    stage.synced(stage.revert())
+
+
+def test_fields_that_were_set_at_a_removed_version_hold_nothing_up(stage: Stage) -> None:
+    group = group_of(stage)
+    both = with_version(definition(group), "v2")
+    for version in both["spec"]["versions"]:
+        version["storage"] = version["name"] == "v2"
+    stage.sync({"crd.yaml": both, "w.yaml": widget(group, version="v1", size=1)})
+    labels = {"metadata": {"labels": {"owner": "bob"}}}
+    stage.patch("Widget", "w", labels, api=f"{group}/v1", manager="their-operator")
+    latter = {**both, "spec": {**both["spec"], "versions": both["spec"]["versions"][:1]}}
+    stage.synced(stage.commit({"crd.yaml": latter, "w.yaml": widget(group, version="v2", size=2)}))
+    live = stage.live("Widget", "w", api=f"{group}/v2")
+    assert (live["spec"], live["metadata"]["labels"]["owner"]) == ({"size": 2}, "bob")
 
 
 def test_resources_with_finalizers_are_deleted_before_their_operator(stage: Stage) -> None:

@@ -151,6 +151,45 @@ def test_a_renumbered_port_is_restored(stage: Stage) -> None:
     eventually(stage, lambda: [port["port"] for port in stage.live("Service", "web")["spec"]["ports"]] == [80, 443])
 
 
+POD = "/spec/template/spec"
+EDITS = {
+    "keys of list items": {
+        f"{POD}/containers/0/name": "renamed",
+        f"{POD}/volumes/0/name": "renamed",
+        f"{POD}/containers/0/volumeMounts/0/name": "renamed",
+        f"{POD}/containers/0/ports/0/containerPort": 8080,
+        f"{POD}/containers/0/env/0/name": "RENAMED",
+    },
+    "members of unions": {
+        f"{POD}/volumes/0": {"name": "data", "secret": {"secretName": "s", "optional": True}},
+        f"{POD}/containers/0/env/0": {"name": "MODE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        f"{POD}/containers/0/livenessProbe": {"tcpSocket": {"port": 80}},
+    },
+}
+
+
+@pytest.mark.parametrize("undeclared", ["Report", "Remove"])
+@pytest.mark.parametrize("edited", EDITS)
+def test_edited_keys_and_choices_are_restored_in_one_write(stage: Stage, edited: str, undeclared: str) -> None:
+    made = web()
+    pod = made["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "data", "emptyDir": {}}]
+    pod["containers"][0] |= {
+        "env": [{"name": "MODE", "value": "fast"}],
+        "ports": [{"containerPort": 80, "name": "http"}],
+        "livenessProbe": {"httpGet": {"path": "/", "port": 80}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    stage.sync({"web.yaml": made}, risk=DEFAULTS, sync={"undeclaredFields": undeclared})
+    declared = stage.live("Deployment", "web", api=API)["spec"]
+    patch = [{"op": "replace", "path": path, "value": value} for path, value in EDITS[edited].items()]
+    answer = stage.patch("Deployment", "web", patch, "json", api=API, manager="kubectl-edit")
+    assert answer["spec"] != declared
+    eventually(stage, lambda: stage.live("Deployment", "web", api=API)["spec"] == declared)
+    # each write of the spec is a generation
+    assert stage.live("Deployment", "web", api=API)["metadata"]["generation"] == answer["metadata"]["generation"] + 1
+
+
 def test_a_privileged_container_is_restored(stage: Stage) -> None:
     opened(stage)
     context = {"privileged": True, "allowPrivilegeEscalation": True}

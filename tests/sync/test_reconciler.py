@@ -370,6 +370,28 @@ def test_a_failed_hook_fails_the_sync() -> None:
     assert data_of(engine, "a") is None
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_ours", "phase"),
+    [
+        pytest.param("Complete", True, Phase.SYNCED, id="complete"),
+        pytest.param("Failed", True, Phase.FAILED, id="failed"),
+        pytest.param("Complete", False, Phase.FAILED, id="another of its name"),
+    ],
+)
+def test_a_hook_that_its_ttl_deleted_ended_as_it_was_last(condition: str, is_ours: bool, phase: Phase) -> None:
+    engine = Engine()
+    engine.declare("c1", config_map("a", x="1"), job("migrate", hook="PreSync"))
+    engine.reconcile()
+    ref = ObjectRef("batch", "Job", "prod", "migrate")
+    hook = engine.cluster.objects.pop(ref)
+    status = {"conditions": [{"type": condition, "status": "True"}]}
+    uid = hook["metadata"]["uid"] if is_ours else "another"
+    engine.live.finished[ref] = {**hook, "metadata": {**hook["metadata"], "uid": uid}, "status": status}
+    engine.reconcile()
+    assert engine.status["phase"] == phase
+    assert (ObjectRef("", "ConfigMap", "prod", "a") in engine.cluster.objects) is (phase is Phase.SYNCED)
+
+
 def test_a_sync_that_waits_too_long_fails() -> None:
     engine = Engine(sync={"postSync": {"healthTimeout": "60s"}})
     engine.declare("c1", config_map("a", x="1"), job("migrate", hook="PreSync"))

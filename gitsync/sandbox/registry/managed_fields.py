@@ -42,7 +42,7 @@ def scale_part(live: Manifest, scale: Manifest, path: str) -> Manifest:
     try:
         field_set(builtin().for_kind("autoscaling", "v1", "Scale") or DEDUCED, scale)
     except TypedError as error:
-        raise _typed_error(error, live["metadata"], "autoscaling/v1, Kind=Scale") from None
+        raise _typed_error("patch", error, live["metadata"], "autoscaling/v1, Kind=Scale") from None
     meta = {key: live["metadata"][key] for key in ("name", "namespace") if key in live["metadata"]}
     applied: Manifest = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": meta}
     spec = scale.get("spec") or {}
@@ -95,11 +95,14 @@ def _is_scale(entry: Manifest, manager: str) -> bool:
 
 def applied(live: Manifest | None, body: Manifest, schema: Schema, write: Write, *, force: bool) -> Manifest:
     """Return the object with the body laid over it; the very live one when nothing changes."""
+    group, _, version = body["apiVersion"].rpartition("/")
+    of = f"{group}/{version}, Kind={body['kind']}"
+    if live is not None and schema.custom:
+        _check_stored(live, schema, of)
     try:
         result = apply_object(live, body, schema, write, force=force)
     except TypedError as error:
-        group, _, version = body["apiVersion"].rpartition("/")
-        raise _typed_error(error, body["metadata"], f"{group}/{version}, Kind={body['kind']}") from None
+        raise _typed_error("patch", error, body["metadata"], of) from None
     except InvalidInput as error:
         raise errors.bad_request(error.message) from None
     if isinstance(result, Conflicts):
@@ -107,9 +110,23 @@ def applied(live: Manifest | None, body: Manifest, schema: Schema, write: Write,
     return result
 
 
-def _typed_error(error: TypedError, meta: dict[str, Any], of: str) -> ApiError:
+def _check_stored(live: Manifest, schema: Schema, of: str) -> None:
+    """
+    Raise the 500 for an object that a former definition let be stored, and that does not fit its schema any more.
+
+    Only an apply compares types with what is stored (structured-merge-diff, structuredmerge.go: Apply).
+    """
+    # what others own says nothing about the types
+    meta = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+    try:
+        field_set(schema, {**live, "metadata": meta}, duplicates=True)
+    except TypedError as error:
+        raise _typed_error("live", error, meta, of) from None
+
+
+def _typed_error(side: str, error: TypedError, meta: dict[str, Any], of: str) -> ApiError:
     place = f"{meta.get('namespace') or ''}/{meta['name']}; {of}"
-    return ApiError(500, "", f"failed to create typed patch object ({place}): {error.upstream()}")
+    return ApiError(500, "", f"failed to create typed {side} object ({place}): {error.upstream()}")
 
 
 def conversion_failed(resource: ServedResource, meta: dict[str, Any], error: ApiError) -> ApiError:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import datetime
 import functools
 import ipaddress
 import itertools
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +18,9 @@ import re2
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
 
+from gitsync.kube.cel import TEXTS
 from gitsync.kube.quantity import parse
+from gitsync.sandbox.validation import names
 
 _T = cel.Type
 _MISSING_KEY = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"')
@@ -57,10 +63,38 @@ class Program:
 def compile_expression(expression: str, variables: tuple[str, ...]) -> Program:
     """Compile an expression over variables of any type; raise CompileError."""
     try:
-        return Program(_environment(variables).compile(_with_formats(expression)))
+        return Program(_environment(variables).compile(_with_optionals(expression)))
     except RuntimeError as error:
         text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
         raise CompileError(f"compilation failed: {text}") from None
+
+
+_RETURNS_OPTIONAL = re.compile(r"\.\s*validate\s*\(|\bformat\s*\.\s*named\s*\(")
+
+
+def _with_optionals(expression: str) -> str:
+    """
+    Return an expression in which the calls of the format library that return an optional select it from a map.
+
+    A function in Python cannot return an optional: it returns a map, with the member ``value`` where there is one.
+    """
+    # without literals and comments, whose places stay the same
+    code = TEXTS.sub(lambda text: " " * len(text[0]), expression)
+    for call in reversed(list(_RETURNS_OPTIONAL.finditer(code))):
+        end = _end_of_call(code, call.end())
+        code = f"{code[:end]}.?value{code[end:]}"
+        expression = f"{expression[:end]}.?value{expression[end:]}"
+    return expression
+
+
+def _end_of_call(code: str, start: int) -> int:
+    """Return the place after the parenthesis that closes the arguments from ``start`` on."""
+    depth = 1
+    for index in range(start, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[index], 0)
+        if depth == 0:
+            return index + 1
+    return len(code)
 
 
 def _worded(text: str) -> str:
@@ -164,60 +198,58 @@ def _is_cidr(text: str) -> bool:
     return "/" in text
 
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_TOKEN = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-# name of the format -> pattern, characters at most; https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-format-library
-_FORMATS: dict[str, tuple[str, int]] = {
-    "dns1123Label": (_LABEL, 63),
-    "dns1123Subdomain": (rf"{_LABEL}(\.{_LABEL})*", 253),
-    "dns1035Label": ("[a-z]([-a-z0-9]*[a-z0-9])?", 63),
-    "qualifiedName": (rf"({_LABEL}(\.{_LABEL})*/)?{_TOKEN}", 317),
-    "dns1123LabelPrefix": (f"{_LABEL}-?", 63),
-    "dns1123SubdomainPrefix": (rf"{_LABEL}(\.{_LABEL})*-?", 253),
-    "dns1035LabelPrefix": ("[a-z]([-a-z0-9]*[a-z0-9])?-?", 63),
-    "labelValue": (f"({_TOKEN})?", 63),
-    "uri": (r"[A-Za-z][A-Za-z0-9+.-]*:.+|/.*", 1 << 20),
-    "uuid": ("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", 36),
-    "byte": ("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", 1 << 20),
-    "date": (_DATE, 10),
-    "datetime": (rf"{_DATE}[Tt][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]+)?([Zz]|[+-][0-9]{{2}}:[0-9]{{2}})", 40),
+def _check_uri(text: str) -> list[str]:
+    try:
+        urlsplit(text)
+    except ValueError as error:
+        return [f'parse "{text}": {error}']
+    return []
+
+
+def _check_format(problem: str, read: Callable[[str], Any]) -> names.Check:
+    def check(text: str) -> list[str]:
+        try:
+            read(text)
+        except (ValueError, binascii.Error):
+            return [problem]
+        return []
+
+    return check
+
+
+def _prefix_of(check: names.Check) -> names.Check:
+    """Return the check of a prefix to generate names from, which may end with a dash (maskTrailingDash)."""
+    return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
+
+
+# k8s.io/apiserver/pkg/cel/library/format.go
+_FORMATS: dict[str, names.Check] = {
+    "dns1123Label": names.dns_label,
+    "dns1123Subdomain": names.dns_subdomain,
+    "dns1035Label": names.dns_1035_label,
+    "dns1123LabelPrefix": _prefix_of(names.dns_label),
+    "dns1123SubdomainPrefix": _prefix_of(names.dns_subdomain),
+    "dns1035LabelPrefix": _prefix_of(names.dns_1035_label),
+    "qualifiedName": names.qualified_name,
+    "labelValue": names.label_value,
+    "uri": _check_uri,
+    "uuid": _check_format("does not match the UUID format", uuid.UUID),
+    "byte": _check_format("invalid base64", functools.partial(base64.b64decode, validate=True)),
+    "date": _check_format("invalid date", datetime.date.fromisoformat),
+    "datetime": _check_format("invalid datetime", datetime.datetime.fromisoformat),
 }
 
 
-_VALIDATE = re.compile(rf"\bformat\.({'|'.join(_FORMATS)})\(\)\.validate\(")
+def _optional(value: Any) -> dict[str, Any]:
+    return {} if value is None else {"value": value}
 
 
-def _with_formats(expression: str) -> str:
-    """
-    Return an expression in which the validations of formats are calls of ours.
-
-    They are methods that return an optional, and neither a function of Python can return one, nor ``hasValue`` have
-    another overload.
-    """
-    while match := _VALIDATE.search(expression):
-        end = _end_of_arguments(expression, match.end())
-        argument = expression[match.end() : end]
-        call = f'optional.ofNonZeroValue(formatViolations("{match[1]}", {argument}))'
-        expression = expression[: match.start()] + call + expression[end + 1 :]
-    return expression
+def _format_named(name: str) -> dict[str, Any]:
+    return _optional({"format": name} if name in _FORMATS else None)
 
 
-def _end_of_arguments(expression: str, start: int) -> int:
-    """Return the position of the parenthesis that closes the one before ``start``; the end where none does."""
-    depth = 1
-    for position in range(start, len(expression)):
-        depth += {"(": 1, ")": -1}.get(expression[position], 0)
-        if depth == 0:
-            return position
-    return len(expression)
-
-
-def _violations(name: str, text: str) -> list[str]:
-    """Return why a text has not a format, nothing where it has."""
-    pattern, most = _FORMATS[name]
-    is_valid = len(text) <= most and re2.fullmatch(pattern, text) is not None
-    return [] if is_valid else [f"does not match the format {name}"]
+def _problems(format_value: Any, text: str) -> dict[str, Any]:
+    return _optional(_FORMATS[str(format_value["format"])](text) or None)
 
 
 _Overload = tuple[bool, tuple[Any, ...], Callable[..., Any]]
@@ -262,5 +294,7 @@ _FUNCTIONS: dict[str, list[_Overload]] = {
     "isURL": _global(_is_url),
     "isIP": _global(_is_ip),
     "isCIDR": _global(_is_cidr),
-    "formatViolations": [(False, _TEXT * 2, _violations)],
+    "format.named": _global(_format_named),
+    "validate": _member((_T.MAP, _T.STRING), _problems),
+    **{f"format.{name}": [(False, (), functools.partial(dict, format=name))] for name in _FORMATS},
 }

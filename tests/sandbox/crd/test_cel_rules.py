@@ -128,6 +128,16 @@ def test_items_of_keyed_lists_have_an_old_value() -> None:
         ("[1, 3].sum() == 4 && [1, 3].max() == 3", "", True),
         ("self.matches('^a+$')", "aab", False),
         ("self.lowerAscii() == self", "abc", True),
+        ("!format.dns1123Label().validate(self).hasValue()", "web", True),
+        ("!format.dns1123Label().validate(self).hasValue()", "Web", False),
+        ("!format.dns1035LabelPrefix().validate(self).hasValue()", "web-", True),
+        ("format.dns1123Label().validate(self).orValue(['fine'])[0].contains('dots')", "a.b", True),
+        ("!format.named('labelValue').value().validate(self).hasValue()", "a_b", True),
+        ("format.named(self).hasValue()", "none", False),
+        ("format.uuid().validate(self).value() == ['does not match the UUID format']", "1", True),
+        ("!format.datetime().validate(self).hasValue()", "2026-11-26T13:00:00Z", True),
+        ("!format.byte().validate(self).hasValue() || self == '.validate('", "a", False),
+        ("!format.uri().validate(self).hasValue()", "https://example.com/a", True),
     ],
 )
 def test_the_libraries_of_kubernetes_are_there(rule: str, value: str, holds: bool) -> None:
