@@ -35,43 +35,70 @@ _PERIOD = 10.0
 _PENDING = 0.3
 """Seconds until the answer of a query is read: an older one than a period does not count."""
 
-_UNMEASURED = AnalysisResult(unmeasured="the analysis needs a Prometheus, see GITSYNC_PROMETHEUS")
+_PENDING_ANSWER = AnalysisResult(is_pending=True)
+_UNCONFIGURED = MetricResult(problem="it needs a Prometheus, see GITSYNC_PROMETHEUS")
 
 
 class RolloutAnalysis:
-    """Evaluate the queries of canaries; without a Prometheus, or while it fails, nothing is decided."""
+    """Evaluate the queries of canaries; without a Prometheus, or while it fails, they have no data."""
 
     def __init__(self, metrics: MetricsProvider | None) -> None:
         self._metrics = metrics
 
     def result(self, agent: Agent, state: RolloutState) -> AnalysisResult:
-        """Return which limit a canary exceeds, where one is known to be exceeded."""
-        queries = _queries(agent, state)
-        if self._metrics is None:
-            return _UNMEASURED if queries else AnalysisResult()
-        results = [(query, self._metrics.read(query.query, _PERIOD)) for query in queries]
-        # The first limit that is exceeded is enough to give the canary up.
-        exceeded = next(filter(None, (_exceeded(*query) for query in results)), "")
-        return AnalysisResult(exceeded, is_pending=any(result is None for _, result in results))
+        """Return which limit a canary exceeds, and which query has no data."""
+        return AnalysisResult.of([self._compare(limit, agent, state) for limit in _limits(agent, state)])
 
     def period(self, agent: Agent, state: RolloutState, last: AnalysisResult) -> float | None:
         """Return the seconds until the queries are evaluated again, None where none is."""
-        if self._metrics is None or not _queries(agent, state):
+        if self._metrics is None or not _limits(agent, state):
             return None
         return _PENDING if last.is_pending else _PERIOD
 
+    def _compare(self, limit: Analysis, agent: Agent, state: RolloutState) -> AnalysisResult:
+        result = self._read(limit, agent, state.goal)
+        if result is None:
+            return _PENDING_ANSWER
+        if not result.samples:
+            return _without_data(limit, result.problem)
+        value = _worst(result)
+        if limit.max is not None and value > limit.max:
+            return AnalysisResult(f"{limit.name} is {value:.4g}, over {limit.max:g}")
+        if limit.max_above_serving is None:
+            return AnalysisResult()
+        serving = self._read(limit, agent, state.current)
+        if serving is None:
+            return _PENDING_ANSWER
+        if not serving.samples:
+            return _without_data(limit, f"the revision that serves: {serving.problem}")
+        maximum = _worst(serving) + limit.max_above_serving
+        if value > maximum:
+            return AnalysisResult(f"{limit.name} is {value:.4g}, over {maximum:.4g} by what serves")
+        return AnalysisResult()
 
-def _queries(agent: Agent, state: RolloutState) -> tuple[Analysis, ...]:
-    """Return the queries that judge the rollout at this stage."""
+    def _read(self, limit: Analysis, agent: Agent, revision: str) -> MetricResult | None:
+        if self._metrics is None:
+            return _UNCONFIGURED
+        # A revision is named by its Agent and the value of the label of its Pods.
+        return self._metrics.read(limit.query_of(revision.removeprefix(f"{agent.name}-")), _PERIOD)
+
+
+def _limits(agent: Agent, state: RolloutState) -> tuple[Analysis, ...]:
+    """Return the limits that judge the rollout at this stage."""
     canary = agent.spec.update.canary
     # Only while requests are divided do the queries say anything about the canary.
     return canary.analysis if canary is not None and state.stage is RolloutStage.UPDATE else ()
 
 
-def _exceeded(limit: Analysis, result: MetricResult | None) -> str:
-    # Without samples nothing is exceeded: a canary without requests has no series.
-    worst = max((sample.value for sample in result.samples), default=None) if result else None
-    return f"{limit.name} is {worst:.4g}, over {limit.max:g}" if worst is not None and worst > limit.max else ""
+def _without_data(limit: Analysis, problem: str) -> AnalysisResult:
+    if limit.on_no_data == "Ignore":
+        return AnalysisResult()
+    reason = problem or "the query gives no data"
+    return AnalysisResult(absent=f"{limit.name} has no data: {reason}", is_held=limit.on_no_data == "Hold")
+
+
+def _worst(result: MetricResult) -> float:
+    return max(sample.value for sample in result.samples)
 
 
 _FIRST_LIST = 5.0

@@ -1,58 +1,117 @@
-"""The analysis of a canary by a Prometheus that answers later, or that there is none of."""
+"""The analysis of a canary by a Prometheus that answers later, has no data, or is not configured."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from gitsync.agents.model.agent import parse_agent
+from gitsync.agents.model.agent import Agent, parse_agent
 from gitsync.agents.rollout.observed import AnalysisResult
 from gitsync.agents.rollout.state import RolloutStage, RolloutState
+from gitsync.errors import InvalidInput
 from gitsync.operator.observations import EvaluationReader, RolloutAnalysis
 from gitsync.ports import MetricResult, Sample
 from tests.agents.factories import agent
 from tests.fakes.ports import FakeCluster, FakeReaderPorts
 
 ANALYSIS = {"name": "errors", "prometheusQuery": "errors", "max": "0.05"}
-AGENT = parse_agent(agent(update={"type": "Canary", "canary": {"steps": [{"weight": 50}], "analysis": [ANALYSIS]}}))
-AT_A_STEP = RolloutState(current="a-1", goal="a-2", stage=RolloutStage.UPDATE)
+COMPARED = {"name": "errors", "prometheusQuery": "errors{r='$revision'}", "maxAboveServing": "0.02"}
+AT_A_STEP = RolloutState(current="helper-1", goal="helper-2", stage=RolloutStage.UPDATE)
+DEAD = MetricResult(problem="the query gives no data")
+
+
+def canary(*analysis: dict[str, Any]) -> Agent:
+    return parse_agent(agent(update={"type": "Canary", "canary": {"steps": [{"weight": 50}], "analysis": analysis}}))
+
+
+def measured(value: float) -> MetricResult:
+    return MetricResult((Sample(value),))
 
 
 class Metrics:
-    """A Prometheus with this answer."""
+    """A Prometheus with these answers by query; one that is not among them is pending."""
 
-    def __init__(self, answer: MetricResult | None) -> None:
-        self._answer = answer
+    def __init__(self, answers: dict[str, MetricResult]) -> None:
+        self._answers = answers
 
     def read(self, query: str, max_age: float) -> MetricResult | None:
-        return self._answer
+        return self._answers.get(query)
+
+
+def result(answers: dict[str, MetricResult], *analysis: dict[str, Any]) -> AnalysisResult:
+    return RolloutAnalysis(Metrics(answers)).result(canary(*analysis), AT_A_STEP)
 
 
 @pytest.mark.parametrize(
-    ("answer", "result", "period"),
+    ("answers", "expected", "period"),
     [
-        (None, AnalysisResult(is_pending=True), 0.3),
-        (MetricResult((Sample(0.01), Sample(0.2))), AnalysisResult("errors is 0.2, over 0.05"), 10.0),
-        (MetricResult((Sample(0.05),)), AnalysisResult(), 10.0),
-        (MetricResult(problem="does not answer"), AnalysisResult(), 10.0),
+        ({}, AnalysisResult(is_pending=True), 0.3),
+        ({"errors": MetricResult((Sample(0.01), Sample(0.2)))}, AnalysisResult("errors is 0.2, over 0.05"), 10.0),
+        ({"errors": measured(0.05)}, AnalysisResult(), 10.0),
+        ({"errors": DEAD}, AnalysisResult(absent="errors has no data: the query gives no data"), 10.0),
     ],
-    ids=["pending", "exceeded", "within", "failing"],
+    ids=["pending", "exceeded", "within", "absent"],
 )
 def test_the_answer_of_a_query_is_read_before_it_is_old(
-    answer: MetricResult | None, result: AnalysisResult, period: float
+    answers: dict[str, MetricResult], expected: AnalysisResult, period: float
 ) -> None:
-    analysis = RolloutAnalysis(Metrics(answer))
-    found = analysis.result(AGENT, AT_A_STEP)
-    assert (found, analysis.period(AGENT, AT_A_STEP, found)) == (result, period)
-    assert analysis.result(AGENT, RolloutState(current="a-1")) == AnalysisResult()
+    analysis = RolloutAnalysis(Metrics(answers))
+    found = analysis.result(canary(ANALYSIS), AT_A_STEP)
+    assert (found, analysis.period(canary(ANALYSIS), AT_A_STEP, found)) == (expected, period)
+    assert analysis.result(canary(ANALYSIS), RolloutState(current="helper-1")) == AnalysisResult()
 
 
-def test_queries_without_a_prometheus_are_named() -> None:
-    found = RolloutAnalysis(None).result(AGENT, AT_A_STEP)
-    assert (found.unmeasured, found.is_pending) == ("the analysis needs a Prometheus, see GITSYNC_PROMETHEUS", False)
-    assert RolloutAnalysis(None).period(AGENT, AT_A_STEP, found) is None
+def test_queries_without_a_prometheus_have_no_data() -> None:
+    found = RolloutAnalysis(None).result(canary(ANALYSIS), AT_A_STEP)
+    assert found == AnalysisResult(absent="errors has no data: it needs a Prometheus, see GITSYNC_PROMETHEUS")
+    assert RolloutAnalysis(None).period(canary(ANALYSIS), AT_A_STEP, found) is None
+
+
+def test_the_limit_with_a_deadline_decides_about_missing_data() -> None:
+    held = {**ANALYSIS, "onNoData": "Hold"}
+    ends = {**ANALYSIS, "name": "delay", "prometheusQuery": "delay"}
+    ignored = {**ANALYSIS, "name": "cost", "prometheusQuery": "cost", "onNoData": "Ignore"}
+    absent = {"errors": DEAD, "delay": DEAD, "cost": DEAD}
+    assert result(absent, ignored) == AnalysisResult()
+    assert result(absent, ignored, held).is_held
+    both = result(absent, held, ends)
+    assert (both.absent, both.is_held) == ("delay has no data: the query gives no data", False)
+    # What is known to be exceeded needs no other data.
+    assert result(absent | {"errors": measured(1)}, held, ends).exceeded == "errors is 1, over 0.05"
+
+
+@pytest.mark.parametrize(
+    ("own", "serving", "expected"),
+    [
+        (measured(0.05), measured(0.03), AnalysisResult()),
+        (measured(0.06), measured(0.03), AnalysisResult("errors is 0.06, over 0.05 by what serves")),
+        (
+            measured(0.06),
+            DEAD,
+            AnalysisResult(absent="errors has no data: the revision that serves: the query gives no data"),
+        ),
+        (DEAD, measured(0.03), AnalysisResult(absent="errors has no data: the query gives no data")),
+    ],
+    ids=["within", "over", "nothing serves", "absent"],
+)
+def test_a_limit_may_follow_what_serves(own: MetricResult, serving: MetricResult, expected: AnalysisResult) -> None:
+    assert result({"errors{r='2'}": own, "errors{r='1'}": serving}, COMPARED) == expected
+    assert result({"errors{r='2'}": measured(0.01)}, COMPARED) == AnalysisResult(is_pending=True)
+
+
+@pytest.mark.parametrize(
+    ("limit", "problem"),
+    [
+        ({"name": "errors", "prometheusQuery": "errors"}, "needs max, maxAboveServing or both"),
+        ({**COMPARED, "prometheusQuery": "errors"}, "needs $revision"),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_rejected(limit: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(problem)):
+        canary(limit)
 
 
 @pytest.mark.parametrize(

@@ -87,14 +87,40 @@ class CanaryStep(Section):
     pause_seconds: Annotated[int, Field(ge=0, le=604800)] = Field(0, description="Pause after the step is reached.")
 
 
-class Analysis(Section):
+class Analysis(Ruled):
     """A query that decides on a canary."""
+
+    RULES = (
+        Rule("has(self.max) || has(self.maxAboveServing)", "needs max, maxAboveServing or both", "max"),
+        Rule(
+            "!has(self.maxAboveServing) || self.prometheusQuery.contains('$revision')",
+            "needs $revision to compare two revisions",
+            "prometheusQuery",
+        ),
+    )
 
     name: Name = Field(description="What the number is, for messages.")
     query: Annotated[Text, Field(max_length=2048)] = Field(
-        alias="prometheusQuery", description="PromQL instant query; each series of its result is compared."
+        alias="prometheusQuery",
+        description="PromQL instant query; each series of its result is compared. `$revision` is the label"
+        " `agents.gitsync.dev/revision` of the Pods of the new revision.",
     )
-    max: DecimalText = Field(description='Maximum value, in quotes, such as `"0.05"`.')
+    max: DecimalText | None = Field(None, description='Maximum value, in quotes, such as `"0.05"`.')
+    max_above_serving: DecimalText | None = Field(
+        None,
+        description="Maximum difference from the value of the revision that serves, in quotes, for a query with"
+        " `$revision`.",
+    )
+    on_no_data: Literal["Rollback", "Hold", "Ignore"] = Field(
+        "Rollback",
+        description="A step does not end without data. `Rollback`: without any for `progressDeadlineSeconds`, the new"
+        " revision is given up; `Hold`: the step waits for data or `gitsync agent promote`; `Ignore`: the query decides"
+        " only where it has data.",
+    )
+
+    def query_of(self, revision: str) -> str:
+        """Return the query for the Pods with this revision label."""
+        return self.query.replace("$revision", revision)
 
 
 class GatewayRef(Section):

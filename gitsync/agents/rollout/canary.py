@@ -81,12 +81,31 @@ def _at_step(context: RolloutContext, canary: Canary, waiting: str) -> Rollout:
             state=state,
             layout=layout,
             weight=step.weight,
-            waiting=f"a pause; {analysis.unmeasured}".removesuffix("; "),
+            waiting=f"a pause; {analysis.absent}".removesuffix("; "),
             requeue_after=pause,
         )
     if analysis.is_pending:
         return Rollout(state=state, layout=layout, weight=step.weight, waiting="the analysis")
+    if analysis.absent:
+        return _without_data(context, Rollout(state=state, layout=layout, weight=step.weight), -pause)
     return advance_canary(context.at(state.next_step(context.observed.now)), canary)
+
+
+def _without_data(context: RolloutContext, at_step: Rollout, seconds: float) -> Rollout:
+    """
+    Wait for data of the analysis, ``seconds`` after the pause of the step; fail after as long as Pods may take.
+
+    What is not measured is not good: a new revision that breaks its own metrics must not be promoted for that.
+    """
+    analysis = context.observed.analysis
+    deadline = context.spec.update.progress_deadline_seconds
+    if seconds < deadline:
+        waiting = f"data of the analysis: {analysis.absent}"
+        return replace(at_step, waiting=waiting, requeue_after=deadline - seconds)
+    message = f"analysis: {analysis.absent}, for {deadline} seconds"
+    if analysis.is_held:
+        return replace(at_step, stalled=f"{message}; it waits for data or gitsync agent promote")
+    return fail(context, message)
 
 
 def _missing(context: RolloutContext, canary: Canary) -> str:

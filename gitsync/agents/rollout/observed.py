@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -57,13 +57,28 @@ class AnalysisResult:
     """
     What the queries of a canary report.
 
-    ``exceeded`` is the limit that stops it, ``unmeasured`` why queries cannot be evaluated. While one is pending, no
-    step ends.
+    ``exceeded`` is the limit that stops it. No step ends while a query ``is_pending``, or while one has no data:
+    ``absent`` tells which and why, and ``is_held`` that the step waits for it without a deadline.
     """
 
     exceeded: str = ""
-    unmeasured: str = ""
+    absent: str = ""
+    is_held: bool = False
     is_pending: bool = False
+
+    @classmethod
+    def of(cls, results: Sequence[AnalysisResult]) -> AnalysisResult:
+        """Return the result of several queries."""
+        without_data = [result for result in results if result.absent]
+        # One with a deadline first: it ends the rollout whatever the others wait for.
+        first = min(without_data, key=lambda result: result.is_held, default=cls())
+        return cls(
+            # The first limit that is exceeded is enough to give the canary up.
+            exceeded=next((result.exceeded for result in results if result.exceeded), ""),
+            absent=first.absent,
+            is_held=first.is_held,
+            is_pending=any(result.is_pending for result in results),
+        )
 
 
 @dataclass(frozen=True, slots=True)

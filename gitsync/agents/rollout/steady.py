@@ -61,13 +61,12 @@ def hold(context: RolloutContext) -> Rollout:
 
 
 def fail(context: RolloutContext, message: str) -> Rollout:
-    """Return to the revision that serves, or hold the new one where the spec does not want that."""
-    state = context.state
-    if context.spec.update.auto_rollback and state.current:
-        return keep_running(context.at(state.given_up(message)))
-    # Without a revision that serves the failure is remembered too, or the checks would run again and again.
-    held = context.at(replace(state, message=message) if state.current else state.given_up(message))
-    return Rollout(state=held.state, layout=held.layout(held.current()), weight=0, stalled=held.failure or message)
+    """Return to the revision that serves, if one does; the one that failed is not tried again by itself."""
+    # Remembered also where nothing is rolled back: without its Pods the queries of a canary are within limits again.
+    failed = context.at(context.state.given_up(message))
+    if failed.state.current:
+        return keep_running(failed)
+    return Rollout(state=failed.state, layout=failed.layout([]), weight=0, stalled=failed.failure or message)
 
 
 def _unavailable(context: RolloutContext, placements: list[Placement]) -> Rollout:

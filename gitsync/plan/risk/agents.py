@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitsync.objects.change import DRIFT, Change
@@ -70,7 +70,7 @@ _EVALUATION_DEFAULTS: Final[dict[tuple[str, ...], int]] = {
 
 
 def checks_weakened(change: Change) -> str | None:
-    """Match an agent whose evaluation or contract is removed or made weaker."""
+    """Match an agent whose evaluation, contract or analysis of canaries is removed or made weaker."""
     for name, live, desired in _both(change):
         for part in (("evaluation",), ("evaluation", "judge"), ("contract",)):
             if at(live, *part) and not at(desired, *part):
@@ -89,7 +89,21 @@ def checks_weakened(change: Change) -> str | None:
         # What is new is more than none, whatever is done about its drift.
         if at(live, "contract") and _STRICTNESS.get(new, 0) < _STRICTNESS.get(old, 0):
             return f"{name}contract.onContractDrift"
+        if weakened := _weakened_limits(live, desired):
+            return f"{name}update.canary.analysis: {', '.join(weakened)}"
     return None
+
+
+def _weakened_limits(live: Mapping[str, Any], desired: Mapping[str, Any]) -> list[str]:
+    """Return the limits of canaries that are removed, or that count less without data."""
+    path = ("update", "canary", "analysis")
+    old, new = (
+        {limit.get("name"): limit.get("onNoData") == "Ignore" for limit in at(spec, *path, default=()) or ()}
+        for spec in (live, desired)
+    )
+    return sorted(
+        name for name, was_ignored in old.items() if new.get(name, True) and not (was_ignored and name in new)
+    )
 
 
 def model_moved(change: Change) -> str | None:

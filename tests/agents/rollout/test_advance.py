@@ -84,6 +84,37 @@ def test_a_step_does_not_end_before_its_analysis_is_known() -> None:
     assert tracks(advance(spec(update=CANARY), waits.state, seen(workloads=BESIDE)))["stable"] == "a-2"
 
 
+def at_the_end_of_a_pause(analysis: AnalysisResult, seconds: float, **update: Any) -> Rollout:
+    """Return a canary that many seconds after the only pause, with this analysis."""
+    measured = {"type": "Canary", "canary": {"steps": STEPS[:1]}, "progressDeadlineSeconds": 100, **update}
+    begun = advance(spec(update=measured), GOOD, seen())
+    ready = advance(spec(update=measured), begun.state, seen(workloads=BESIDE, analysis=analysis))
+    later = NOW + timedelta(seconds=60 + seconds)
+    return advance(spec(update=measured), ready.state, seen(workloads=BESIDE, now=later, analysis=analysis))
+
+
+def test_a_step_without_data_waits_and_then_fails() -> None:
+    absent = AnalysisResult(absent="errors has no data: NaN")
+    waits = at_the_end_of_a_pause(absent, 99)
+    assert (tracks(waits), waits.requeue_after) == ({"stable": "a-1", "canary": "a-2"}, 1)
+    assert waits.waiting == "data of the analysis: errors has no data: NaN"
+    ends = at_the_end_of_a_pause(absent, 100)
+    assert (tracks(ends)["stable"], ends.state.failed) == ("a-1", "a-2")
+    assert "errors has no data: NaN, for 100 seconds" in ends.stalled
+
+
+def test_a_step_that_is_held_waits_for_data_or_a_user() -> None:
+    absent = AnalysisResult(absent="errors has no data: NaN", is_held=True)
+    held = at_the_end_of_a_pause(absent, 10_000)
+    assert (tracks(held), held.state.failed) == ({"stable": "a-1", "canary": "a-2"}, "")
+    assert held.stalled.endswith("for 100 seconds; it waits for data or gitsync agent promote")
+    measured = {"type": "Canary", "canary": {"steps": STEPS[:1]}}
+    promoted = advance(spec(update=measured), held.state, seen(workloads=BESIDE, analysis=absent, promote="a-2"))
+    assert promoted.state.current == "a-2"
+    with_data = advance(spec(update=measured), held.state, seen(workloads=BESIDE, now=NOW + timedelta(days=1)))
+    assert with_data.state.current == "a-2"
+
+
 def test_a_suspension_skips_neither_steps_nor_checks() -> None:
     begun = advance(spec(update=CANARY), GOOD, seen())
     suspended = advance(spec(update=CANARY, suspend=True), begun.state, seen(wanted=0))
@@ -111,12 +142,21 @@ def test_the_first_revision_of_blue_green_is_checked_too() -> None:
     assert tracks(beside) == {"blue": "a-1", "green": "a-2"}
 
 
-def test_a_failed_revision_is_held_without_automatic_rollback() -> None:
-    wanted = spec(update={**CANARY, "autoRollback": False, "progressDeadlineSeconds": 1})
+def test_a_failed_update_is_held_without_automatic_rollback() -> None:
+    wanted = spec(update={"type": "RollingUpdate", "autoRollback": False, "progressDeadlineSeconds": 1})
     begun = advance(wanted, GOOD, seen())
-    found = advance(wanted, begun.state, seen(now=NOW + timedelta(seconds=2)))
-    assert found.state.failed == ""
-    assert "no progress for 1 seconds" in found.stalled
+    held = advance(wanted, begun.state, seen(now=NOW + timedelta(seconds=2)))
+    assert (tracks(held), held.state.failed) == ({"stable": "a-2"}, "")
+    assert "no progress for 1 seconds" in held.stalled
+
+
+def test_a_failed_canary_is_not_promoted_when_its_metrics_recover() -> None:
+    wanted = spec(update={**CANARY, "autoRollback": False})
+    begun = advance(wanted, GOOD, seen())
+    failed = advance(wanted, begun.state, seen(workloads=BESIDE, analysis=AnalysisResult("errors is 1, over 0.05")))
+    later = advance(wanted, failed.state, seen(now=NOW + timedelta(days=1)))
+    assert (tracks(later), later.state.failed) == ({"stable": "a-1"}, "a-2")
+    assert "errors is 1" in later.stalled
 
 
 def test_the_first_revision_skips_the_steps() -> None:

@@ -79,6 +79,8 @@ CHECKED = with_(
     "spec.contract",
     {"lock": {"name": "l", "key": "k"}, "onContractDrift": "Hold"},
 )
+LIMIT = "spec.update.canary.analysis"
+MEASURED = with_(AGENT, "spec.update", {"type": "Canary", "canary": {"analysis": [{"name": "errors"}]}})
 TOOLED = with_(AGENT, "spec.tools.0.mcp", {"url": "https://tools/mcp"})
 KAGENT = kind(
     "kagent.dev/v1alpha2",
@@ -255,6 +257,9 @@ CASES = [
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation.mustPass", ["a"]))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract.onContractDrift", "Evaluate"))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract.onContractDrift", None))),
+    ("agent-checks-weakened", update(MEASURED, with_(MEASURED, LIMIT, []))),
+    ("agent-checks-weakened", update(MEASURED, AGENT)),
+    ("agent-checks-weakened", update(MEASURED, with_(MEASURED, f"{LIMIT}.0.onNoData", "Ignore"))),
     ("agent-tool-unapproved", update(SYSTEM, with_(SYSTEM, f"spec.agents.0.template.{TOOL}.requireApproval", []))),
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.endpoint", "http://b"))),
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.provider", "Bedrock"))),
