@@ -7,17 +7,19 @@ At least a hundred requests are made by default, ``GITSYNC_FAULTS=all`` makes te
 from __future__ import annotations
 
 import os
+import random
 import sys
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitsync.errors import Conflict
 from gitsync.sandbox.processes.environment import Image
 from gitsync.sandbox.processes.runtime import has_loopback_network
 from gitsync.sandbox.server import Sandbox
@@ -25,14 +27,18 @@ from tests.agents.factories import agent
 from tests.flow.environment import World
 from tests.integrations.fake_prometheus import prometheus, vector
 from tests.operator.agent_world import annotate, condition, config_map, running, status_of
+from tests.operator.surroundings import define
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not has_loopback_network(), reason="the system has no addresses of 127.0.0.0/8")
 
 REQUESTS = 10_000 if os.environ.get("GITSYNC_FAULTS") == "all" else 100
+GATEWAY = "gateway.networking.k8s.io"
 PROGRAM = str(Path(__file__).parents[1] / "sandbox" / "processes" / "container_program.py")
 IMAGES = {"example.com/server": Image((sys.executable, PROGRAM)), "gitsync": Image((sys.executable, "-m", "gitsync"))}
-CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50, "pauseSeconds": 1}, {"weight": 100}]}}
+CANARY: dict[str, Any] = {"type": "Canary", "canary": {"steps": [{"weight": 50, "pauseSeconds": 1}, {"weight": 100}]}}
+ROUTED = {"type": "Canary", "canary": {**CANARY["canary"], "traffic": "GatewayAPI"}}
+ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 BLUE_GREEN = {"type": "BlueGreen", "blueGreen": {"promotion": "Manual", "keepOldSeconds": 1}}
 
 CHECK = "import os, sys, urllib.request as web; sys.exit(b'bad' in web.urlopen(os.environ['AGENT_URL']).read())"
@@ -96,8 +102,12 @@ class Caller:
             thread.join()
 
     def ask(self, path: str = "/") -> str:
-        with self._opener.open(f"http://helper.shop:8080{path}", timeout=60) as answer:
+        with self._opener.open(f"http://{self.service()}.shop:8080{path}", timeout=60) as answer:
             return str(answer.read().decode())
+
+    def service(self) -> str:
+        """Return the Service that the next request is for."""
+        return "helper"
 
     def _run(self) -> None:
         while not self._ended.wait(0.005):
@@ -111,15 +121,60 @@ class Caller:
                 self.failed.append(str(error))
 
 
-def test_no_request_fails_while_a_canary_takes_over(world: World) -> None:
+class MeshCaller(Caller):
+    """Divide the requests by the weights of the HTTPRoute, with a delay, as the proxies of a service mesh do."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._world = world
+        self._chance = random.Random(7)
+        self._weights: dict[str, int] = {}
+        self._requests = 0
+        self.reached: set[str] = set()
+
+    def service(self) -> str:
+        if self._requests % 10 == 0:
+            self._follow()
+        self._requests += 1
+        (name,) = self._chance.choices(list(self._weights), list(self._weights.values()))
+        self.reached.add(name)
+        return name
+
+    def _follow(self) -> None:
+        route = self._world.get("HTTPRoute", "helper", api=f"{GATEWAY}/v1") or {}
+        self._weights = {backend["name"]: backend["weight"] for backend in route["spec"]["rules"][0]["backendRefs"]}
+        accepted = {"type": "Accepted", "status": "True", "reason": "Accepted", "message": ""}
+        accepted["observedGeneration"] = route["metadata"]["generation"]
+        parent = {"parentRef": {"name": "helper"}, "controllerName": "example.com/mesh", "conditions": [accepted]}
+        # Of a route that the operator has changed meanwhile the next request tells.
+        with suppress(Conflict):
+            path = f"/apis/{GATEWAY}/v1/namespaces/shop/httproutes/helper/status"
+            self._world.client.send("PUT", path, {**route, "status": {"parents": [parent]}})
+
+
+@pytest.mark.parametrize("update", [ROLLING, CANARY], ids=["rolling", "canary"])
+def test_no_request_fails_while_a_revision_takes_over(world: World, update: dict[str, Any]) -> None:
     world.start()
-    world.apply(version("1", update=CANARY))
+    replace_under_requests(world, update, Caller(world))
+
+
+def test_no_request_fails_while_a_route_divides_them(world: World) -> None:
+    define(world, GATEWAY, "HTTPRoute")
+    world.start()
+    mesh = MeshCaller(world)
+    replace_under_requests(world, ROUTED, mesh)
+    assert mesh.reached == {"helper", "helper-canary"}
+
+
+def replace_under_requests(world: World, update: dict[str, Any], caller: Caller) -> None:
+    """Replace the revision of the Agent again and again while it is asked."""
+    world.apply(version("1", update=update))
     running(world, timeout=30)
-    caller, generation = Caller(world), 1
+    generation = 1
     with caller.asking():
         while caller.answered < REQUESTS:
             generation += 1
-            world.apply(version(str(generation), update=CANARY))
+            world.apply(version(str(generation), update=update))
             running(world, generation=generation, timeout=60)
     assert caller.failed == []
 
