@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 
@@ -11,9 +13,12 @@ from gitsync.agents.contract.dependencies import Dependencies, ModelDependency, 
 from gitsync.agents.contract.differences import DriftKind, differences
 from gitsync.agents.contract.lock import AgentContract
 from gitsync.integrations.contract_probe import ContractObservation, probe
-from tests.agents.contract.factories import ALLOW, CHANGES, MODEL, ServerChange, needed, world
+from tests.agents.contract.factories import ALLOW, CHANGES, MODEL, SECONDS, ServerChange, needed, restarted, world
 from tests.http_service import serve_http
 from tests.integrations.contract_servers import ContractServers, contract_servers
+
+RESTARTS = int(os.environ.get("GITSYNC_CONTRACT_RESTARTS", "2"))
+"""Restarts of the servers, each with its answers in another order."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +60,17 @@ def test_a_change_of_a_real_server_is_drift(
     assert {difference.kind for difference in drift} == changed.kinds, list(map(str, drift))
 
 
+def test_restarted_real_servers_are_no_drift(locked: AgentContract, servers: ContractServers) -> None:
+    wanted = of(servers)
+    for number in range(RESTARTS):
+        with contract_servers() as again:
+            again.answers = restarted(random.Random(number))
+            urls = {"tickets": again.mcp, "reviewer": again.peer, "model": again.model}
+            observation = probe(wanted, {}, urls=urls)
+        assert observation.unreachable == {}
+        assert differences(locked, observation.contract, wanted) == (), number
+
+
 def test_all_pages_of_tools_are_read(servers: ContractServers) -> None:
     contract = observe(servers).contract.servers["tickets"]
     assert list(contract.tools) == ["close_ticket", "find_order", "purge", "search"]
@@ -62,7 +78,7 @@ def test_all_pages_of_tools_are_read(servers: ContractServers) -> None:
 
 
 def test_sse_gives_the_same_contract(servers: ContractServers) -> None:
-    by_sse = ServerDependency("tickets", servers.mcp_by_sse, "SSE", {}, ALLOW, 10)
+    by_sse = ServerDependency("tickets", servers.mcp_by_sse, "SSE", {}, ALLOW, SECONDS)
     observation = probe(Dependencies((by_sse,)), {})
     assert observation.unreachable == {}
     assert observation.contract.servers["tickets"].tools == observe(servers).contract.servers["tickets"].tools

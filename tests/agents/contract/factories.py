@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,42 @@ from gitsync.agents.contract.lock import (
 
 ALLOW = frozenset({"find_order", "close_ticket", "search"})
 MODEL = "small"
+SECONDS = 60
+"""How long a server may take: free where all is well, and more than any pause of a loaded machine."""
+_UNORDERED = {
+    *("required", "enum", "type", "anyOf", "tags"),
+    *("defaultInputModes", "supportedInterfaces", "tools", "skills", "models"),
+}
 
 
 def world() -> dict[str, Any]:
     """Return the answers of an MCP server, an A2A agent and an OpenAI-compatible server."""
     return copy.deepcopy(_WORLD)
+
+
+def restarted(source: random.Random) -> dict[str, Any]:
+    """Return the answers after a restart: equal ones in other orders, with other times, ids and signatures."""
+    answers: dict[str, Any] = _shuffled(world(), source)
+    small = next(entry for entry in answers["models"] if entry["id"] == MODEL)
+    small["permission"] = [{"id": f"modelperm-{source.randrange(10**6)}"}]
+    answers["card"]["signatures"] = [{"protected": "e30", "signature": str(source.randrange(10**6))}]
+    return answers
+
+
+def _shuffled(value: Any, source: random.Random, name: str = "") -> Any:
+    """Return an equal value with other orders, line breaks and times."""
+    if isinstance(value, dict):
+        items = [(key, _shuffled(below, source, key)) for key, below in value.items()]
+        source.shuffle(items)
+        return dict(items)
+    if isinstance(value, list):
+        members = [_shuffled(member, source) for member in value]
+        if name in _UNORDERED:
+            source.shuffle(members)
+        return members
+    if name == "description" and isinstance(value, str):
+        return value.replace(" ", source.choice([" ", "\n", "  "])) + source.choice(["", "\n"])
+    return source.randint(1, 10**9) if name == "created" else value
 
 
 def needed(
@@ -35,8 +67,8 @@ def needed(
 ) -> Dependencies:
     """Return the dependencies of an agent at these addresses, which may call these tools."""
     return Dependencies(
-        (ServerDependency("tickets", mcp, "StreamableHTTP", {}, allow, 10),),
-        (PeerDependency("reviewer", peer, {}, 10),),
+        (ServerDependency("tickets", mcp, "StreamableHTTP", {}, allow, SECONDS),),
+        (PeerDependency("reviewer", peer, {}, SECONDS),),
         (ModelDependency("model", MODEL, model, ""),),
     )
 
