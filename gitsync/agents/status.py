@@ -301,6 +301,7 @@ def agent_status(
         "leader": _leader(agent, children),
         "url": url_of(agent) if agent.spec.expose.protocol != "None" else "",
         "referencesHash": facts.references,
+        "referencesData": facts.references_data,
         "expansion": dict(situation.expansion),
         "validation": _validation(situation, previous, now),
         "evaluation": _evaluation(situation, previous, now),

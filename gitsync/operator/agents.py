@@ -186,7 +186,7 @@ class AgentReconciler:
 
     def _read(self, agent: Agent, manifest: Manifest) -> _AgentInput:
         previous = manifest.get("status") or {}
-        gathered = self._facts.read(agent, str(previous.get("referencesHash", "")))
+        gathered = self._facts.read(agent, previous)
         children = self._child_reconciler.children(agent.uid, agent.namespace)
         revisions = [revision for child in children.values() if (revision := stored_revision(child)) is not None]
         stored = {revision.name: revision for revision in revisions}

@@ -6,6 +6,7 @@ import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gitsync.agents.expansion.facts import Facts, MemberChannel
 from gitsync.agents.expansion.network import named_services, required_services
@@ -16,7 +17,15 @@ from gitsync.agents.model.system import System, parse_system
 from gitsync.agents.references import Reference, references
 from gitsync.agents.systems.members import agent_name
 from gitsync.errors import InvalidInput, Refused
-from gitsync.objects.manifest import Manifest, at, content_hash, labels_of, metadata_of
+from gitsync.objects.manifest import (
+    Manifest,
+    at,
+    content_hash,
+    labels_of,
+    metadata_of,
+    resource_version_of,
+    uid_of,
+)
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource, served_options
 from gitsync.ports import ApiResource, Cluster, LiveCache
 
@@ -39,12 +48,12 @@ class FactsReader:
         self._cluster = cluster
         self._live = live
 
-    def read(self, agent: Agent, last_references: str = "") -> Gathered:
+    def read(self, agent: Agent, status: Mapping[str, Any] | None = None) -> Gathered:
         """
         Return the facts of an Agent; raise ClusterUnavailable while a kind has not been listed.
 
-        While a Secret or ConfigMap is missing, ``last_references``, the hash of the last reconcile, stays: Pods that
-        run have read it, and replacing them would end what serves.
+        While a Secret or ConfigMap is missing, the hash of the ``status`` of the last reconcile stays: Pods that run
+        have read it, and replacing them would end what serves.
         """
         named = references(agent)
         referenced = {reference: self.referenced(agent.namespace, reference) for reference in named}
@@ -53,11 +62,13 @@ class FactsReader:
         systems = self._systems(agent)
         problems = {reference: _missing(reference, manifest) for reference, manifest in referenced.items()}
         missing = tuple(filter(None, problems.values()))
+        read_data = kept_references(referenced, ReadReferences.of_status(status or {}))
         facts = Facts(
             prompt=_prompt(agent, referenced),
             cases=_cases(agent, referenced),
             lock=_lock(agent, referenced),
-            references=kept_hash(referenced, last_references),
+            references=read_data.hash,
+            references_data=read_data.data,
             served=served_options(self._cluster),
             ports={_name(peer): int(at(peer, "spec", "runtime", "port", default=8080)) for peer in peers},
             callers=tuple(sorted(_name(peer) for peer in peers if _calls(peer, agent.name))),
@@ -179,19 +190,51 @@ def _copied_hash(ref: ConfigMapKeyRef, referenced: Mapping[Reference, Manifest |
     return content_hash(text)[:16] if text else ""
 
 
-def kept_hash(referenced: Mapping[Reference, Manifest | None], last: str) -> str:
-    """Return the hash of what Pods read, or the last one while something of it is missing."""
+@dataclass(frozen=True, slots=True)
+class ReadReferences:
+    """
+    What Pods read of Secrets and ConfigMaps, as a status keeps it.
+
+    ``hash`` is a part of the Pod template. ``data`` is the hash of that data by the formula of this version, empty
+    where both are the same.
+    """
+
+    hash: str = ""
+    data: str = ""
+
+    @classmethod
+    def of_status(cls, status: Mapping[str, Any]) -> ReadReferences:
+        """Return what the status of an Agent has, empty values before its first one."""
+        return cls(str(status.get("referencesHash", "")), str(status.get("referencesData", "")))
+
+
+def kept_references(referenced: Mapping[Reference, Manifest | None], last: ReadReferences) -> ReadReferences:
+    """Return what Pods read now; the last hash stays while the data is the same or something of it is missing."""
     read = {reference: manifest for reference, manifest in referenced.items() if is_read_by_pods(reference)}
-    is_incomplete = any(_missing(reference, manifest) for reference, manifest in read.items())
-    return last if is_incomplete and last else _references_hash(referenced)
+    if last.hash and any(_missing(reference, manifest) for reference, manifest in read.items()):
+        return last
+    data = _references_hash(read)
+    # Another hash of the same data would be another template: an upgrade of gitsync would replace all these Pods.
+    is_same = data == last.data if last.data else last.hash == _versions_hash(read)
+    return ReadReferences(last.hash, data) if last.hash and is_same and data != last.hash else ReadReferences(data)
 
 
-def _references_hash(referenced: Mapping[Reference, Manifest | None]) -> str:
+def _references_hash(read: Mapping[Reference, Manifest | None]) -> str:
     """Return the hash of the members that Pods read themselves; metadata and other members do not count."""
     identities = [
         [reference.kind, reference.name, reference.key, _content(reference, manifest)]
-        for reference, manifest in referenced.items()
-        if manifest is not None and is_read_by_pods(reference)
+        for reference, manifest in read.items()
+        if manifest is not None
+    ]
+    return content_hash(identities)[:12] if identities else ""
+
+
+def _versions_hash(read: Mapping[Reference, Manifest | None]) -> str:
+    """Return the hash by the formula of gitsync 0.1, with which Pods that still run were made."""
+    identities = [
+        [reference.kind, reference.name, uid_of(manifest), resource_version_of(manifest)]
+        for reference, manifest in read.items()
+        if manifest is not None
     ]
     return content_hash(identities)[:12] if identities else ""
 

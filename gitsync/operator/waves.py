@@ -23,7 +23,7 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.change import ABSENT
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
-from gitsync.operator.facts import FactsReader, is_read_by_pods, kept_hash
+from gitsync.operator.facts import FactsReader, ReadReferences, is_read_by_pods, kept_references
 from gitsync.plan.display import inner_changes
 from gitsync.ports import Clock
 
@@ -70,15 +70,15 @@ class WaveKeeper:
         """Return what an Agent takes now; the arguments after the facts are those of ``described_revision``."""
         taken = dict(at(manifest, "status", "wave", default={}))
         waits = []
-        last_references = str(at(manifest, "status", "referencesHash", default=""))
-        if last_references and facts.references != last_references:
+        last_references = ReadReferences.of_status(manifest.get("status") or {})
+        if last_references.hash and facts.references != last_references.hash:
             turn = self._turn(manifest, WaveChange.REFERENCES, self._sharers(agent), self._limit)
             if turn.is_admitted:
                 taken |= self._began(manifest, WaveChange.REFERENCES)
             else:
                 waits.append(turn)
                 # With the hash of before, the facts describe the revision that serves.
-                facts = replace(facts, references=last_references)
+                facts = replace(facts, references=last_references.hash, references_data=last_references.data)
         target = described_revision(agent, facts, stored, observed)
         if target.expansion < EXPANSION_VERSION and is_upgrade_requested(agent.annotations):
             turn = self._turn(manifest, WaveChange.EXPANSION, self._requested(), self._requested_limit(agent))
@@ -116,9 +116,9 @@ class WaveKeeper:
             named = self._references(manifest)
             if own.isdisjoint((reference.kind, reference.name) for reference in named):
                 continue
-            last = str(at(manifest, "status", "referencesHash", default=""))
+            last = ReadReferences.of_status(manifest.get("status") or {})
             referenced = {reference: self._facts.referenced(agent.namespace, reference) for reference in named}
-            is_outdated = bool(last) and kept_hash(referenced, last) != last
+            is_outdated = bool(last.hash) and kept_references(referenced, last).hash != last.hash
             yield manifest, part_in_wave(manifest, WaveChange.REFERENCES, is_outdated=is_outdated)
 
     def _requested(self) -> Iterator[tuple[Manifest, WavePart]]:

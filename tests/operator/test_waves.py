@@ -16,7 +16,7 @@ from gitsync.crds import definitions
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.operator import waves
+from gitsync.operator import facts, waves
 from gitsync.operator.child_reconciler import ChildrenCache
 from gitsync.sandbox.crd.structural import compile_schema, unknown_fields
 from tests.agents.factories import agent
@@ -245,6 +245,51 @@ def test_a_relabelled_secret_replaces_no_pod() -> None:
     for name in fleet.names:
         fleet.step(name)
     assert fleet.cluster.writes == []
+
+
+def of_an_older_version(count: int, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """Return settled Agents as gitsync 0.1 left them: Pods with its hash of Secrets, and statuses without versions."""
+    with monkeypatch.context() as older:
+        older.setattr(facts, "_references_hash", facts._versions_hash)
+        fleet = sharing(count)
+    for ref, live in list(fleet.cluster.objects.items()):
+        if ref.kind == "ControllerRevision":
+            fleet.cluster.put({**live, "metadata": {**metadata_of(live), "annotations": {}}})
+        if ref.kind == "Agent":
+            fleet.cluster.put({**live, "status": {**live["status"], "expansion": {}}})
+    return fleet
+
+
+def test_an_upgrade_keeps_pods_with_an_older_hash_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = of_an_older_version(5, monkeypatch)
+    serving = fleet.revisions()
+    last = at(fleet.cluster.objects[_ref("a000")], "status", "referencesHash")
+    fleet.settle_all()
+    assert fleet.revisions() == serving
+    status = at(fleet.cluster.objects[_ref("a000")], "status")
+    assert (status["referencesHash"], status["referencesData"] != last) == (last, True)
+    # From now on only the data counts, and a change of it still does.
+    fleet.cluster.put(secret("first", team="other"))
+    fleet.settle_all()
+    assert fleet.revisions() == serving
+    fleet.cluster.put(secret("second"))
+    for _ in range(3):
+        fleet.settle_all()
+    assert all(fleet.revisions()[name] != serving[name] for name in fleet.names)
+    assert "referencesData" not in at(fleet.cluster.objects[_ref("a000")], "status")
+
+
+def test_a_secret_that_changed_during_an_upgrade_is_rotated(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = of_an_older_version(3, monkeypatch)
+    serving = fleet.revisions()
+    fleet.cluster.put(secret("second"))
+    for name in fleet.names:
+        fleet.step(name)
+    # In a wave as otherwise: the others wait, and keep what they have until it is their turn.
+    assert [name for name in fleet.names if fleet.revisions()[name] != serving[name]] == ["a000"]
+    for _ in range(3):
+        fleet.settle_all()
+    assert all(fleet.revisions()[name] != serving[name] for name in fleet.names)
 
 
 def test_a_bad_secret_reaches_one_agent_and_the_next_repairs_it() -> None:

@@ -48,6 +48,8 @@ class Facts:
     cases: str = ""
     lock: str = ""
     references: str = ""
+    references_data: str = ""
+    """The hash of the same data by this version of gitsync, empty where ``references`` is that."""
     served: frozenset[str] = frozenset()
     has_native_sidecars: bool = True
     ports: Mapping[str, int] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from gitsync.agents.keys import (
     EVALUATION,
     EXPANSION,
     INPUTS,
+    REFERENCES_ANNOTATION,
     RESTARTED_AT,
     REVISION_LABEL,
     SPEC,
@@ -237,10 +238,14 @@ def _inputs(agent: Agent, facts: Facts) -> str:
 
 
 def _is_of(revision: Revision, agent: Agent, facts: Facts) -> bool:
-    """Whether a revision without inputs has the prompt and the restart of today: others are parts of its generation."""
-    restarted_at = at(revision.template, "metadata", "annotations", RESTARTED_AT, default="")
-    prompt = revision.config.get(PROMPT_FILE, "")
-    return not revision.inputs and (prompt, restarted_at) == (prompt_of(agent, facts), facts.restarted_at)
+    """Whether a revision without inputs is of the facts of today: everything else is a part of its generation."""
+    annotations = at(revision.template, "metadata", "annotations", default={})
+    observed = (
+        revision.config.get(PROMPT_FILE, ""),
+        annotations.get(REFERENCES_ANNOTATION, ""),
+        annotations.get(RESTARTED_AT, ""),
+    )
+    return not revision.inputs and observed == (prompt_of(agent, facts), facts.references, facts.restarted_at)
 
 
 def _kept_spec(agent: Agent) -> Manifest | None:

@@ -38,7 +38,9 @@ def parsed(annotations: dict[str, str] | None = None, **spec: Any) -> Agent:
 
 def older(revision: Revision, **members: Any) -> Revision:
     """Return a revision as another version of gitsync would have expanded it."""
-    template = {**revision.template, "metadata": {**revision.template["metadata"], "annotations": {"older": "yes"}}}
+    metadata = revision.template["metadata"]
+    annotations = {**metadata.get("annotations", {}), "older": "yes"}
+    template = {**revision.template, "metadata": {**metadata, "annotations": annotations}}
     return replace(revision, name="helper-older", template=template, expansion=EXPANSION_VERSION - 1, **members)
 
 
@@ -85,17 +87,19 @@ def test_an_annotation_requests_an_upgrade(value: str, is_requested: bool, limit
 
 
 def test_a_revision_of_an_older_release_is_that_of_its_generation() -> None:
-    kept = older(revision_of(parsed(), Facts()), inputs="", spec=None)
-    found = described_revision(parsed(), Facts(references="other"), {kept.name: kept}, kept.name)
+    kept = older(revision_of(parsed(), Facts(references="r1")), inputs="", spec=None)
+    found = described_revision(parsed(), Facts(references="r1"), {kept.name: kept}, kept.name)
     assert (found.name, found.template) == (kept.name, kept.template)
     assert found.inputs
     assert found.spec is not None
-    again = described_revision(parsed(), Facts(references="other"), {found.name: found}, "")
+    again = described_revision(parsed(), Facts(references="r1"), {found.name: found}, "")
     assert again == found
 
 
-@pytest.mark.parametrize("facts", [Facts(prompt="Other."), Facts(restarted_at="2026-01-01T00:00:00Z")])
-def test_it_is_not_where_prompt_or_restart_differ(facts: Facts) -> None:
+@pytest.mark.parametrize(
+    "facts", [Facts(prompt="Other."), Facts(restarted_at="2026-01-01T00:00:00Z"), Facts(references="r2")]
+)
+def test_it_is_not_where_prompt_secrets_or_restart_differ(facts: Facts) -> None:
     prompt = {"configMapKeyRef": {"name": "prompt", "key": "system.md"}}
     kept = older(revision_of(parsed(prompt=prompt), Facts(prompt="Sort.")), inputs="", spec=None)
     changed = replace(facts, prompt=facts.prompt or "Sort.")
