@@ -46,6 +46,11 @@ def case(*assertions: dict[str, Any], name: str = "a") -> str:
             Answer("", (ToolCall("find_order"),)),
             "the agent does not report the arguments of its tool calls",
         ),
+        ({"maxSeconds": 2}, Answer("", seconds=2.0), ""),
+        ({"maxSeconds": 0.5}, Answer("", seconds=0.75), "the answer took 0.75 seconds, more than 0.5"),
+        ({"maxTokens": 100}, Answer("", tokens=100), ""),
+        ({"maxTokens": 100}, Answer("", tokens=101), "the answer took 101 tokens, more than 100"),
+        ({"maxTokens": 100}, Answer(""), "the agent does not report its tokens"),
         ({"notMatches": "^a"}, Answer("b"), ""),
         ({"notMatches": "^a"}, Answer("ab"), "a part of the answer matches '^a'"),
         ({"jsonSchema": SCHEMA}, Answer('{"queue": "billing"}'), ""),
@@ -210,6 +215,32 @@ PROMPTFOO = {
         {"vars": {"text": ["d", "e"]}},
     ],
 }
+
+
+@pytest.mark.parametrize(
+    ("assertion", "imported_as"),
+    [
+        ({"type": "latency", "threshold": 1500}, [{"maxSeconds": 1.5}]),
+        ({"type": "trajectory:tool-used", "value": ["a", "b"]}, [{"toolCalled": "a"}, {"toolCalled": "b"}]),
+        ({"type": "not-trajectory:tool-used", "value": "a"}, [{"toolNotCalled": "a"}]),
+        (
+            {"type": "trajectory:tool-args-match", "value": {"name": "a", "args": {"n": 1}, "mode": "partial"}},
+            [{"toolCalled": "a", "arguments": {"n": 1}}],
+        ),
+        ({"type": "trajectory:tool-used", "value": {"name": "a", "min": 2}}, None),
+        ({"type": "trajectory:tool-args-match", "value": {"name": "a", "args": {}, "mode": "exact"}}, None),
+        ({"type": "trajectory:tool-sequence", "value": ["a"]}, None),
+        ({"type": "latency"}, None),
+        ({"type": "cost", "threshold": 0.01}, None),
+        ({"type": "contains-json"}, None),
+    ],
+)
+def test_an_assertion_of_promptfoo_is_imported_or_named(assertion: Any, imported_as: Any) -> None:
+    asserted = [{"type": "icontains", "value": "x"}, assertion]
+    document = {"tests": [{"description": "t", "vars": {"q": "?"}, "assert": asserted}]}
+    result = imported(document, "promptfooconfig.yaml")
+    assert result.cases[0]["assert"] == [{"contains": "x"}, *(imported_as or [])]
+    assert bool(result.left_out) is (imported_as is None)
 
 
 def test_tests_of_promptfoo_become_cases_and_the_rest_is_named() -> None:

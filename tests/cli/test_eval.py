@@ -208,7 +208,8 @@ def test_what_is_not_an_answer_passes_no_case(tmp_path: Path, status: int, reply
     cases = tmp_path / "cases.jsonl"
     cases.write_text(NO_PROMISE)
     with agent_that_answers(status, reply) as url:
-        done = CliRunner().invoke(app, ["eval", "--cases", str(cases), "--url", url])
+        options = ["--cases", str(cases), "--url", url, "--settings", '{"timeoutSeconds": 1}']
+        done = CliRunner().invoke(app, ["eval", *options])
     assert done.exit_code == 3, done.output
     assert "0 of 1 cases passed; inconclusive: no promise" in done.output
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import re2
 from jsonschema import Draft202012Validator
@@ -22,7 +22,10 @@ from gitsync.objects.parsing import Text
 Grade = Callable[[str, str], str]
 """Judge an answer by a rubric; return why it fails, empty where it passes."""
 
-_ONE_OF = ("contains", "notContains", "matches", "notMatches", "jsonSchema", "toolCalled", "toolNotCalled", "rubric")
+_ONE_OF = (
+    *("contains", "notContains", "matches", "notMatches", "jsonSchema"),
+    *("toolCalled", "toolNotCalled", "maxSeconds", "maxTokens", "rubric"),
+)
 _NAMES = f"{', '.join(_ONE_OF[:-1])} and {_ONE_OF[-1]}"
 
 
@@ -51,6 +54,8 @@ class Assertion(Ruled):
     tool_called: Text | None = Field(None, description="Tool that was called.")
     tool_not_called: Text | None = Field(None, description="Tool that was not called.")
     arguments: FreeForm | None = Field(None, description="Arguments that the call of the tool has, among others.")
+    max_seconds: Annotated[float, Field(gt=0)] | None = Field(None, description="Seconds that the answer may take.")
+    max_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="Tokens that the answer may take.")
     rubric: Text | None = Field(None, description="What a model judges the answer by: `judge` of the evaluation.")
 
     @field_validator("matches", "not_matches")
@@ -82,11 +87,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent answered, the tools that it called (None: not reported), and the tokens that it reports."""
+    """An answer, the tools that were called (None: not reported), the tokens that the agent reports, and seconds."""
 
     text: str
     tools: tuple[ToolCall, ...] | None = None
     tokens: int = 0
+    seconds: float = 0.0
 
 
 def broken(assertion: Assertion, answer: Answer, grade: Grade | None) -> str:
@@ -97,6 +103,10 @@ def broken(assertion: Assertion, answer: Answer, grade: Grade | None) -> str:
         return grade(assertion.rubric, answer.text) if grade else "no model judges: spec.evaluation.judge is not set"
     if assertion.tool_called is not None or assertion.tool_not_called is not None:
         return _broken_call(assertion, answer)
+    if assertion.max_seconds is not None and answer.seconds > assertion.max_seconds:
+        return f"the answer took {answer.seconds:.3g} seconds, more than {assertion.max_seconds:g}"
+    if assertion.max_tokens is not None:
+        return _broken_budget(assertion.max_tokens, answer.tokens)
     return _broken_text(assertion, answer.text)
 
 
@@ -128,6 +138,12 @@ def _broken_call(assertion: Assertion, answer: Answer) -> str:
         return ""
     how = " with these arguments" if arguments else ""
     return f"the tool {wanted} was {'' if is_called else 'not '}called{how}"
+
+
+def _broken_budget(most: int, tokens: int) -> str:
+    if not tokens:
+        return "the agent does not report its tokens"
+    return f"the answer took {tokens} tokens, more than {most}" if tokens > most else ""
 
 
 def _has(actual: Any, wanted: Any) -> bool:

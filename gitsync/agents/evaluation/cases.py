@@ -119,13 +119,15 @@ def _assertions(document: Members, test: Mapping[str, Any], name: str, left_out:
     """Yield our assertions of a test; add those without a counterpart to the list."""
     for assertion in [*(at(document, "defaultTest", "assert") or []), *(test.get("assert") or [])]:
         kind = str(assertion.get("type"))
-        value = assertion.get("value")
-        more = sorted(assertion.keys() - _IGNORED)
+        # The limit of a latency is its threshold; that of a score has no counterpart.
+        member = "threshold" if kind == "latency" else "value"
+        more = sorted(assertion.keys() - _IGNORED - {member})
         convert = _KINDS.get(kind)
-        if convert is None or more:
-            left_out.append(f"{name}: assertion {kind}" + (f" with {', '.join(more)}" if more else ""))
+        converted = [] if convert is None or more else convert(assertion.get(member))
+        if converted:
+            yield from converted
         else:
-            yield from convert(value)
+            left_out.append(f"{name}: assertion {kind}" + (f" with {', '.join(more)}" if more else ""))
 
 
 def _escaped(value: Any, around: str = "{}") -> str:
@@ -135,6 +137,23 @@ def _escaped(value: Any, around: str = "{}") -> str:
 
 def _any_of(values: Any, flags: str = "") -> list[Members]:
     return [{"matches": f"{flags}{'|'.join(map(_escaped, values))}"}]
+
+
+def _tools(values: Any, member: str) -> list[Members]:
+    """Return assertions for names of tools; none for counts and patterns, which have no counterpart."""
+    names = values if isinstance(values, list) else [values]
+    return [{member: name} for name in names] if all(isinstance(name, str) for name in names) else []
+
+
+def _tool_arguments(value: Any) -> list[Members]:
+    """Return the assertion for a call with some arguments; none where they have to be the only ones."""
+    if not isinstance(value, dict) or value.keys() - {"name", "args", "mode"} or value.get("mode") == "exact":
+        return []
+    return [{"toolCalled": str(value.get("name")), "arguments": value.get("args") or {}}]
+
+
+def _seconds(milliseconds: Any) -> list[Members]:
+    return [{"maxSeconds": milliseconds / 1000}] if isinstance(milliseconds, int | float) else []
 
 
 _KINDS: Final[dict[str, Callable[[Any], list[Members]]]] = {
@@ -151,6 +170,10 @@ _KINDS: Final[dict[str, Callable[[Any], list[Members]]]] = {
     "regex": lambda value: [{"matches": str(value)}],
     "not-regex": lambda value: [{"notMatches": str(value)}],
     "is-json": lambda value: [{"jsonSchema": value or {}}],
+    "latency": _seconds,
+    "trajectory:tool-used": lambda value: _tools(value, "toolCalled"),
+    "not-trajectory:tool-used": lambda value: _tools(value, "toolNotCalled"),
+    "trajectory:tool-args-match": _tool_arguments,
     "llm-rubric": lambda value: [{"rubric": str(value)}],
 }
 """What each type becomes; those of promptfoo compare with the case of letters."""

@@ -13,6 +13,7 @@ from pydantic import Field
 from gitsync.agents.model.base import ConfigMapKeyRef, Cron, Seconds
 from gitsync.agents.model.runtime import Image, Resources
 from gitsync.agents.model.tools import Endpoint, ModelCredentials
+from gitsync.kube.model import FreeForm
 from gitsync.objects.parsing import Section, Text
 
 Percent = Annotated[int, Field(ge=0, le=100)]
@@ -26,6 +27,19 @@ class Judge(Section):
     credentials: ModelCredentials | None = Field(None, description="How the evaluation signs in at the service.")
     votes: Annotated[int, Field(ge=1, le=9)] = Field(
         1, description="How often each answer is judged at most; the majority decides. An odd number has no ties."
+    )
+
+
+class HttpQuestion(Section):
+    """How an agent without A2A is asked, such as by the chat completions of OpenAI."""
+
+    path: Annotated[str, Field(max_length=1024, pattern=r"^/[^\s]*$")] = Field(description="Path that is posted to.")
+    body: FreeForm = Field(description="JSON to post; `$input` in its texts is the question.")
+    answer: Annotated[str, Field(max_length=256, pattern=r"^/.*$")] = Field(
+        description="JSON Pointer to the text of the answer, such as `/choices/0/message/content`."
+    )
+    tokens: Annotated[str, Field(max_length=256, pattern=r"^/.*$")] | None = Field(
+        None, description="JSON Pointer to the tokens that it took; absent: not counted."
     )
 
 
@@ -64,6 +78,7 @@ class Evaluation(Section):
         " the exact test of McNemar over all pairs of answers, with less than 1 % of false alarms.",
     )
     timeout_seconds: Seconds = Field(30, description="How long the agent may take for one case.")
+    http: HttpQuestion | None = Field(None, description="How the agent is asked; absent: by A2A, 1.0 or 0.3.")
     judge: Judge | None = Field(None, description="The model that judges answers; needed by cases with a `rubric`.")
     limits: EvaluationLimits = Field(default_factory=EvaluationLimits, description="What the evaluation may use.")
     schedule: Cron | None = Field(

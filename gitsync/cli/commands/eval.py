@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import orjson
 import typer
 
+from gitsync.agents.evaluation.assertions import Answer
 from gitsync.agents.evaluation.cases import Case, failure, imported, parse_cases
 from gitsync.agents.evaluation.samples import AnswerOutcome, AnswerSample, ask_case, vote
 from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, EvaluationVerdict, judge, question
@@ -200,7 +201,7 @@ class Asker:
         # counted as well: it costs what any other question costs
         self._calls += 1
         try:
-            self._tokens += send(url, case.input, self._settings.timeout_seconds).tokens
+            self._tokens += self._send(case, url).tokens
         except ClusterUnavailable:
             return False
         return True
@@ -214,7 +215,7 @@ class Asker:
         """Return how the agent at a URL does a case once; unknown where the agent or the judge has no answer."""
         try:
             self._spend()
-            answer = send(url, case.input, self._settings.timeout_seconds)
+            answer = self._send(case, url)
             self._tokens += answer.tokens
             message = failure(case, answer, partial(self._grade, case) if self._settings.judge else None)
         except ClusterUnavailable as error:
@@ -225,6 +226,9 @@ class Asker:
                 AnswerOutcome.FAILED if error.location == _LIMITS else AnswerOutcome.UNKNOWN, str(error)
             )
         return AnswerSample(AnswerOutcome.FAILED, message) if message else AnswerSample(AnswerOutcome.PASSED)
+
+    def _send(self, case: Case, url: str) -> Answer:
+        return send(url, case.input, self._settings.timeout_seconds, self._settings.http)
 
     def _grade(self, case: Case, rubric: str, text: str) -> str:
         """Return why most votes of the judge reject an answer; raise InvalidInput where no side has most of them."""
