@@ -33,7 +33,7 @@ from tests.operator.processes import HeldClock, Operators, Process, drive, is_ru
 from tests.operator.surroundings import surround
 from tests.waiting import until
 
-# There is no Prometheus: by default a step would wait for its data.
+# The world has no Prometheus, and by default a step waits for data.
 ANALYSIS = {"name": "errors", "prometheusQuery": "errors", "max": "0.05", "onNoData": "Ignore"}
 EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 45
 SPEED = 40.0
