@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import ApiObjectDetails, KubernetesCluster
 from gitsync.cluster.lease import FencedCluster, LeaseMemberStore
+from gitsync.cluster.watch import listed
 from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.applicationsets import ApplicationSetController
@@ -80,7 +82,7 @@ from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertPreview, RevertService
-from gitsync.services.token_usage import TokenUsage
+from gitsync.services.usage import POD_METRICS, PodUsage, TokenUsage
 from gitsync.services.workloads import WorkloadService
 from gitsync.settings import Settings
 from gitsync.source.hosts.opening import ApiHosts
@@ -147,6 +149,7 @@ class Engine:
     details: ApiObjectDetails
     policies: Policies
     usage: TokenUsage
+    pod_usage: PodUsage
     clock: SystemClock
     parts: tuple[_RequiredPart, ...]
     pull_requests: PullRequestController
@@ -254,6 +257,11 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
+    # all namespaces at once, unless the controller may read some only
+    spaces = _listed(settings.namespaces) or ("",)
+    pod_usage = PodUsage(
+        lambda: chain.from_iterable(listed(client, cluster, POD_METRICS, space) for space in spaces), clock
+    )
     builds = KeptBuilds((group or settings).data / "builds")
     # at the start only: it deletes what nothing has used for 30 days
     builds.clean()
@@ -344,6 +352,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         _CloseOnStop(source.close),
         _CloseOnStop(reasoner.close),
         *([_CloseOnStop(metrics.close)] if metrics else []),
+        _CloseOnStop(pod_usage.close),
         *([traces] if traces is not None else []),
         _CloseOnStop(client.close),
         _CloseOnStop(lambda: pool.shutdown(cancel_futures=True)),
@@ -377,6 +386,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         details=details,
         policies=policies,
         usage=TokenUsage(metrics),
+        pod_usage=pod_usage,
         clock=clock,
         parts=(*(lease for lease in (exclusive, members) if lease is not None), *controllers),
         pull_requests=pull_requests,

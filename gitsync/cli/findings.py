@@ -240,6 +240,7 @@ def controller_needs(namespaces: Iterable[str], install_crds: bool, leases_in: s
             yield NeededAccess(AGENTS_GROUP, f"{kind}/status", ("patch", "update"), namespace)
         yield NeededAccess("", "events", ("get", "list", "create", "patch"), namespace)
         yield NeededAccess("", "pods/log", ("get",), namespace)
+        yield NeededAccess("metrics.k8s.io", "pods", ("list",), namespace)
     for definition in definitions() if install_crds else ():
         name = definition["metadata"]["name"]
         yield NeededAccess("apiextensions.k8s.io", "customresourcedefinitions", ("get", "create", "patch"), name=name)

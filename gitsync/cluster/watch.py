@@ -8,8 +8,9 @@ from typing import Any
 
 from gitsync.cluster.client import Client, Stream
 from gitsync.cluster.errors import failure
-from gitsync.cluster.kubernetes import collection_path, with_type
-from gitsync.objects.manifest import metadata_of, resource_version_of
+from gitsync.cluster.kubernetes import KubernetesCluster, collection_path, with_type
+from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of
+from gitsync.objects.ref import GroupKind
 from gitsync.ports import ApiResource
 from gitsync.runtime.reflector import Event, Expired, Listing
 
@@ -73,6 +74,13 @@ class KindCollection:
             **self._narrowed,
         }
         return KindWatch(self._client.stream(self._path, query))
+
+
+def listed(client: Client, cluster: KubernetesCluster, of: GroupKind, namespace: str = "") -> Iterator[Manifest]:
+    """Yield the objects of a kind as they are now; none, without a request, of a kind that is not served."""
+    resource = cluster.any_version(of)
+    if resource is not None:
+        yield from KindCollection(client, resource, namespace).list().items.values()
 
 
 class KindWatch:

@@ -234,6 +234,10 @@ class StateReader(Protocol):
         """Return what others changed, and how it was restored, since the start of this process."""
         ...
 
+    def restarts(self) -> Mapping[str, int]:
+        """Return the restarts of the containers of all Pods that are watched, by why each container ended last."""
+        ...
+
     def stage_durations(self) -> Mapping[str, Distribution]:
         """Return how long each stage of the reconciles took, with the time in the queue."""
         ...

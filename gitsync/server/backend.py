@@ -10,7 +10,7 @@ from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.requests import WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
-from gitsync.services.token_usage import TokenUsage
+from gitsync.services.usage import PodUsage, TokenUsage
 from gitsync.sync.policies import Policies
 
 
@@ -78,6 +78,11 @@ class Backend(Protocol):
     @property
     def usage(self) -> TokenUsage:
         """The tokens that agents used."""
+        ...
+
+    @property
+    def pod_usage(self) -> PodUsage:
+        """The CPU time and memory that Pods use."""
         ...
 
     @property

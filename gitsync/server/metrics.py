@@ -101,6 +101,8 @@ class ProcessMetrics(Collector):
             yield GaugeMetricFamily("gitsync_data_available_bytes", text, value=sizes.disk.available)
         yield self._stages()
         yield from self._drift()
+        text = "Restarts of the containers of watched Pods, by why each ended last"
+        yield _by("gitsync_container_restarts", text, "reason", self._view.restarts())
         text = "Requests to the API server for Applications, without watches"
         yield CounterMetricFamily("gitsync_application_api_requests", text, value=self._view.api_requests())
         text = "Applications that wait for a worker"

@@ -34,7 +34,7 @@ from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.requests import WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
-from gitsync.services.token_usage import TokenUsage
+from gitsync.services.usage import PodUsage, TokenUsage
 from gitsync.sync.policies import Policies
 
 _Record = TypeVar("_Record", AuditRecord, SyncRecord)
@@ -60,6 +60,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.details,
         engine.policies,
         engine.usage,
+        engine.pod_usage,
         engine.clock,
         engine.problems,
         VisibleProposals(engine.pull_requests, shows),
@@ -84,6 +85,7 @@ class VisibleBackend:
     details: ObjectDetails
     policies: Policies
     usage: TokenUsage
+    pod_usage: PodUsage
     clock: Clock
     problems: Callable[[], tuple[str, ...]]
     pull_requests: Proposals
@@ -134,6 +136,7 @@ class VisibleState:
         self.wait = state.wait
         # totals of all: only the metrics read them, and refuse a user who does not see all
         self.drift_totals = state.drift_totals
+        self.restarts = state.restarts
         self.stage_durations = state.stage_durations
         self.api_requests = state.api_requests
         self.sizes = state.sizes

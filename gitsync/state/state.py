@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -63,6 +64,15 @@ class LiveObjects:
         """Return the live objects that name this uid as an owner, masked."""
         return tuple(mask(part) for part in self._live.dependents(uid))
 
+    def restarts(self) -> Mapping[str, int]:
+        """Return the restarts of the containers of all Pods that are watched, by why each container ended last."""
+        totals = Counter[str]()
+        resource = self._cluster.resource("", "v1", "Pod")
+        for pod in self._live.all(resource) if resource is not None else ():
+            for status in at(pod, "status", "containerStatuses", default=None) or ():
+                totals[_last_end(status)] += int(status.get("restartCount") or 0)
+        return {reason: count for reason, count in totals.items() if count}
+
     def held_owners(self) -> tuple[Manifest, ...]:
         """Return the Agents and systems whose own plan waits, sorted; those by hand are in no Application."""
         resources = (self._cluster.resource(AGENTS_GROUP, VERSION, kind) for kind in _OWNERS)
@@ -112,6 +122,12 @@ class Executions:
             return self._by_pod.get(pod, ())
 
 
+def _last_end(container: Manifest) -> str:
+    """Return why a container ended last, such as ``OOMKilled``, empty where that is not known."""
+    ends = (at(container, member, "terminated", "reason", default="") for member in ("state", "lastState"))
+    return str(next(filter(None, ends), ""))
+
+
 @dataclass(frozen=True, slots=True)
 class EngineState:
     """What the engine writes; ``enqueue`` reconciles an Application because of what another one declares."""
@@ -153,6 +169,7 @@ class StateView:
         self.cost = state.costs.of
         self.api_requests = state.costs.api_requests
         self.drift_totals = state.drift.totals
+        self.restarts = objects.restarts
         self.stage_durations = state.costs.distributions
         self.sizes = sizes
 

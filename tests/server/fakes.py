@@ -81,6 +81,9 @@ class StillView:
     def drift_totals(self) -> DriftTotals:
         return DriftTotals()
 
+    def restarts(self) -> Mapping[str, int]:
+        return {"OOMKilled": 3}
+
     def stage_durations(self) -> Mapping[str, Distribution]:
         return self.costs.distributions()
 
@@ -313,6 +316,18 @@ class StillUsage:
 
 
 @dataclass(slots=True)
+class StillPodUsage:
+    """PodMetrics by namespace and name, and how often they were read."""
+
+    known: dict[tuple[str, str], Manifest] = field(default_factory=dict)
+    reads: int = 0
+
+    def by_pod(self) -> dict[tuple[str, str], Manifest]:
+        self.reads += 1
+        return self.known
+
+
+@dataclass(slots=True)
 class StillProposals:
     """Proposals as given, and how often they were polled."""
 
@@ -354,6 +369,7 @@ class StillEngine:
     policies: Any
     clock: StoppedClock
     usage: StillUsage = field(default_factory=lambda: StillUsage())
+    pod_usage: StillPodUsage = field(default_factory=lambda: StillPodUsage())
     sets: StillSets = field(default_factory=lambda: StillSets())
     found_problems: tuple[str, ...] = ()
     is_replica: bool = False

@@ -66,6 +66,7 @@ def test_requests_for_applications_and_sizes_of_caches_are_counted(site: Open) -
     assert found["gitsync_application_api_requests_total[]"] == 1
     assert (found["gitsync_cached_objects['pods']"], found["gitsync_cached_objects['deployments.apps']"]) == (3, 2)
     assert found["gitsync_cache_entries['events']"] == 0
+    assert found["gitsync_container_restarts['OOMKilled']"] == 3
     assert found["gitsync_database_bytes[]"] == 4096
 
 

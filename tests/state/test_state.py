@@ -44,3 +44,18 @@ def test_only_what_the_policy_lets_it_read_is_shown(is_readable: bool) -> None:
     objects = objects_of(application(resources=[web]))
     assert [objects.live(KEY, ref) is not None for ref in (web.ref, POD)] == [is_readable, is_readable]
     assert bool(objects.dependents(KEY, web.ref)) is is_readable
+
+
+def test_restarts_are_counted_by_why_containers_ended_last() -> None:
+    cluster: Any = FakeCluster()
+    killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    for name, statuses in (
+        ("waits", [{"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": killed}]),
+        ("ended", [{"restartCount": 2, "state": killed}, {"restartCount": 1, "state": {"running": {}}}]),
+        ("new", None),
+    ):
+        cluster.put(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": _named(name), "status": {"containerStatuses": statuses}}
+        )
+    live: Any = FakeReaderPorts(cluster).live
+    assert LiveObjects(cluster, live, Views()).restarts() == {"OOMKilled": 5, "": 1}

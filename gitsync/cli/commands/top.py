@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -14,21 +14,20 @@ from gitsync.cli.options import AnyNamespace, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.cluster.watch import KindCollection
+from gitsync.cluster.watch import listed
 from gitsync.errors import GitsyncError
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import AGENTS_GROUP
-from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.running import POD
-from gitsync.server.queries.object_details import RESOURCES, pod_facts, total_of
+from gitsync.server.queries.object_details import RESOURCES, pod_facts
+from gitsync.services.usage import POD_METRICS, PodMetrics, by_pod
 
 _UNKNOWN: Final = "-"
-Usage = Mapping[tuple[str, str], Manifest]
-"""The PodMetrics by namespace and name."""
 
 
-def pod_rows(applications: Iterable[Manifest], parts: Iterable[Manifest], usage: Usage) -> list[dict[str, Any]]:
+def pod_rows(applications: Iterable[Manifest], parts: Iterable[Manifest], usage: PodMetrics) -> list[dict[str, Any]]:
     """
     Return a row for each Pod of a workload that an Application holds, those that restarted most first.
 
@@ -75,10 +74,9 @@ def _controller(manifest: Manifest) -> Mapping[str, Any]:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
-def _pod_row(pod: Manifest, usage: Usage) -> dict[str, Any]:
+def _pod_row(pod: Manifest, usage: PodMetrics) -> dict[str, Any]:
     metadata = metadata_of(pod)
-    facts = pod_facts(pod)
-    used = usage.get((str(metadata.get("namespace")), str(metadata.get("name"))))
+    facts = pod_facts(pod, usage)
     return {
         "namespace": metadata.get("namespace", ""),
         "pod": metadata.get("name", ""),
@@ -90,7 +88,7 @@ def _pod_row(pod: Manifest, usage: Usage) -> dict[str, Any]:
             f"{resource}{part}": value or _UNKNOWN
             for resource in RESOURCES
             for part, value in (
-                ("", total_of(at(used, "containers", default=None) or (), ("usage", resource))),
+                ("", facts.usage[resource]),
                 ("Request", facts.requests[resource]),
                 ("Limit", facts.limits[resource]),
             )
@@ -159,7 +157,7 @@ def _pods(place: ClusterTarget, namespace: str, limit: int, output: Format) -> E
     """List the Pods of Applications, those that restarted most first."""
     client = connect(place.cluster)
     cluster = KubernetesCluster(client)
-    parts = [manifest for of in _OWNERS for manifest in _listed(client, cluster, of, namespace)]
+    parts = [manifest for of in _OWNERS for manifest in listed(client, cluster, of, namespace)]
     rows = pod_rows(all_applications(client), parts, _usage(client, cluster, namespace))[:limit]
     if not rows and output is Format.TABLE:
         say("no Pods of Applications")
@@ -168,17 +166,10 @@ def _pods(place: ClusterTarget, namespace: str, limit: int, output: Format) -> E
     return Exit.OK
 
 
-def _listed(client: Client, cluster: KubernetesCluster, of: GroupKind, namespace: str) -> Iterator[Manifest]:
-    resource = cluster.any_version(of)
-    if resource is not None:
-        yield from KindCollection(client, resource, namespace).list().items.values()
-
-
-def _usage(client: Client, cluster: KubernetesCluster, namespace: str) -> dict[tuple[str, str], Manifest]:
+def _usage(client: Client, cluster: KubernetesCluster, namespace: str) -> PodMetrics:
     """Return the PodMetrics by namespace and name; none where no metrics server runs or answers."""
     try:
-        metrics = list(_listed(client, cluster, GroupKind("metrics.k8s.io", "PodMetrics"), namespace))
+        return by_pod(listed(client, cluster, POD_METRICS, namespace))
     # everything else about the Pods is worth showing without what they use
     except GitsyncError:
         return {}
-    return {(str(metadata_of(item).get("namespace")), str(metadata_of(item).get("name"))): item for item in metrics}

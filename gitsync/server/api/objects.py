@@ -96,7 +96,7 @@ def logs(
     timestamps: bool = False,
 ) -> PlainTextResponse:
     """Return the last lines of the log of a container of a Pod that the object owns, or is."""
-    pods = pods_of(backend, subject)
+    pods = pods_of(backend, subject.live)
     # among the Pods of the object only: a name alone would open the logs of every Pod of the namespace
     chosen = next((item for item in pods if not pod or ref_of(item).name == pod), None)
     if chosen is None:

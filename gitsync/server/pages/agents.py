@@ -12,10 +12,11 @@ from fastapi import Query as QueryParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from gitsync.errors import GitsyncError, TerminalError
+from gitsync.health.assess import assess
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import at, group_of
 from gitsync.objects.record import SyncRecord
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.operator.kinds import AGENT
 from gitsync.ports import KubernetesEvent
@@ -42,7 +43,7 @@ from gitsync.server.queries.agents import (
 from gitsync.server.queries.environments import ASPECTS, matrix, unordered
 from gitsync.server.queries.environments import environments as environments_of
 from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
-from gitsync.server.queries.object_details import LOGGED
+from gitsync.server.queries.object_details import LOGGED, pod_facts, pods_of
 from gitsync.server.queries.prompts import PromptVersion, versions_of
 from gitsync.server.queries.systems import HEIGHT, WIDTH, brokers_of, find_system, policies_of, system_graph
 from gitsync.server.queries.waiting import find_held_owner, line, owner_plans, reviewer
@@ -54,6 +55,7 @@ router = APIRouter(prefix="/agents")
 CHANGES: Final = 20
 """Changes that a page shows."""
 _ROWS = 80
+_PODS = 100
 _DAYS = 7
 _CELLS = 80
 _COLUMNS = 8
@@ -244,6 +246,8 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         return RedirectResponse(app_url(str(owner)) + "/plan", 303)
     subject = agent_or_404(known, namespace, name)
     events, problem = _events(backend, subject)
+    pods = pods_of(backend, subject.live)[:_PODS]
+    metrics = backend.pod_usage.by_pod() if pods else {}
     syncs = backend.records.history(subject.application, limit=SYNCS)
     return pages.show(
         request,
@@ -258,6 +262,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
             condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
         ],
         children=_children(subject),
+        pods=[(ref_of(pod), assess(pod).health.value, visible(str(pod_facts(pod, metrics)))) for pod in pods],
         contract=contract_differences(subject.live),
         roles=role_rows(subject, syncs),
         prompts=prompt_history(subject, backend.view.owned_by, syncs),

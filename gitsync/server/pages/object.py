@@ -58,7 +58,8 @@ def summary(
     item = subject.item
     live = subject.live
     desired = subject.desired
-    pods = pods_of(pages.engine, subject)[:_PARTS]
+    pods = pods_of(pages.engine, subject.live)[:_PARTS]
+    metrics = pages.engine.pod_usage.by_pod() if pods else {}
     return show_application(
         pages,
         request,
@@ -73,7 +74,7 @@ def summary(
         owners=[item for item in metadata_of(live or {}).get("ownerReferences") or [] if isinstance(item, dict)],
         parts_of=_parts_of(pages.engine.view.dependents(view.key, subject.ref), pages.engine.view.owned_by),
         pods=[(ref_of(pod), assess(pod).health.value) for pod in pods],
-        facts={ref_of(pod): visible(str(pod_facts(pod))) for pod in pods},
+        facts={ref_of(pod): visible(str(pod_facts(pod, metrics))) for pod in pods},
         **related(subject),
         known={item.ref for item in view.resources},
     )
@@ -133,7 +134,7 @@ def logs(
     wrap: bool = True,
 ) -> HTMLResponse:
     """Show the last lines of the log of a container, or of one of each Pod by time, read from the API server now."""
-    pods = pods_of(pages.engine, subject)
+    pods = pods_of(pages.engine, subject.live)
     chosen = _chosen_pods(pods, choice)
     log, problem = _read_logs(pages.engine, chosen, choice)
     matching = choice.filter.matching(log)
@@ -170,7 +171,7 @@ def logs(
 @router.get("/logs.txt", response_class=PlainTextResponse)
 def download(pages: PagesOf, subject: FoundOf, choice: ChoiceOf) -> PlainTextResponse:
     """Return what the page of logs shows as a text file."""
-    chosen = _chosen_pods(pods_of(pages.engine, subject), choice)
+    chosen = _chosen_pods(pods_of(pages.engine, subject.live), choice)
     log, problem = _read_logs(pages.engine, chosen, choice)
     if problem:
         # not a file that reads as if all of the log were in it

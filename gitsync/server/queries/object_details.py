@@ -14,11 +14,12 @@ from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView
 from gitsync.server.backend import Backend
+from gitsync.services.usage import PodMetrics
 
 LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 """Kinds with Pods, of which there are logs."""
 _DEPTH = 3
-"""Levels of owners from an object down to its Pods: CronJob, Job, Pod."""
+"""Levels of owners from an object down to its Pods: Agent, Deployment, ReplicaSet, Pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ def related(subject: FoundObject) -> dict[str, Any]:
     }
 
 
-def pods_of(backend: Backend, subject: FoundObject) -> list[Manifest]:
+def pods_of(backend: Backend, live: Manifest | None) -> list[Manifest]:
     """Return the Pod itself, or the Pods that an object owns: failing ones first, then by health and name."""
-    if subject.live is None:
+    if live is None:
         return []
-    found_pods = [item for item in _below(backend, subject.live, _DEPTH) if item.get("kind") == "Pod"]
+    found_pods = [item for item in _below(backend, live, _DEPTH) if item.get("kind") == "Pod"]
     return sorted(found_pods, key=_by_trouble)
 
 
@@ -81,7 +82,8 @@ class PodFacts:
     What a Pod does now; a text is empty where it is not known.
 
     ``state`` is why a container waits, such as ``CrashLoopBackOff``, else the phase. ``ended`` is why a container
-    ended last, such as ``OOMKilled``, with the time. Amounts are by resource, in millicores and MiB.
+    ended last, such as ``OOMKilled``, with the time. Amounts are by resource, in millicores and MiB; ``usage`` is
+    empty where no metrics server knows the Pod.
     """
 
     node: str
@@ -90,6 +92,7 @@ class PodFacts:
     ended: str
     requests: Mapping[str, str]
     limits: Mapping[str, str]
+    usage: Mapping[str, str]
 
     def __str__(self) -> str:
         parts = [f"on {self.node}"] if self.node else []
@@ -98,14 +101,16 @@ class PodFacts:
         if self.restarts:
             parts.append(f"{self.restarts} restart{'s' if self.restarts > 1 else ''}")
         parts += [f"ended last: {self.ended}"] if self.ended else []
-        for name, amounts in (("requests", self.requests), ("limits", self.limits)):
+        for name, amounts in (("uses", self.usage), ("requests", self.requests), ("limits", self.limits)):
             known = [f"{amount} {resource}" for resource, amount in amounts.items() if amount]
             parts += [f"{name} {' and '.join(known)}"] if known else []
         return ", ".join(filter(None, parts))
 
 
-def pod_facts(pod: Manifest) -> PodFacts:
-    """Return what a Pod does now: its node, state, restarts, last end, and what it may use."""
+def pod_facts(pod: Manifest, metrics: PodMetrics) -> PodFacts:
+    """Return what a Pod does now: its node, state, restarts, last end, what it may use and what it uses."""
+    ref = ref_of(pod)
+    measured = at(metrics.get((ref.namespace, ref.name)), "containers", default=None) or ()
     statuses = at(pod, "status", "containerStatuses", default=None) or ()
     containers = at(pod, "spec", "containers", default=None) or ()
     waiting = (str(at(status, "state", "waiting", "reason", default="")) for status in statuses)
@@ -114,8 +119,9 @@ def pod_facts(pod: Manifest) -> PodFacts:
         next(filter(None, waiting), "") or str(at(pod, "status", "phase", default="")),
         sum(int(status.get("restartCount") or 0) for status in statuses),
         _last_end(statuses),
-        {name: total_of(containers, ("resources", "requests", name), is_partial=True) for name in RESOURCES},
-        {name: total_of(containers, ("resources", "limits", name)) for name in RESOURCES},
+        {name: _total(containers, ("resources", "requests", name), is_partial=True) for name in RESOURCES},
+        {name: _total(containers, ("resources", "limits", name)) for name in RESOURCES},
+        {name: _total(measured, ("usage", name)) for name in RESOURCES},
     )
 
 
@@ -133,7 +139,7 @@ def _last_end(statuses: Iterable[Manifest]) -> str:
     return f"{reason} {last.get('finishedAt', '')}".strip()
 
 
-def total_of(items: Iterable[Manifest], path: tuple[str, ...], *, is_partial: bool = False) -> str:
+def _total(items: Iterable[Manifest], path: tuple[str, ...], *, is_partial: bool = False) -> str:
     """
     Return the sum of a quantity, in millicores or MiB; empty where an item has none, or all where it may be partial.
 

@@ -129,6 +129,20 @@ def test_tokens_are_shown_where_a_metric_has_them(site: Open) -> None:
     assert tokens == {"billing": None, "triage": 1234567}
 
 
+def test_the_pods_of_an_agent_show_node_end_and_usage(site: Open) -> None:
+    agent = live("Agent", "triage", spec=SPEC, status=STATUS)
+    opened = site([application(resources=[held(agent)])])
+    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-26T10:00:00Z"}}
+    statuses = [{"name": "agent", "restartCount": 2, "state": {"running": {}}, "lastState": ended}]
+    pod = live("Pod", "triage-1", "v1", spec={"nodeName": "node-a"}, status={"containerStatuses": statuses})
+    opened.engine.view.children["uid-triage"] = (pod,)
+    opened.engine.pod_usage.known["shop", "triage-1"] = {"containers": [{"usage": {"cpu": "9m", "memory": "50Mi"}}]}
+    page = opened.get("/agents/shop/triage").text
+    facts = "on node-a, 2 restarts, ended last: OOMKilled 2026-11-26T10:00:00Z, uses 9m cpu and 50Mi memory"
+    assert facts in page
+    assert '/apps/gitsync/shop/object?ref=/Pod/shop/triage-1"' in page
+
+
 def test_children_lead_to_their_pages_and_logs(site: Open) -> None:
     children = [
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triage", "ready": True},

@@ -74,6 +74,19 @@ def test_it_shows_conditions_and_relations(site: Open) -> None:
     )
 
 
+def test_it_shows_what_pods_use(site: Open) -> None:
+    opened = shop(site)
+    used = {"containers": [{"usage": {"cpu": "120m", "memory": "40Mi"}}, {"usage": {"cpu": "30m", "memory": "8Mi"}}]}
+    opened.engine.pod_usage.known["shop", "web-a"] = used
+    assert opened.get(f"{OBJECT}?ref={WEB}").text.count("uses 150m cpu and 48Mi memory") == 1
+
+
+def test_an_object_without_pods_reads_no_usage(site: Open) -> None:
+    opened = shop(site)
+    opened.get(f"{OBJECT}?ref=/ConfigMap/shop/settings")
+    assert opened.engine.pod_usage.reads == 0
+
+
 def test_a_summary_asks_nothing_of_the_cluster(site: Open) -> None:
     opened = shop(site)
     opened.get(f"{OBJECT}?ref={WEB}")

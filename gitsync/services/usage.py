@@ -1,0 +1,87 @@
+"""What agents and Pods used, as metrics report it: tokens by Prometheus, CPU and memory by ``metrics.k8s.io``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final
+
+from gitsync.errors import GitsyncError
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import GroupKind
+from gitsync.ports import Clock, MetricsProvider
+
+_QUERY = "sum by (namespace, service) (increase(gen_ai_client_token_usage_sum[1d]))"
+"""By the metric of the GenAI semantic conventions 1.37; scrapes by a ServiceMonitor have the label ``service``."""
+_MAX_AGE = 60.0
+
+
+class TokenUsage:
+    """Read the tokens of the last day from the operator's Prometheus; without one no number is known."""
+
+    def __init__(self, metrics: MetricsProvider | None) -> None:
+        self._metrics = metrics
+
+    def by_service(self) -> Mapping[tuple[str, str], int]:
+        """Return the tokens by namespace and name of the Service, at most a minute old; never waits."""
+        # None until Prometheus has answered: pages are shown without the numbers
+        result = self._metrics.read(_QUERY, _MAX_AGE) if self._metrics is not None else None
+        samples = result.samples if result is not None else ()
+        return {
+            (sample.series.get("namespace", ""), sample.series.get("service", "")): round(sample.value)
+            for sample in samples
+            # round() takes neither infinity nor NaN, for which the comparison is false as well
+            if sample.value < float("inf")
+        }
+
+
+_PATIENCE: Final = 0.5
+"""Seconds that a page waits for numbers: a metrics server answers within milliseconds, or is down."""
+POD_METRICS: Final = GroupKind("metrics.k8s.io", "PodMetrics")
+PodMetrics = Mapping[tuple[str, str], Manifest]
+"""The PodMetrics by namespace and name of their Pods."""
+
+
+def by_pod(metrics: Iterable[Manifest]) -> PodMetrics:
+    """Return PodMetrics by namespace and name of their Pods."""
+    return {(str(metadata_of(item).get("namespace")), str(metadata_of(item).get("name"))): item for item in metrics}
+
+
+class PodUsage:
+    """
+    Read what the Pods use, with one list a minute while pages are opened, and none otherwise.
+
+    ``read`` lists the PodMetrics, and yields none without a request where no metrics server is installed.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Manifest]], clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        # one thread: a server that hangs is asked once
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="pod-usage")
+        self._lock = threading.Lock()
+        self._asked = float("-inf")
+        self._answer: Future[PodMetrics] | None = None
+
+    def by_pod(self) -> PodMetrics:
+        """Return the PodMetrics, about a minute old at most; none of a server that does not answer at once."""
+        now = self._clock.monotonic()
+        with self._lock:
+            answer = self._answer
+            if answer is None or (answer.done() and now - self._asked >= _MAX_AGE):
+                answer = self._answer = self._pool.submit(self._list)
+                self._asked = now
+        wait([answer], _PATIENCE)
+        return answer.result() if answer.done() else {}
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _list(self) -> PodMetrics:
+        try:
+            return by_pod(self._read())
+        # a page shows all else about a Pod without what it uses
+        except GitsyncError:
+            return {}

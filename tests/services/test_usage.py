@@ -1,0 +1,111 @@
+"""Tokens of agents, of a Prometheus server; CPU time and memory of Pods, of a metrics server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gitsync.errors import ClusterUnavailable
+from gitsync.integrations.prometheus import Prometheus
+from gitsync.objects.manifest import Manifest
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.usage import PodUsage, TokenUsage
+from tests.fakes.ports import FakeClock
+from tests.integrations.fake_prometheus import prometheus, vector
+from tests.waiting import until
+
+
+def test_tokens_are_those_of_each_service_and_asked_once_a_minute() -> None:
+    with prometheus() as server:
+        server.default = vector(
+            ({"namespace": "shop", "service": "triage"}, "1234.6"),
+            ({"namespace": "shop", "service": "billing"}, "NaN"),
+            ({"namespace": "shop", "service": "endless"}, "+Inf"),
+            ({}, "7"),
+        )
+        client = Prometheus(server.url, SystemClock())
+        usage = TokenUsage(client)
+        assert usage.by_service() == {}, "a page does not wait"
+        found = until(usage.by_service)
+        assert found == {("shop", "triage"): 1235, ("", ""): 7}
+        usage.by_service()
+        assert server.queries == ["sum by (namespace, service) (increase(gen_ai_client_token_usage_sum[1d]))"]
+        client.close()
+
+
+def test_without_prometheus_no_tokens_are_known() -> None:
+    assert TokenUsage(None).by_service() == {}
+
+
+class MetricsServer:
+    """A list of PodMetrics that counts, fails, or waits until it may answer."""
+
+    def __init__(self) -> None:
+        self.lists = 0
+        self.failures = 0
+        self.error: Exception | None = None
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def read(self) -> Iterator[Manifest]:
+        self.lists += 1
+        self.may_answer.wait(60)
+        if self.error is not None:
+            self.failures += 1
+            raise self.error
+        yield {"metadata": {"namespace": "shop", "name": "web"}, "list": self.lists}
+
+
+@pytest.fixture
+def server() -> MetricsServer:
+    return MetricsServer()
+
+
+@pytest.fixture
+def usage(server: MetricsServer, clock: FakeClock) -> Iterator[PodUsage]:
+    made = PodUsage(server.read, clock)
+    yield made
+    server.may_answer.set()
+    made.close()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def read(usage: PodUsage) -> int:
+    """Return which list the metrics of the Pod are of."""
+    return int(until(usage.by_pod)["shop", "web"]["list"])
+
+
+def test_pods_are_listed_once_a_minute(usage: PodUsage, server: MetricsServer, clock: FakeClock) -> None:
+    assert (read(usage), read(usage)) == (1, 1)
+    clock.seconds += 59
+    assert read(usage) == 1
+    clock.seconds += 1
+    assert until(lambda: read(usage) == 2)
+    assert server.lists == 2
+
+
+def test_a_page_does_not_wait_for_a_server_that_hangs(usage: PodUsage, server: MetricsServer) -> None:
+    server.may_answer.clear()
+    assert usage.by_pod() == {}
+    assert usage.by_pod() == {}
+    server.may_answer.set()
+    assert read(usage) == 1
+    assert server.lists == 1
+
+
+def test_a_server_that_fails_is_asked_again_a_minute_later(
+    usage: PodUsage, server: MetricsServer, clock: FakeClock
+) -> None:
+    server.error = ClusterUnavailable("503")
+    assert usage.by_pod() == {}
+    until(lambda: server.failures)
+    server.error = None
+    assert usage.by_pod() == {}
+    clock.seconds += 60
+    assert read(usage) == 2
