@@ -85,8 +85,12 @@ class Execution:
 
 ExecutionsOf = Callable[[ObjectRef], Sequence[Execution]]
 """Return what was run in a Pod of a name, the oldest first; an earlier Pod may have had the name."""
-ContentsOf = Callable[[ObjectRef], Sequence[ContentVersion]]
-"""Return the contents that a Secret or ConfigMap had, the oldest first; none where it is not known."""
+ContentsOf = Callable[[ObjectRef, bool], Sequence[ContentVersion]]
+"""
+Return the contents that a Secret or ConfigMap had, the oldest first; none where it is not known, or does not matter.
+
+The flag tells that the containers have it in a volume only, which the kubelet keeps current.
+"""
 
 
 def running_findings(
@@ -115,8 +119,26 @@ def references_of(pod_spec: Any) -> tuple[ObjectRef, ...]:
 
     Those for pulling images are not among them, and neither are those whose name has a hash of their content.
     """
-    names = {pair for pair in _named(pod_spec) if pair[1] and not _HASHED_NAME.search(pair[1])}
-    return tuple(ObjectRef("", kind, "", name) for kind, name in sorted(names))
+    return _references({*_variables(pod_spec), *_volumes(pod_spec)})
+
+
+def mounted_of(pod_spec: Any) -> frozenset[ObjectRef]:
+    """
+    Return those of the references that are in volumes only, whose files follow the object while a container runs.
+
+    A variable does not, and neither does a file that is mounted by ``subPath``
+    (https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-files-from-a-pod).
+    """
+    containers = _containers_of(pod_spec)
+    mounts = [mount for container in containers for mount in container.get("volumeMounts") or ()]
+    fixed = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
+    read_at_start = {*_variables(pod_spec), *_volumes(pod_spec, fixed.__contains__)}
+    return frozenset(_references({*_volumes(pod_spec)} - read_at_start))
+
+
+def _references(names: Iterable[tuple[str, str]]) -> tuple[ObjectRef, ...]:
+    wanted = (pair for pair in names if pair[1] and not _HASHED_NAME.search(pair[1]))
+    return tuple(ObjectRef("", kind, "", name) for kind, name in sorted(wanted))
 
 
 def content_digest(manifest: Manifest) -> str:
@@ -241,9 +263,10 @@ def _stale(pods: Iterable[Manifest], contents_of: ContentsOf) -> Iterator[Runnin
         if started is None:
             continue  # no container runs: the next one reads what is there then
         namespace = str(metadata_of(pod).get("namespace") or "")
+        mounted = mounted_of(pod.get("spec"))
         for reference in references_of(pod.get("spec")):
             source = reference._replace(namespace=namespace)
-            versions = contents_of(source)
+            versions = contents_of(source, reference in mounted)
             if not versions or _digest_at(versions, started) == versions[-1].digest:
                 continue
             since = f"{versions[-1].since:%Y-%m-%dT%H:%M:%SZ}"
@@ -287,10 +310,13 @@ def is_rolled_out(workload: Manifest) -> bool:
     return bool(status.get("updatedReplicas", 0) == status.get("replicas", 0))
 
 
-def _named(spec: Any) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of each Secret and ConfigMap that the containers of a Pod read."""
-    containers = (*(at(spec, "initContainers", default=None) or ()), *(at(spec, "containers", default=None) or ()))
-    for container in containers:
+def _containers_of(spec: Any) -> Sequence[Mapping[str, Any]]:
+    return (*(at(spec, "initContainers", default=None) or ()), *(at(spec, "containers", default=None) or ()))
+
+
+def _variables(spec: Any) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of each Secret and ConfigMap of which the containers of a Pod have variables."""
+    for container in _containers_of(spec):
         for variable in container.get("env") or ():
             source = variable.get("valueFrom") or {}
             yield "Secret", str(at(source, "secretKeyRef", "name", default=""))
@@ -298,7 +324,13 @@ def _named(spec: Any) -> Iterator[tuple[str, str]]:
         for source in container.get("envFrom") or ():
             yield "Secret", str(at(source, "secretRef", "name", default=""))
             yield "ConfigMap", str(at(source, "configMapRef", "name", default=""))
+
+
+def _volumes(spec: Any, is_wanted: Callable[[str], bool] = lambda name: True) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of each Secret and ConfigMap in those volumes of a Pod that are wanted, by their names."""
     for volume in at(spec, "volumes", default=None) or ():
+        if not is_wanted(str(volume.get("name"))):
+            continue
         yield "Secret", str(at(volume, "secret", "secretName", default=""))
         yield "ConfigMap", str(at(volume, "configMap", "name", default=""))
         for source in at(volume, "projected", "sources", default=None) or ():

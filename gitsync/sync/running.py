@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from gitsync.errors import GitsyncError, one_line
@@ -27,6 +28,7 @@ from gitsync.plan.running import (
     references_of,
     running_findings,
 )
+from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, LiveCache
 
 RUNNING: Final = "PodsDiffer"
@@ -101,10 +103,14 @@ class RunningState:
         return self._findings(app, live, _pods(live, cache)) if is_workload else ()
 
     def _findings(self, app: Application, live: Manifest, pods: Sequence[Manifest]) -> tuple[RunningFinding, ...]:
-        return running_findings(live, pods, self._contents_of, app.sync.ignore, self.executions_of)
+        contents_of = partial(self._contents_of, app)
+        return running_findings(live, pods, contents_of, app.sync.ignore, self.executions_of)
 
-    def _contents_of(self, source: ObjectRef) -> Sequence[ContentVersion]:
-        return self._versions.get(source, ())
+    def _contents_of(self, app: Application, source: ObjectRef, is_mounted: bool) -> Sequence[ContentVersion]:
+        held = self._objects.get(source)
+        # cert-manager, External Secrets and Kubernetes (kube-root-ca.crt) rotate what they keep, in each mount too
+        is_rotated = held is not None and not owner_of(held) and source.kind not in app.sync.restart_on
+        return () if is_mounted and is_rotated else self._versions.get(source, ())
 
     def news(self, running: Running) -> tuple[tuple[ObjectRef, str], ...]:
         """Return the findings that were not among those of the last call: each is an event once."""

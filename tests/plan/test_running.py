@@ -18,6 +18,7 @@ from gitsync.plan.running import (
     RunningKind,
     changed_at,
     content_digest,
+    mounted_of,
     references_of,
     running_findings,
 )
@@ -49,7 +50,7 @@ def version(digest: str, time: str) -> ContentVersion:
 
 def found(live: Manifest, *pods: Manifest, versions: tuple[ContentVersion, ...] = (), **rule: Any) -> list[str]:
     rules = [IgnoreRule.model_validate({"kind": "Pod", **rule})] if rule else []
-    findings = running_findings(live, pods, lambda ref: versions if ref == SETTINGS else (), rules)
+    findings = running_findings(live, pods, lambda ref, is_mounted: versions if ref == SETTINGS else (), rules)
     return [f"{item.kind.value} {item.pod.name}" for item in findings]
 
 
@@ -88,7 +89,7 @@ def test_an_ephemeral_container_marks_a_pod_with_who_added_it() -> None:
     entry = {"manager": "kubectl-debug", "subresource": "ephemeralcontainers", "time": "2026-11-20T11:00:00Z"}
     debugged = pod(managedFields=[entry])
     debugged["spec"] = {**debugged["spec"], "ephemeralContainers": [{"name": "debug", "image": "busybox"}]}
-    (finding,) = running_findings(workload(), [debugged], lambda ref: ())
+    (finding,) = running_findings(workload(), [debugged], lambda ref, is_mounted: ())
     assert (finding.kind, finding.since) == (RunningKind.MODIFIED, "2026-11-20T11:00:00Z")
     assert finding.message == "has the ephemeral container debug (busybox), added by kubectl-debug"
 
@@ -105,7 +106,7 @@ def test_what_a_user_ran_in_a_pod_marks_it(created: str, is_modified: bool) -> N
     def executions_of(ref: ObjectRef) -> tuple[Execution, ...]:
         return (execution, again) if ref.name == "web-0" else ()
 
-    findings = running_findings(workload(kind="StatefulSet"), pods, lambda ref: (), (), executions_of)
+    findings = running_findings(workload(kind="StatefulSet"), pods, lambda ref, is_mounted: (), (), executions_of)
     expected = [("web-0", "was entered by attach and exec of ada", "2026-11-20T11:00:00Z")] if is_modified else []
     assert [(item.pod.name, item.message, item.since) for item in findings] == expected
 
@@ -189,6 +190,27 @@ def test_references_are_what_containers_read() -> None:
         *("ConfigMap ca", "ConfigMap files", "ConfigMap flags"),
         *("Secret first", "Secret key", "Secret tls", "Secret token"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("container", "is_mounted"),
+    [
+        pytest.param({"volumeMounts": [{"name": "v", "mountPath": "/tls"}]}, True, id="whole"),
+        pytest.param({"volumeMounts": [{"name": "v", "mountPath": "/a", "subPath": "a"}]}, False, id="by path"),
+        pytest.param(
+            {"volumeMounts": [{"name": "v", "mountPath": "/a", "subPathExpr": "$(A)"}]}, False, id="by expression"
+        ),
+        pytest.param({"envFrom": [{"secretRef": {"name": "tls"}}]}, False, id="variables too"),
+    ],
+)
+@pytest.mark.parametrize(
+    "volume", [{"secret": {"secretName": "tls"}}, {"projected": {"sources": [{"secret": {"name": "tls"}}]}}]
+)
+def test_what_is_in_volumes_only_is_told_apart(
+    container: dict[str, Any], is_mounted: bool, volume: dict[str, Any]
+) -> None:
+    spec = {"containers": [{"name": "c", **container}], "volumes": [{"name": "v", **volume}]}
+    assert mounted_of(spec) == (frozenset({ObjectRef("", "Secret", "", "tls")}) if is_mounted else frozenset())
 
 
 def test_labels_are_no_content() -> None:

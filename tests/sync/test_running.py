@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -20,9 +21,15 @@ POD = ObjectRef("", "Pod", "prod", "web-1")
 STARTED = "2026-11-20T10:00:00Z"
 
 
-def deployment() -> Manifest:
-    container = {"name": "web", "image": "web:1", "envFrom": [{"configMapRef": {"name": "settings"}}]}
-    spec = {"template": {"spec": {"containers": [container]}}}
+VARIABLES = {"containers": [{"name": "web", "image": "web:1", "envFrom": [{"configMapRef": {"name": "settings"}}]}]}
+MOUNTED = {
+    "containers": [{"name": "web", "image": "web:1", "volumeMounts": [{"name": "files", "mountPath": "/etc/web"}]}],
+    "volumes": [{"name": "files", "configMap": {"name": "settings"}}],
+}
+
+
+def deployment(reads: Manifest = VARIABLES) -> Manifest:
+    spec = {"template": {"spec": deepcopy(reads)}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
 
@@ -49,12 +56,12 @@ def at_time(engine: Engine, time: str, **data: str) -> None:
     engine.cluster.put({**live, "metadata": metadata, "data": data or live["data"]})
 
 
-def running(**sync: Any) -> Engine:
+def running(*declared: Manifest, reads: Manifest = VARIABLES, **sync: Any) -> Engine:
     """Return an engine whose Deployment reads a ConfigMap that another client writes, and has a Pod."""
     engine = Engine(sync=sync)
     engine.cluster.put({**config_map("settings", x="1"), "metadata": {"name": "settings", "namespace": "prod"}})
     at_time(engine, "2026-11-20T09:00:00Z")
-    engine.sync("c1", deployment())
+    engine.sync("c1", deployment(reads), *declared)
     started(engine)
     engine.reconcile()
     engine.written()
@@ -93,6 +100,27 @@ def test_a_change_restarts_a_workload_once_where_that_is_set() -> None:
     assert [*engine.records.outcomes()][-2:] == [("Intended", "web"), ("Succeeded", "web")]
     engine.reconcile()
     assert engine.written() == []
+
+
+def test_mounted_files_that_a_controller_rotates_are_not_stale() -> None:
+    engine = running(reads=MOUNTED)
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    engine.reconcile()
+    assert condition(engine) == {}
+
+
+def test_mounted_files_that_git_declares_are_stale_after_a_change() -> None:
+    engine = running(config_map("settings", x="1"), reads=MOUNTED)
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    engine.sync("c2", deployment(MOUNTED), config_map("settings", x="2"))
+    assert condition(engine)["reason"] == "Stale"
+
+
+def test_mounted_files_restart_a_workload_where_that_is_set() -> None:
+    engine = running(reads=MOUNTED, restartOn=["ConfigMap"])
+    at_time(engine, "2026-11-20T11:00:00Z", x="2")
+    engine.reconcile()
+    assert engine.written() == [("apply", "web")]
 
 
 def test_a_kind_that_is_not_named_restarts_nothing() -> None:
