@@ -15,8 +15,9 @@ from typing import Any, Final
 from gitsync.merge.fieldset import MEMBER, Node, union
 from gitsync.objects.change import FieldOwner
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.patterns import matches
+from gitsync.objects.ref import GroupKind, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,32 @@ Patterns of managers that add what others rely on; what they add is neither repo
 
 A container is never recognised by its name: a user who may edit an object may choose that too.
 """
+
+
+CONTROLLED: Final = {
+    # Argo Rollouts narrows the selector of a Service to the Pods of one revision, by a merge patch
+    # (argoproj/argo-rollouts, rollout/service.go: switchServiceSelector). A selector is atomic, so that all of it has
+    # its manager then, and each repair would send the traffic to the Pods of both revisions.
+    GroupKind("", "Service"): ("rollouts-controller", ("spec", "selector"), "rollouts-pod-template-hash"),
+}
+"""
+What a controller adds to a declared value that is replaced as a whole: its manager, the value, and the member.
+
+Only a member that narrows what the declared value does belongs here: anyone may write under the name of a manager.
+"""
+
+
+def controlled_pointers(live: Manifest) -> tuple[str, ...]:
+    """Return the JSON Pointer of the member that a known controller added to a declared value, if it did."""
+    entry = CONTROLLED.get(ref_of(live).of)
+    if entry is None:
+        return ()
+    manager, value, member = entry
+    if member not in (at(live, *value, default=None) or {}):
+        return ()
+    path = tuple(f"f:{key}" for key in value)
+    owners = owners_of(live, FIELD_MANAGER).of(path)
+    return (f"/{'/'.join(value)}/{member}",) if any(owner.manager == manager for owner in owners) else ()
 
 
 @functools.lru_cache(maxsize=4096)  # every object of every plan asks for its managers, and a cluster has few

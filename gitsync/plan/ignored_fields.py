@@ -24,7 +24,7 @@ from gitsync.plan import jq_paths
 from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
 from gitsync.plan.equality import element as element_of
 from gitsync.plan.equality import same_value
-from gitsync.plan.field_owners import node_at, owners_of
+from gitsync.plan.field_owners import controlled_pointers, node_at, owners_of
 
 Keys = tuple[str, ...]
 
@@ -160,6 +160,9 @@ def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
 def _cover(ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None) -> _Cover | None:
     """Return what decides for one pair of objects, None where nothing of it is left to others."""
     rules = ignored.rules_for(ref_of(live))
+    controlled = controlled_pointers(live)
+    if controlled:
+        ignored = replace(ignored, pointers=(*ignored.pointers, *controlled))
     if not (rules or ignored.pointers or ignored.held):
         return None
     return _Cover(ignored, rules, _Sides(desired, live, schema or DEDUCED))

@@ -8,10 +8,24 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import IgnoreRule
-from gitsync.objects.change import DRIFT, Difference
+from gitsync.objects.change import DRIFT, Action, Difference
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift import find_drift
 from gitsync.plan.ignored_fields import IgnoredFields, _less, without_ignored, without_ignored_fields
-from tests.plan.factories import CONTAINER, applied, config, deployment, edited, schema_of
+from tests.plan.factories import (
+    CONTAINER,
+    SERVICE,
+    application,
+    applied,
+    config,
+    deployment,
+    edited,
+    live_of,
+    plan_of,
+    ref,
+    schema_of,
+)
 
 REPLICAS = ("spec", "replicas")
 
@@ -155,3 +169,39 @@ def test_a_rule_for_an_injected_item_keeps_the_declared_one_at_its_index(rest):
     assert [item.path for item in left.differences if item.kind in DRIFT] == [
         '.spec.template.spec.containers[name="web"].image'
     ]
+
+
+HASHED = {"app": "web", "rollouts-pod-template-hash": "6f7d9c"}
+
+
+def narrowed(selector: dict[str, str], manager: str) -> dict[ObjectRef, Manifest]:
+    """Return the cluster after another manager patched the selector of the declared Service."""
+    live = live_of(application(), SERVICE)
+    service = edited(live[ref(SERVICE)], ("spec", "selector"), selector)
+    fields = {"f:spec": {"f:selector": {}}}
+    service["metadata"]["managedFields"].append(
+        {"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    )
+    return {ref(SERVICE): service}
+
+
+@pytest.mark.parametrize(
+    ("selector", "manager", "is_kept"),
+    [
+        pytest.param(HASHED, "rollouts-controller", True, id="Argo Rollouts chooses a revision"),
+        pytest.param(HASHED, "kubectl-patch", False, id="a user chooses one"),
+        pytest.param({**HASHED, "app": "evil"}, "rollouts-controller", False, id="other Pods"),
+        pytest.param({**HASHED, "more": "x"}, "rollouts-controller", False, id="a member that is not its own"),
+        pytest.param({"app": "web", "version": "2"}, "rollouts-controller", False, id="another member"),
+    ],
+)
+def test_the_revision_that_argo_rollouts_selects_stays(selector, manager, is_kept):
+    (step,) = plan_of(application(), [SERVICE], narrowed(selector, manager)).changes
+    assert (step.action is Action.NOTHING) is is_kept
+
+
+def test_a_commit_keeps_the_revision_that_argo_rollouts_selects():
+    changed = edited(SERVICE, ("spec", "ports", 0, "port"), 8080)
+    (step,) = plan_of(application(), [changed], narrowed(HASHED, "rollouts-controller")).changes
+    assert step.action is Action.UPDATE
+    assert step.desired["spec"]["selector"] == HASHED
