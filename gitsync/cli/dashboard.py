@@ -1,12 +1,14 @@
-"""The dashboard of a command: its address, its client, and the port-forward that reaches it in a cluster."""
+"""The dashboard of a command: its socket, address and client, and the port-forward that reaches it in a cluster."""
 
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import threading
 from collections import deque
@@ -33,6 +35,25 @@ _SECONDS = 15.0
 """How long kubectl may take until it forwards."""
 _TOKEN_HINT = "it may have expired, or be one of another dashboard; give the right one with --token-file"
 _READY = re.compile(r"Forwarding from (127\.0\.0\.1:\d+) ")
+
+
+def listen(host: str, port: int, *, alternatives: int = 0) -> socket.socket:
+    """
+    Return a socket that listens on a port, or on the first free one of the ``alternatives`` after it.
+
+    Raise InvalidInput when the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and alternatives and port < 65535:
+            return listen(host, port + 1, alternatives=alternatives - 1)
+        raise InvalidInput(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            location="--port",
+            hint="choose a free port with --port or GITSYNC_WEB_PORT; 0 picks one",
+        ) from error
 
 
 def address_file(data: Path) -> Path:

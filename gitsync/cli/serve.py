@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import ipaddress
 import logging
 import signal
@@ -160,25 +159,6 @@ def _provider(settings: Settings) -> Provider | None:
         settings.oidc_name_claim,
         settings.oidc_groups_claim,
     )
-
-
-def listen(host: str, port: int, *, alternatives: int = 0) -> socket.socket:
-    """
-    Return a socket that listens on a port, or on the first free one of the ``alternatives`` after it.
-
-    Raise InvalidInput when the address cannot be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE and alternatives and port < 65535:
-            return listen(host, port + 1, alternatives=alternatives - 1)
-        raise InvalidInput(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            location="--port",
-            hint="choose a free port with --port or GITSYNC_WEB_PORT; 0 picks one",
-        ) from error
 
 
 @contextlib.contextmanager

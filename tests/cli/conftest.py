@@ -146,7 +146,7 @@ def running(
 def line(log: Path, beginning: str) -> str:
     """Wait for a line with this beginning and return what follows it."""
     found = until(
-        lambda: [text for text in log.read_text().splitlines() if text.startswith(beginning)], 40, log.read_text
+        lambda: [text for text in log.read_text().splitlines() if text.startswith(beginning)], 180, log.read_text
     )
     return str(found[0]).removeprefix(beginning)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.serve import listen
+from gitsync.cli.dashboard import listen
 from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
 from gitsync.settings import Settings

@@ -9,18 +9,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
 
-from gitsync.cli.commands.run import apply_applications
-from gitsync.cli.dashboard import DashboardOptions
+from gitsync.cli.dashboard import DashboardOptions, listen
 from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, command, load_settings
 from gitsync.cli.output import Exit, say
-from gitsync.cli.serve import listen, serve
 from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.files import PUBLIC, create_file, shipped_folder
 from gitsync.objects.keys import API_VERSION
@@ -33,6 +33,10 @@ _PORTS = 20
 """Ports after the default one that are tried."""
 _AGENTS = "agents"
 """The overlay whose agents run, see gitsync/demo_agents."""
+_EVERY = 2.5
+"""Seconds between two lines while the demo starts."""
+_ATTEMPTS = 60
+"""How often a printed step asks for what it waits for, with two seconds between."""
 _SANDBOX_CONTEXT = "current-context: sandbox"
 _PROPOSAL = ProposedEdit(
     branch="change/more-triage",
@@ -88,11 +92,21 @@ def demo(
     # before anything is written: a port that is taken ends the demo at once
     listener = listen(host, DEFAULT_PORT if port is None else port, alternatives=_PORTS if port is None else 0)
     data.mkdir(parents=True, exist_ok=True)
-    origin = data / "demo.git"
-    clone = data / "demo"
-    folders = {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")}
-    seed(origin, clone, folders, _PROPOSAL)
-    with listener, _sandbox(data / "sandbox", config) as (url, proxy):
+    with contextlib.ExitStack() as starting, listener, _sandbox(data / "sandbox", config) as sandbox:
+        report = starting.enter_context(progress())
+        report("starting the sandbox cluster, and creating the demo repository")
+        origin = data / "demo.git"
+        clone = data / "demo"
+        folders = {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")}
+        seed(origin, clone, folders, _PROPOSAL)
+        report("loading the controller")
+        # late: this takes as long as the start of the sandbox, which runs meanwhile in its own process
+        from gitsync.cli.commands.run import apply_applications
+        from gitsync.cli.serve import serve
+
+        report("waiting for the sandbox cluster")
+        url, proxy = sandbox()
+        report("starting the controller and the dashboard")
         settings = load_settings(
             kubeconfig=str(config),
             context="",  # GITSYNC_CONTEXT is of another cluster
@@ -106,8 +120,38 @@ def demo(
         apply_applications(settings, [_application(name, f"file://{origin}") for name in (*ENVIRONMENTS, _AGENTS)])
         say(f"sandbox cluster at {url}")
         started = Demo(clone, data, config, url, proxy)
-        serve(settings, listener, lambda address: _print_steps(address, started))
+
+        def print_steps(address: str) -> None:
+            starting.close()
+            _print_steps(address, started)
+
+        serve(settings, listener, print_steps)
     return Exit.OK
+
+
+@contextlib.contextmanager
+def progress(wait: Callable[[threading.Event, float], bool] = threading.Event.wait) -> Iterator[Callable[[str], None]]:
+    """Yield a function that prints a step; while a step takes long, its seconds are printed every few seconds."""
+    ended = threading.Event()
+    current = ("", 0.0)  # replaced as a whole: the other thread reads it
+
+    def report(step: str) -> None:
+        nonlocal current
+        current = (step, time.monotonic())
+        print(step[0].upper() + step[1:], flush=True)
+
+    def repeat() -> None:
+        while not wait(ended, _EVERY):
+            step, began = current
+            print(f"  {step}: {time.monotonic() - began:.0f} s", flush=True)
+
+    reporter = threading.Thread(target=repeat, daemon=True)
+    reporter.start()
+    try:
+        yield report
+    finally:
+        ended.set()
+        reporter.join()
 
 
 def _checked(kubeconfig: Path) -> Path:
@@ -147,11 +191,12 @@ def _application(environment: str, url: str) -> Manifest:
 
 
 @contextlib.contextmanager
-def _sandbox(data: Path, kubeconfig: Path) -> Iterator[tuple[str, str]]:
+def _sandbox(data: Path, kubeconfig: Path) -> Iterator[Callable[[], tuple[str, str]]]:
     """
     Run the sandbox in a process of its own, as any cluster; it ends with this process, however that ends.
 
-    Yield its URL, and that of the proxy to its Services, empty where what the agents need is not installed.
+    Yield a function that waits until it is ready and returns its URL, and that of the proxy to its Services, empty
+    where what the agents need is not installed.
     """
     images = _images()
     command = [sys.executable, "-m", "gitsync", "sandbox", "--attached"]
@@ -163,13 +208,17 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[tuple[str, str]]:
         stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C reaches the controller first, which then ends the sandbox
     )
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline().decode()  # empty where the process has ended
+    output = process.stdout
+    assert output is not None
+
+    def ready() -> tuple[str, str]:
+        line = output.readline().decode()  # empty where the process has ended
         if "ready at" not in line:
             raise ClusterUnavailable("the sandbox did not start", hint="see its error output above")
-        proxy = _proxy(process.stdout) if images else ""
-        yield line.rpartition(" ")[2].strip(), proxy
+        return line.rpartition(" ")[2].strip(), _proxy(output) if images else ""
+
+    try:
+        yield ready
     finally:
         process.terminate()
         process.communicate(timeout=10)  # closes its pipes too
@@ -242,7 +291,7 @@ git commit -am "Try a broken image" && git push
 
 def _question(demo: Demo, folder: str) -> str:
     """Return the step with an agent that runs: ask it, change its prompt, then give it a prompt that is stopped."""
-    ask = f"curl --proxy {demo.proxy} http://triage.support-agents:8080/ask -d 'I was charged twice for order 4711'"
+    ask = f"curl -sS --proxy {demo.proxy} http://triage.support-agents:8080/ask -d 'I was charged twice for order 4711'"
     program = shlex.quote(str(Path(sys.executable).parent / "gitsync"))
     places = f"--kubeconfig {shlex.quote(str(demo.kubeconfig))} --data {shlex.quote(str(demo.data))}"
     revisions = f"{program} agent history triage -n support-agents {places}"
@@ -251,13 +300,19 @@ def _question(demo: Demo, folder: str) -> str:
 cd {folder}
 echo "Always apologize first." >> overlays/agents/triage.md
 git commit -am "Apologize" && git push
-until {ask} | grep apologize; do sleep 3; done
-until {revisions} | grep 'serving.*Apologize'; do sleep 3; done
+{_until(f"{ask} | grep apologize")}
+{_until(f"{revisions} | grep 'serving.*Apologize'")}
 echo "Always promise a refund." >> overlays/agents/triage.md
 git commit -am "Promise a refund" && git push
-until {revisions} | grep Failed; do sleep 3; done
+{_until(f"{revisions} | grep Failed")}
 {ask}
 """
+
+
+def _until(command: str) -> str:
+    """Return the shell loop that repeats a command until it succeeds; where it never does, it ends with a line."""
+    late = f"[ $i -lt {_ATTEMPTS} ] || echo 'not yet: the dashboard shows what it waits for'"
+    return f"for i in $(seq {_ATTEMPTS}); do {command} && break; sleep 2; {late}; done"
 
 
 def _scale(demo: Demo) -> str:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from gitsync.cli.dashboard import listen
 from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, Kubeconfig, Policies, UsersFile, command, load_settings
 from gitsync.cli.output import Exit, say
-from gitsync.cli.serve import listen, serve
+from gitsync.cli.serve import serve
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.controllers.crds import CrdInstaller

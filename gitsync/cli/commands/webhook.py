@@ -12,9 +12,9 @@ import uvicorn
 from gitsync.admission.certificates import CertificateRotation
 from gitsync.admission.webhook import admission_app
 from gitsync.cli.applications import connect
+from gitsync.cli.dashboard import listen
 from gitsync.cli.options import Kubeconfig, command
 from gitsync.cli.output import Exit, say
-from gitsync.cli.serve import listen
 from gitsync.cluster.webhook import WebhookCertificates
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.logs import configure
