@@ -280,13 +280,25 @@ def _connect(connection: Connection) -> Any:
     # the official client reads members as they come: a file of another form fails in as many ways as there are
     except (config.ConfigException, YAMLError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise InvalidInput(
-            f"no usable cluster configuration: {one_line(str(error), 300)}",
+            f"no usable cluster configuration: {_problem_of(error)}",
             location=_kubeconfig(connection) or "--kubeconfig",
             hint="name a kubeconfig file",
         ) from error
     configuration.retries = False  # we decide what is tried again
     configuration.connection_pool_maxsize = connection.pool
     return ApiClient(configuration)
+
+
+def _problem_of(error: Exception) -> str:
+    """Return in one line what is wrong with a kubeconfig."""
+    from yaml import MarkedYAMLError
+
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: invalid YAML: {error.problem}"
+    # of a member with another type; the message is about Python's types
+    if isinstance(error, TypeError | AttributeError):
+        return "clusters, contexts and users are not lists of named entries"
+    return one_line(str(error), 300)
 
 
 def _kubeconfig(connection: Connection) -> str:

@@ -70,12 +70,28 @@ def open_path(path: str, revision: str = "") -> LocalTarget:
         return _at_revision(path, revision)
     place = os.path.realpath(path)
     if not os.path.isdir(place):
-        raise InvalidInput("there is no such folder", location=path)
+        raise _not_a_folder(path, place)
     root = place
     while not _is_top(root) and os.path.dirname(root) != root:
         root = os.path.dirname(root)
     inside = os.path.relpath(place, root)
     return LocalTarget(FolderTree(root, max_file_bytes=file_limit()), "" if inside == os.curdir else inside)
+
+
+def _not_a_folder(path: str, place: str) -> InvalidInput:
+    """Return the error for a path that is a file, or does not exist, with the folders of similar names beside it."""
+    if os.path.exists(place):
+        return InvalidInput("it is a file", location=path, hint=f"name its folder: {os.path.dirname(path) or '.'}")
+    from difflib import get_close_matches  # late: a path that exists does not need it
+
+    above = os.path.dirname(path.rstrip("/"))
+    try:
+        folders = [item.name for item in os.scandir(above or ".") if item.is_dir()]
+    except OSError:  # the folder above does not exist either, or may not be read
+        folders = []
+    similar = [os.path.join(above, name) for name in get_close_matches(os.path.basename(place), folders, 3, 0.5)]
+    hint = f"similar names: {', '.join(similar)}" if similar else ""
+    return InvalidInput("there is no such folder", location=path, hint=hint)
 
 
 def _is_top(folder: str) -> bool:

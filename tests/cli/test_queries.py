@@ -88,6 +88,12 @@ def test_an_invalid_commit_is_shown_with_file_and_line(shop: Shop) -> None:
     assert "shop/prompt.yaml:" in shop("status").out
 
 
+def test_history_of_an_unknown_owner_is_refused(shop: Shop) -> None:
+    done = shop("history", "agent:triage")
+    assert done.code == 2
+    assert "no sync of agent:triage is recorded in namespace gitsync; name the namespace of the object" in done.err
+
+
 def test_history_names_commit_author_and_message(shop: Shop) -> None:
     assert [
         (item["revision"], item["author"], item["message"]) for item in shop("history", "shop", "-o", "json").json

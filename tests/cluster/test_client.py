@@ -60,15 +60,27 @@ def test_requests_are_counted_with_their_codes(client: Client, cluster: Kubernet
 
 
 @pytest.mark.parametrize(
-    "text", ["- a\n- b\n", "just text", "clusters: {a: [", "clusters: 1\ncontexts: []\n", "\ufeff: {"]
+    ("text", "problem"),
+    [
+        ("- a\n- b\n", "not lists of named entries"),
+        ("just text", "not lists of named entries"),
+        ("clusters: {a: [", "line 1: invalid YAML: expected"),
+        ("kind: Config\nclusters: [\n", "invalid YAML: expected"),
+        ("clusters: 1\ncontexts: []\n", "not lists of named entries"),
+        ("\ufeff: {", "line 1: invalid YAML"),
+        ("kind: Config\n", "current-context"),
+    ],
 )
-def test_a_broken_kubeconfig_is_an_error_of_the_user(tmp_path: Path, text: str) -> None:
+def test_a_broken_kubeconfig_is_an_error_of_the_user(tmp_path: Path, text: str, problem: str) -> None:
     config = tmp_path / "config"
     config.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match="no usable cluster configuration") as failed:
         Client(Connection(str(config)))
     assert failed.value.location == str(config)
+    assert problem in failed.value.message
     assert "\n" not in str(failed.value)
+    assert "\\n" not in str(failed.value)
+    assert "object" not in failed.value.message
 
 
 def test_a_server_that_does_not_answer_is_named_with_its_kubeconfig(tmp_path: Path, server: Sandbox) -> None:

@@ -43,7 +43,26 @@ def test_an_empty_folder_of_that_name_is_no_repository(app: Path, tmp_path: Path
 
 def test_a_folder_that_is_absent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no such folder"):
-        open_path(str(tmp_path / "absent"))
+        open_path(str(tmp_path / "absent" / "below"))
+
+
+def test_an_absent_folder_is_refused_with_similar_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("dev", "production"):
+        (tmp_path / "overlays" / name).mkdir(parents=True)
+    (tmp_path / "overlays" / "deve").write_text("a file\n")
+    monkeypatch.chdir(tmp_path)
+    for path, similar in (("overlays/dve/", "overlays/dev"), ("ovrlays", "overlays")):
+        with pytest.raises(InvalidInput) as refused:
+            open_path(path)
+        assert refused.value.hint == f"similar names: {similar}"
+
+
+def test_a_file_is_refused_with_its_folder(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (app / "web.yaml").write_text("a: 1\n")
+    monkeypatch.chdir(app.parent)
+    with pytest.raises(InvalidInput, match="it is a file") as refused:
+        open_path(f"{app.name}/web.yaml")
+    assert refused.value.hint == f"name its folder: {app.name}"
 
 
 def test_a_revision_needs_a_repository(app: Path) -> None:

@@ -8,6 +8,7 @@ from gitsync.cli.applications import connect, one_application
 from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import ApplicationTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.errors import InvalidInput
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import at
@@ -49,6 +50,12 @@ def _entries(target: ApplicationTarget) -> list[dict[str, Any]]:
         )
         return listed
     with open_records(target.data) as records:
+        syncs = records.history(target.key)
+        if not syncs:
+            raise InvalidInput(
+                f"no sync of {target.name} is recorded in namespace {target.namespace}",
+                hint="name the namespace of the object with -n; gitsync agents lists Agents",
+            )
         return [
             {
                 "id": record.id,
@@ -61,5 +68,5 @@ def _entries(target: ApplicationTarget) -> list[dict[str, Any]]:
                 "by": record.initiator,
                 "durationMs": record.duration_ms,
             }
-            for record in records.history(target.key)
+            for record in syncs
         ]

@@ -116,6 +116,7 @@ class Exposure:
     is_local: bool = False
 
 
+_WRONG_TOKEN = "The token is wrong, has expired or was removed: send another one as Authorization: Bearer TOKEN."
 _BY_NOTHING = SignIn()
 _ANYWHERE = Exposure()
 
@@ -309,7 +310,8 @@ class Access:
                 return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
             if "authorization" in request.headers and (wait := self._bearer_wait(request)):
                 return _refused(request, 429, too_many(wait), {"Retry-After": str(wait)})
-            return _refused(request, 401, "Sign in first.", {"WWW-Authenticate": "Bearer"})
+            text = _WRONG_TOKEN if "authorization" in request.headers else "Sign in first."
+            return _refused(request, 401, text, {"WWW-Authenticate": "Bearer"})
         # after the open paths: to sign in, or to announce a push, changes no application
         if self.is_read_only and request.method not in ("GET", "HEAD"):
             return _refused(request, 403, "This dashboard is read-only.")

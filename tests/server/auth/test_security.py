@@ -132,7 +132,9 @@ def test_a_session_expires_and_outlasts_a_restart_with_the_same_key(site: Open) 
 def test_machines_send_the_token_as_a_bearer(site: Open) -> None:
     opened = site(token=TOKEN)
     assert opened.get("/apps", Authorization=f"Bearer {TOKEN}").status == 200
-    assert opened.get("/apps", Authorization="Bearer wrong").status == 401
+    wrong = opened.get("/apps", Authorization="Bearer wrong")
+    assert (wrong.status, "The token is wrong" in wrong.text) == (401, True)
+    assert (opened.get("/apps").status, opened.get("/apps").text) == (401, "Sign in first.\n")
     assert opened.get("/apps", Authorization=f"Basic {TOKEN}").status == 401
     for path in ("/healthz", "/readyz", "/metrics"):
         assert opened.get(path).status == 200
