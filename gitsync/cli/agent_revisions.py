@@ -32,12 +32,20 @@ MARKS: Final = {"-": "red", "+": "green"}
 def show_revisions(client: Client, agent: Manifest, output: Format) -> None:
     """Print the revisions, newest first, and the lines of the prompt that each one changed."""
     rows = list(revision_rows(agent, _kept(client, agent), _syncs(client, agent)))
-    show(rows, _COLUMNS, output, key="revision")
+    is_table = output in (Format.TABLE, Format.WIDE)
+    listed = [row | {"evaluation": with_failures(row)} for row in rows] if is_table else rows
+    show(listed, _COLUMNS, output, key="revision")
     for row in rows if output is Format.TABLE else ():
         if row["promptLines"]:
             say(f"\nprompt of {row['revision']}:")
         for line in row["promptLines"]:
             say(f"  {line['mark']} {line['text']}", MARKS.get(line["mark"], ""))
+
+
+def with_failures(row: Mapping[str, Any]) -> str:
+    """Return the verdict of a revision with the names of the cases that failed, as a table shows it."""
+    failed = [case["name"] for case in row["cases"] if case.get("now") == "failed"]
+    return f"{row['evaluation']}: {', '.join(failed)}" if failed else str(row["evaluation"])
 
 
 def revision_rows(

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import Revision, controller_revision, revision_of, stored_revision
 from gitsync.agents.model.agent import parse_agent
-from gitsync.cli.agent_revisions import revision_rows
+from gitsync.cli.agent_revisions import revision_rows, with_failures
 from gitsync.objects.manifest import Manifest
 from tests.agents.factories import agent
 
@@ -41,6 +41,7 @@ def test_each_revision_has_what_changed_its_commit_and_its_verdict() -> None:
         ("a" * 12, "ann", "first"),
     ]
     assert rows[0]["cases"] == [{"name": "no promise", "now": "failed"}]
+    assert [with_failures(row) for row in rows] == ["Failed 3/4: no promise", ""]
     assert {"mark": "+", "text": "Promise a refund."} in rows[0]["promptLines"]
 
 
