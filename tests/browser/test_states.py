@@ -38,6 +38,7 @@ STATES = {
     "a restart": ("full", "/apps/gitsync/sick/object/action?action=restart&ref=apps/Deployment/shop/web"),
     "its graph": ("full", f"{SHOP}?view=graph&lens=risk"),
     "degraded": ("full", "/apps/gitsync/sick"),
+    "two problems on another view": ("full", "/apps/gitsync/sick-and-held/history"),
     "home with problems": ("full", "/"),
     "the wall with problems": ("full", "/wall"),
     "drift": ("full", "/drift"),
@@ -113,6 +114,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
     views = [
         application(resources=LONG, held=("5 dangerous steps wait for an approver",)),
         application("sick", [trouble], health="Degraded"),
+        application("sick-and-held", [trouble, *LONG[:2]], health="Degraded", held=("2 dangerous steps wait",)),
         application("drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"),
     ]
     kinds: dict[str, tuple[list[Any], dict[str, Any]]] = {
@@ -183,6 +185,16 @@ def test_a_walk_finds_what_keys_do_not_reach(browser: Browser) -> None:
 def test_every_state_fits(show: Show, state: str, width: int) -> None:
     page = show(state, viewport={"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_phone_shows_problems_on_another_view_as_one_line(show: Show) -> None:
+    page = show("two problems on another view", viewport={"width": 390, "height": 844})
+    assert page.locator(".bar").evaluate("item => item.getBoundingClientRect().bottom") <= 160
+    problems = page.locator("#problems")
+    expect(problems.locator("summary")).to_contain_text("image not found")
+    problems.locator("summary").click()
+    expect(problems.locator(".alarm")).to_have_count(2)
+    expect(problems.get_by_role("link", name="Log")).to_be_visible()
 
 
 def test_a_review_is_written_by_keyboard_alone(show: Show) -> None:

@@ -216,12 +216,16 @@ def _phase_summaries(view: ApplicationView) -> tuple[str, ...]:
     plan = view.plan
     total = len(view.resources)
     writes = plan.writes if plan is not None else ()
+    differing = sum(item.sync is not SyncStatus.SYNCED for item in view.resources)
+    calm = f"{differing} not as in Git" if differing else "nothing to do"
+    is_suspended = Phase.of(view.status) is Phase.SUSPENDED
+    idle = "suspended" if is_suspended else "applied" if differing else "up to date"
     history = view.status.get("history") or [{}]
     outcome = str(history[0].get("outcome", ""))
     return (
         f"{total} {'object' if total == 1 else 'objects'}",
-        f"{len(writes)} {'step' if len(writes) == 1 else 'steps'}" if writes else "nothing to do",
+        f"{len(writes)} {'step' if len(writes) == 1 else 'steps'}" if writes else calm,
         words(plan.risk.value) if plan is not None and writes else "Safe",
-        f"{len(writes)} to do" if writes else "up to date",
+        f"{len(writes)} to do" if writes else idle,
         f"last: {words(outcome)}" if outcome else "no sync yet",
     )

@@ -21,7 +21,7 @@ from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.queries.verdict import verdict_of
 from gitsync.server.queries.words import WORDS, words
 from tests.server.conftest import Open
-from tests.server.fakes import NOW, application, changed, resource
+from tests.server.fakes import NOW, application, changed, edited, resource
 
 SINCE = {"phaseSince": "2026-03-01T11:59:53Z", "healthSince": "2026-03-01T11:50:00Z"}
 SHOP = "/apps/gitsync/shop"
@@ -66,6 +66,37 @@ def test_a_plan_that_waits_does_not_hide_a_crash(site: Open) -> None:
     answer = orjson.loads(opened.get("/api/v1/applications/gitsync/shop").text)
     assert (answer["state"], answer["also"][0]["state"]) == ("Degraded", "AwaitingApproval")
     assert [notice.kind for notice in notices_of(both)] == ["degraded", "approval"]
+
+
+def test_problems_are_one_line_on_other_views_of_an_application(site: Open) -> None:
+    crash = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
+    both = view(resources=[crash], health="Degraded", held=("it waits",), message="1 dangerous step waits")
+    opened = site([both, application("calm")])
+    for path in (SHOP, f"{SHOP}/plan"):
+        text = opened.get(path).text
+        assert (text.count('class="alarm'), 'id="problems"' in text) == (2, False), path
+    for path in ("/history", "/events", "/diff", "/policy", "?view=tree"):
+        _, found, text = opened.get(SHOP + path).text.partition('<details class="problems urgent" id="problems">')
+        assert found, path
+        summary, _, problems = text.partition("</summary>")
+        assert "CrashLoopBackOff" in summary
+        assert problems.partition("</details>")[0].count('class="alarm') == 2
+        assert "problems" not in opened.get(f"/apps/gitsync/calm{path}").text
+
+
+@pytest.mark.parametrize("sync", ["OutOfSync", "Unknown"])
+@pytest.mark.parametrize("phase", ["Suspended", "Drifted", "Synced"])
+def test_no_page_of_an_object_that_differs_claims_that_all_match(site: Open, phase: str, sync: str) -> None:
+    drifted = edited(resource("web", "Deployment", sync=sync, differences=(changed(".spec.replicas", 4, 1),)))
+    still = resource("a")
+    shown = application("shop", [drifted, still], phase=phase, sync=sync)
+    assert shown.plan is not None
+    opened = site([replace(shown, plan=replace(shown.plan, changes=())), application("calm")])
+    claims = re.compile("every object matches|Every declared field matches|nothing to do|up to date", re.IGNORECASE)
+    for path in ("", "/plan", "/diff"):
+        assert not claims.search(opened.get(SHOP + path).text.partition("<footer")[0]), path
+        assert claims.search(opened.get(f"/apps/gitsync/calm{path}").text), path
+    assert "1 object does not match Git" in opened.get(f"{SHOP}/plan").text
 
 
 def test_a_failure_leads_to_its_log_events_commit_and_revert(site: Open) -> None:
