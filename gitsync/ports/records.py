@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Protocol, Unpack
 
@@ -67,8 +67,14 @@ class Records(Reviews, Protocol):
         """Return audit records, newest first; an empty filter lets all pass."""
         ...
 
-    def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:
-        """Return the audit records that belong to no sync, newest first: reviews, requests of users, refusals."""
+    def decisions(
+        self, application: str = "", *, actions: Collection[str] = (), limit: int = 100, before: int = 0
+    ) -> tuple[AuditRecord, ...]:
+        """
+        Return the audit records that belong to no sync, newest first: reviews, requests of users, refusals.
+
+        With ``actions`` only those of them.
+        """
         ...
 
     def export(self, application: str = "") -> Iterator[AuditRecord]:

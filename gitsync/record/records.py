@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -116,9 +116,13 @@ class SqlRecords:
         with self._database.reading() as connection:
             return tuple(record_of(row) for row in connection.execute(query))
 
-    def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:
+    def decisions(
+        self, application: str = "", *, actions: Collection[str] = (), limit: int = 100, before: int = 0
+    ) -> tuple[AuditRecord, ...]:
         """Return the audit records that belong to no sync, newest first; see the port."""
         query = select(*AUDIT_COLUMNS).where(AUDIT.c.sync == "").order_by(AUDIT.c.id.desc()).limit(limit)
+        if actions:
+            query = query.where(AUDIT.c.action.in_(actions))
         if application:
             query = query.where(AUDIT.c.application == application)
         if before:

@@ -6,7 +6,7 @@ Every route gets its engine from here, by ``BackendOf`` and ``PagesOf``, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, Unpack
@@ -230,9 +230,11 @@ class VisibleRecords:
         read = partial(self._records.audit_records, limit=limit, before=before, **wanted)
         return self._newest(read, application, limit)
 
-    def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:
+    def decisions(
+        self, application: str = "", *, actions: Collection[str] = (), limit: int = 100, before: int = 0
+    ) -> tuple[AuditRecord, ...]:
         """Return the decisions about one Application or about all that are shown, newest first."""
-        read = partial(self._records.decisions, limit=limit, before=before)
+        read = partial(self._records.decisions, actions=actions, limit=limit, before=before)
         return self._newest(read, application, limit)
 
     def export(self, application: str = "") -> Iterator[AuditRecord]:

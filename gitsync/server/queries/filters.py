@@ -67,6 +67,11 @@ class Filter:
         names = [member.value for member in self.members if member.name == "app" and not member.is_excluded]
         return names[0] if len(names) == 1 and "/" in names[0] and "*" not in names[0] else ""
 
+    def exact(self, name: str) -> frozenset[str]:
+        """Return the values of which a member has to have one, in lower case; empty where it may have others."""
+        values = frozenset(item.value.lower() for item in self.members if item.name == name and not item.is_excluded)
+        return frozenset() if any("*" in value for value in values) else values
+
     def toggled(self, name: str, value: str) -> str:
         """Return the text of this filter with a member added, or removed where it has it."""
         member = FilterTerm(name, value)

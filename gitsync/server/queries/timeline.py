@@ -253,6 +253,8 @@ def _name(path: str) -> str:
 
 NAMES = ("app", "ns", "kind", "by", "commit", "state", "since", "until")
 """The members of a filter that the timeline accepts."""
+_SYNC_KINDS = frozenset({"sync", "heal"})
+"""The kinds of entries that are made from records of syncs."""
 _BATCH = 50
 SYNCS = 400
 """Syncs that a comparison reads at most."""
@@ -298,10 +300,9 @@ class TimelinePage:
 
 def changes(backend: Backend, query: Filter, position: Position, limit: int) -> TimelinePage:
     """Return a page of the entries that match, newest first."""
-    only = query.application
     matches = query.matcher(_READ, lambda entry: entry.text)
     matched: list[TimelineEntry] = []
-    for read, entry in enumerate(_entries(backend, position, only)):
+    for read, entry in enumerate(_entries(backend, position, query)):
         # entries are sorted: no later one can match
         if query.since is not None and entry.time < query.since:
             return TimelinePage(grouped(matched))
@@ -328,7 +329,9 @@ def records_between(backend: Backend, query: Filter) -> list[SyncRecord]:
     return matched
 
 
-def _entries(backend: Backend, position: Position, only: str) -> Iterator[TimelineEntry]:
+def _entries(backend: Backend, position: Position, query: Filter) -> Iterator[TimelineEntry]:
+    only = query.application
+    kinds = query.exact("kind")
     views = backend.view.applications()
     observed = [
         entry
@@ -337,29 +340,44 @@ def _entries(backend: Backend, position: Position, only: str) -> Iterator[Timeli
         if (position.time is None or entry.time < position.time) and only in ("", *entry.applications)
     ]
     observed.sort(key=_time, reverse=True)
-    streams = (_syncs(backend, position.history, only), _decisions(backend, position.audit, only), observed)
+    syncs = _syncs(backend, position.history, only, kinds)
+    decisions = _decisions(backend, position.audit, only, kinds)
     # lazy: batches are read as far as the page needs them
-    return merge(*streams, key=_time, reverse=True)
+    return merge(syncs, decisions, observed, key=_time, reverse=True)
 
 
-def _syncs(backend: Backend, oldest: int, only: str) -> Iterator[TimelineEntry]:
-    while True:
-        records = backend.records.history(only, limit=_BATCH, before=oldest)
+def _syncs(backend: Backend, oldest: int, only: str, kinds: frozenset[str]) -> Iterator[TimelineEntry]:
+    if kinds and not kinds & _SYNC_KINDS:
+        return
+    for limit in _batches():
+        records = backend.records.history(only, limit=limit, before=oldest)
         yield from map(sync_entry, records)
         # fewer than were requested: the end of the history
-        if len(records) < _BATCH:
+        if len(records) < limit:
             return
         oldest = records[-1].id
 
 
-def _decisions(backend: Backend, oldest: int, only: str) -> Iterator[TimelineEntry]:
-    while True:
-        links = backend.records.decisions(only, limit=_BATCH, before=oldest)
+def _decisions(backend: Backend, oldest: int, only: str, kinds: frozenset[str]) -> Iterator[TimelineEntry]:
+    # of two kinds the audit has one action: a sync that was requested, or refused
+    actions = {"sync" if kind in ("request", "refused") else kind for kind in kinds - _SYNC_KINDS}
+    if kinds and not actions:
+        return
+    for limit in _batches():
+        links = backend.records.decisions(only, actions=actions, limit=limit, before=oldest)
         # of a write that a user requested, the record after it tells how it ended
         yield from (decision_entry(link) for link in links if link.outcome is not Outcome.INTENDED)
-        if len(links) < _BATCH:
+        if len(links) < limit:
             return
         oldest = links[-1].id
+
+
+def _batches() -> Iterator[int]:
+    """Yield how many records to read next: a page is mostly full after a few, and a search reads many."""
+    limit = _BATCH
+    while True:
+        yield limit
+        limit = min(2 * limit, _SCANNED)
 
 
 def _below(position: Position, entry: TimelineEntry) -> Position:

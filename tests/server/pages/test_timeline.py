@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.objects.user import User
@@ -45,6 +47,40 @@ def filled(opened: Site) -> None:
     records.save(record(trigger="drift", minutes=30, steps=(step("a", "update", edit("closed", "open")),)))
     action = AuditRecord.by_user(KEY, "suspend", User("Grace"), NOW - timedelta(minutes=20), "maintenance")
     records.audit([action, AuditRecord.by_user(KEY, "resume", User("Grace"), NOW - timedelta(minutes=10), "done")])
+
+
+class CountedReads:
+    """Records that remember which of them were read."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self._records, name)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown", "read"),
+    [
+        ("kind:Suspend", ["suspend"], {"decisions"}),
+        ("kind:heal", ["heal"], {"history"}),
+        ("kind:heal+kind:resume", ["resume", "heal"], {"decisions", "history"}),
+        ("kind:s*", ["suspend", "sync"], {"decisions", "history"}),
+        ("-kind:sync", ["resume", "suspend", "heal"], {"decisions", "history"}),
+        ("kind:drift", [], {"decisions"}),
+    ],
+)
+def test_a_filter_by_kind_reads_records_that_can_match(
+    site: Open, query: str, shown: list[str], read: set[str]
+) -> None:
+    opened = site([application(), application("other")])
+    filled(opened)
+    counted = CountedReads(opened.engine.records)
+    opened.engine.records = counted  # type: ignore[assignment]
+    assert titles(opened, f"/changes?q={query}") == shown
+    assert counted.read & {"decisions", "history"} == read
 
 
 def test_it_has_commits_with_their_syncs_drift_and_decisions(site: Open) -> None:
