@@ -29,6 +29,8 @@ KINDS: Final = {
 
 RECOVERED: Final = "Recovered"
 """The state of a notice that what was reported has ended; its kind is ``recovered``."""
+DIGEST: Final = "Digest"
+"""The state of a notice that has several messages in it."""
 _NAMED = 20
 """Applications that a message about a common cause names."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -63,6 +65,8 @@ class Notice:
     @property
     def title(self) -> str:
         """The headline."""
+        if self.state == DIGEST:
+            return self.application
         return f"{self.application}: {words(self.state)}"
 
 
@@ -96,6 +100,16 @@ def together(notices: Sequence[Notice]) -> Notice:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     text = f"{first.text}\n{', '.join(names[:_NAMED])}{more}"
     return Notice(f"{len(names)} Applications", first.kind, first.state, text, members=names)
+
+
+def digest(messages: Sequence[Notice]) -> Notice:
+    """Return one notice for many messages, a line for each; it is as bad as the worst of them."""
+    worst = next((notice for notice in messages if notice.kind in ("failed", "degraded")), messages[0])
+    lines = [f"{notice.title}: {notice.text.splitlines()[0] if notice.text else ''}" for notice in messages]
+    more = [f"and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
+    members = tuple(sorted({name for notice in messages for name in notice.members or (notice.application,)}))
+    title = f"{len(messages)} messages about {len(members)} Applications"
+    return Notice(title, worst.kind, DIGEST, "\n".join([*lines[:_NAMED], *more]), members=members)
 
 
 def happened(event: StateEvent) -> Notice | None:

@@ -10,12 +10,24 @@ from typing import NamedTuple, Protocol
 
 from gitsync.errors import GitsyncError
 from gitsync.ports import Clock, StateEvent, StateReader
-from gitsync.server.notify.notices import KINDS, RECOVERED, Notice, happened, news, notices_of, recovered, together
+from gitsync.server.notify.notices import (
+    KINDS,
+    RECOVERED,
+    Notice,
+    digest,
+    happened,
+    news,
+    notices_of,
+    recovered,
+    together,
+)
 
 _log = logging.getLogger(__name__)
 
 _GROUPED = 3
 """Applications with one cause from which on there is one message for all of them."""
+_BURST = 5
+"""Messages of a channel in one interval from which on the next ones are one digest."""
 _LASTING = ("failed", "degraded", "drifted")
 """Kinds whose end is a message too."""
 _POLL = 0.5
@@ -30,7 +42,7 @@ class NoticeChannel(Protocol):
     settle: float
     """Seconds that a state has to last before it is a message; those of one cause become one message."""
     groups: bool
-    """Whether messages of one cause become one."""
+    """Whether messages of one cause become one, and many messages a digest."""
 
     def wants(self, notice: Notice) -> bool:
         """Tell whether a notice is for this channel."""
@@ -61,6 +73,12 @@ class _Outbox:
     waiting: dict[_Topic, _Pending] = field(default_factory=dict)
     reported: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The states of each Application that were reported, and whose end was not."""
+    causes: dict[object, float] = field(default_factory=dict)
+    """When the last message about each common cause was sent."""
+    burst: list[float] = field(default_factory=list)
+    """When the messages of the last interval were sent."""
+    digested: float | None = None
+    """When the last digest was sent."""
 
     def knows(self, key: str) -> bool:
         """Return whether a state of an Application waits, or was reported and may have ended."""
@@ -88,8 +106,38 @@ class _Outbox:
             earlier = self.waiting.get(topic)
             self.waiting[topic] = _Pending(notice, earlier.since if earlier is not None else now)
 
-    def due(self, now: float) -> list[list[_Topic]]:
+    def send_due(self, now: float) -> None:
+        """Send what is due: many messages as one digest, which the next ones wait for an interval after."""
+        messages = self._due(now)
+        self.burst = [sent for sent in self.burst if now - sent < self.channel.interval]
+        if not self.channel.groups or len(self.burst) + len(messages) <= _BURST:
+            for topics in messages:
+                self.burst.append(now)
+                self._send(self._taken(topics, now))
+            return
+        if self.digested is None or now - self.digested >= self.channel.interval:
+            self.digested = now
+            notices = [self._taken(topics, now) for topics in messages]
+            self._send(digest(notices) if len(notices) > 1 else notices[0])
+
+    def _taken(self, topics: list[_Topic], now: float) -> Notice:
+        """Return the message about some topics, which wait no more."""
+        notices = [self._take(topic, now) for topic in topics]
+        if len(notices) == 1:
+            return notices[0]
+        self.causes[notices[0].cause] = now
+        return together(notices)
+
+    def _send(self, notice: Notice) -> None:
+        try:
+            self.channel.send(notice)
+        except GitsyncError as error:
+            _log.warning("the notification %r was not sent: %s", notice.title, error)
+
+    def _due(self, now: float) -> list[list[_Topic]]:
         """Return the topics to send now, those of one message together."""
+        # an outage reaches Applications one by one: the late ones wait while the message of the first ones is new
+        self.causes = {cause: sent for cause, sent in self.causes.items() if now - sent < self.channel.interval}
         ready = [topic for topic, pending in self.waiting.items() if self._is_due(topic, pending, now)]
         causes = {self.waiting[topic].notice.cause for topic in ready} - {None}
         messages: dict[object, list[_Topic]] = {}
@@ -106,13 +154,13 @@ class _Outbox:
 
     def _is_due(self, topic: _Topic, pending: _Pending, now: float) -> bool:
         lasts = now - pending.since >= self.channel.settle or topic[1] not in (*KINDS, RECOVERED)
-        return lasts and not self._is_limited(topic, now)
+        return lasts and not self._is_limited(topic, now) and pending.notice.cause not in self.causes
 
     def _is_limited(self, topic: _Topic, now: float) -> bool:
         sender = _sender(topic)
         return sender in self.sent and now - self.sent[sender] < self.channel.interval
 
-    def take(self, topic: _Topic, now: float) -> Notice:
+    def _take(self, topic: _Topic, now: float) -> Notice:
         """Return a notice that is sent now."""
         key, state, _ = topic
         # before the attempt: a channel that fails is not tried again before its interval
@@ -191,7 +239,7 @@ class Notifier:
                 for box in boxes:
                     box.replace(view.key, notices, fresh, self._clock.monotonic())
         for box in self._outboxes:
-            self._send_due(box)
+            box.send_due(self._clock.monotonic())
 
     def _note(self, event: StateEvent) -> None:
         """Keep the notice of what happened; drift is reported by each reconcile, and is news once."""
@@ -208,13 +256,3 @@ class Notifier:
             self._drifted.pop(topic, None)
         for box in self._outboxes:
             box.add((event.application, notice.kind, event.ref), notice, self._clock.monotonic())
-
-    def _send_due(self, box: _Outbox) -> None:
-        now = self._clock.monotonic()
-        for topics in box.due(now):
-            notices = [box.take(topic, now) for topic in topics]
-            notice = notices[0] if len(notices) == 1 else together(notices)
-            try:
-                box.channel.send(notice)
-            except GitsyncError as error:
-                _log.warning("the notification %r was not sent: %s", notice.title, error)

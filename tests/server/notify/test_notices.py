@@ -123,17 +123,52 @@ def test_one_cause_is_one_message_with_one_recovery() -> None:
     clock.seconds += 10
     notifier.check()
     titles = [notice.title for notice in inbox.got]
-    assert titles == ["35 Applications: Git cannot be read", "15 Applications: Git cannot be read"]
-    assert {name for notice in inbox.got for name in notice.members} == set(view.views)
+    assert titles == ["35 Applications: Git cannot be read"], "the others are late, not news"
     assert inbox.got[0].text.endswith("and 15 more")
+    clock.seconds += 60
+    notifier.check()
+    assert inbox.got[1].title == "15 Applications: Git cannot be read"
+    assert {name for notice in inbox.got for name in notice.members} == set(view.views)
     inbox.got.clear()
+    clock.seconds += 60  # a message about each of them was sent just now
     view.views = {key: application(key.rpartition("/")[2]) for key in view.views}
     notifier.check()
-    clock.seconds += 60  # a message about each of them was sent just now
+    clock.seconds += 10
     notifier.check()
     (end,) = inbox.got
     assert (end.title, end.kind) == ("50 Applications: Recovered", "recovered")
     assert end.text.startswith("no longer: Git cannot be read")
+
+
+def test_an_outage_that_ends_soon_is_one_message() -> None:
+    inbox, view, clock, notifier = many(50, settle=10.0)
+    for key in list(view.views):
+        view.views[key] = unreadable(key)
+        clock.seconds += 0.3
+        notifier.check()
+    view.views = {key: application(key.rpartition("/")[2]) for key in view.views}
+    for _ in range(20):
+        clock.seconds += 10
+        notifier.check()
+    failed, end = inbox.got
+    assert (failed.title, failed.kind) == ("35 Applications: Git cannot be read", "failed")
+    assert (end.title, end.kind) == ("35 Applications: Recovered", "recovered")
+
+
+def test_messages_of_many_causes_are_a_digest() -> None:
+    inbox, view, clock, notifier = many(30)
+    keys = list(view.views)
+    for number, key in enumerate(keys[:28]):
+        view.views[key] = unreadable(key, f"{'x' * number}.example.com does not exist")
+        notifier.check()
+    titles = [notice.title for notice in inbox.got]
+    assert titles == [f"{key}: Git cannot be read" for key in keys[:6]]
+    clock.seconds = 60
+    notifier.check()
+    (rest,) = inbox.got[6:]
+    assert (rest.title, rest.kind) == ("22 messages about 22 Applications", "failed")
+    assert f"{keys[6]}: Git cannot be read: xxxxxx.example.com does not exist" in rest.text.splitlines()
+    assert rest.text.endswith("and 2 more")
 
 
 def test_two_causes_are_two_messages_and_few_applications_stay_their_own() -> None:
