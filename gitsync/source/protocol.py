@@ -216,14 +216,14 @@ def _request(access: GitAccess, path: str, accepted: str, body: bytes | None = N
 def _stream(answer: ServerAnswer, content_type: str) -> Stream:
     """Return the body of an answer; raise ServerRefused for an error, NotSpoken for another type."""
     if answer.status != _OK:
-        raise ServerRefused(answer.status, _retry_after(answer.headers.get("Retry-After", "")))
+        raise ServerRefused(answer.status, retry_after(answer.headers.get("Retry-After", "")))
     # no encoding was offered: what is encoded all the same was not written by a Git server
     if answer.headers.get_content_type() != content_type or "Content-Encoding" in answer.headers:
         raise NotSpoken("another content type")
     return answer.body
 
 
-def _retry_after(value: str) -> float | None:
+def retry_after(value: str) -> float | None:
     """Return the seconds of a header Retry-After, at most an hour; its dates depend on two clocks and are ignored."""
     return min(float(value), _MAX_DELAY) if value.isascii() and value.isdigit() else None
 

@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from prometheus_client import Counter
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import InvalidInput, SourceThrottled, SourceUnavailable
 from gitsync.objects.urls import SCP
 from gitsync.ports import Credentials
 from gitsync.source.authentication import (
@@ -34,7 +34,7 @@ from gitsync.source.connections import GitConnections
 from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_files, environment, run
 from gitsync.source.github_app import InstallationTokens
 from gitsync.source.left_out import left_out
-from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused
+from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused, retry_after
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
 from gitsync.source.server_errors import local_failure, server_error
@@ -326,6 +326,11 @@ class Remote:
         error = server_error(text, self.shown, self._url)
         if isinstance(failure, ServerRefused) and isinstance(error, SourceUnavailable):
             error.retry_after = failure.retry_after
+        elif isinstance(error, SourceThrottled) and self._url.startswith(("http:", "https:")):
+            # git does not print the header: one more request, whose answer has it while the server still throttles
+            with certificates(credentials, self._transport.ca_file) as ca_file:
+                answer = probe(self._url, authorization_of(self._url, credentials), ca_file)
+            error.retry_after = answer.retry_after
         return error
 
     def _needs_memory(self) -> SourceUnavailable:
@@ -352,10 +357,16 @@ _TIMEOUT = 15.0
 
 
 class HttpAnswer(NamedTuple):
-    """Where a repository's URL redirects, empty where it does not, and whether the server answers as a Git server."""
+    """
+    What a server answers for a repository.
+
+    Where its URL redirects, empty where it does not; whether it answers as a Git server; and the delay in seconds that
+    it asks for, None without.
+    """
 
     location: str = ""
     is_git: bool = True
+    retry_after: float | None = None
 
 
 def probe(url: str, authorization: str, ca_file: str) -> HttpAnswer:
@@ -369,7 +380,8 @@ def probe(url: str, authorization: str, ca_file: str) -> HttpAnswer:
             return HttpAnswer(is_git=answer.headers.get_content_type() == _SMART)
     except urllib.error.HTTPError as error:
         with error:
-            return HttpAnswer(_repository(target, error.headers.get("Location", "")))
+            delay = retry_after(error.headers.get("Retry-After", ""))
+            return HttpAnswer(_repository(target, error.headers.get("Location", "")), retry_after=delay)
     except (OSError, http.client.HTTPException):
         return HttpAnswer()
 

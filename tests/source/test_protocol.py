@@ -244,6 +244,23 @@ def test_a_server_says_how_long_to_wait(followed: tuple[Repositories, GitSource]
     assert caught.value.retry_after == 120.0
 
 
+def test_a_server_tells_git_how_long_to_wait(
+    followed: tuple[Repositories, GitSource], server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git prints no header of an answer."""
+    repositories, branch = followed
+
+    def not_spoken(*_: object) -> None:
+        raise NotSpoken("the first version of the protocol")
+
+    monkeypatch.setattr(ProtocolClient, "list_refs", not_spoken)
+    server.failures[""] = 429
+    server.retry_after = "120"
+    with pytest.raises(SourceThrottled) as caught:
+        repositories.resolve(branch, ANONYMOUS)
+    assert caught.value.retry_after == 120.0
+
+
 def test_headers_that_arrive_byte_by_byte_end_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ended = threading.Event()
