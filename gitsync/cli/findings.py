@@ -34,6 +34,7 @@ from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Source
+from gitsync.source.validation import is_commit
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.workers.landlock import landlock_version
 
@@ -41,6 +42,8 @@ _OLDEST_LANDLOCK = 4
 """The first version that restricts TCP; Linux 6.7."""
 _OLDEST_GIT = (2, 31)
 """The first version that takes configuration from the environment (``GIT_CONFIG_COUNT``)."""
+_NAMED = 5
+"""Applications that a line names."""
 _FREE_BYTES = 1 << 30
 _SKEW_SECONDS = 10
 _OLDEST_CLUSTER = (1, 28)
@@ -314,6 +317,30 @@ def application_findings(checks: Checks, manifest: Manifest) -> Iterator[Finding
         yield namespace_finding(checks.cluster, app.destination.namespace, f"{check}: namespace")
     for need, user in _needs(checks, app, Inventory.from_status(manifest.get("status") or {})):
         yield checks.rights.finding(need, f"{check}: rights", user=user)
+
+
+def rejected_applications(cluster: KubernetesCluster, *, has_own_rights: bool) -> Iterator[Finding]:
+    """Yield the Applications that earlier versions accept and this one rejects; what they applied stays as it is."""
+    items = cluster.objects(APPLICATION, VERSION)
+    nameless = _keys(item for item in items if not at(item, "spec", "destination", "serviceAccountName"))
+    if nameless and not has_own_rights:
+        yield warning(
+            "rights of Applications",
+            f"without destination.serviceAccountName, and rejected where no policy allows it: {nameless}",
+            "name a ServiceAccount, or for one team alone set GITSYNC_CONTROLLER_RIGHTS=true",
+        )
+    pinned = _keys(item for item in items if is_commit(str(at(item, "spec", "source", "revision", default=""))))
+    if pinned:
+        yield warning(
+            "revisions of Applications",
+            f"follow a commit id, which has to be in a branch or tag: {pinned}",
+            "push the commits to a branch or tag that stays",
+        )
+
+
+def _keys(items: Iterable[Manifest]) -> str:
+    keys = [f"{at(item, 'metadata', 'namespace')}/{at(item, 'metadata', 'name')}" for item in items]
+    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if keys[_NAMED:] else "")
 
 
 def policy_findings(checks: Checks, policies: PolicySet, applications: Iterable[Application]) -> Iterator[Finding]:

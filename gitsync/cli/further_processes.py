@@ -29,7 +29,7 @@ from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit
 from gitsync.ports import Cost, OtherProcesses, ProcessReport, Spent
 from gitsync.runtime.controller import Manager
-from gitsync.runtime.logs import configure
+from gitsync.runtime.logs import configure, toggle_debug_on_signal
 from gitsync.server.metrics import process_text
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, ProcessGroup, build_controller, group_name
@@ -249,6 +249,7 @@ def main() -> Exit:
     message = orjson.loads(sys.stdin.buffer.readline())
     settings = Settings(**message["settings"])
     configure(sys.stderr, settings.log_level)
+    toggle_debug_on_signal()
     with lock_data(settings.data):
         controller = build_controller(settings, group=ProcessGroup(message["group"], Path(message["data"])))
         try:

@@ -17,11 +17,13 @@ from pydantic import SecretStr
 from gitsync import __version__
 from gitsync.cli.dashboard import address_file, local_token
 from gitsync.cli.data_folder import lock_data
+from gitsync.cli.findings import rejected_applications
 from gitsync.cli.further_processes import further_processes, reports_of
 from gitsync.cli.output import say
-from gitsync.errors import InvalidInput
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.files import PUBLIC, write_file
-from gitsync.runtime.logs import configure
+from gitsync.runtime.logs import configure, toggle_debug_on_signal
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, Exposure, Proxy, SignIn
 from gitsync.server.auth.oidc import Provider
@@ -45,6 +47,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
     when another controller uses the data folder, before anything is started.
     """
     configure(sys.stderr, settings.log_level)
+    toggle_debug_on_signal()
     # before the lock: with invalid settings nothing is started
     access = access_of(settings)
     is_local = _is_loopback(settings.web_host)
@@ -61,6 +64,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         access = access_of(settings, "" if access.is_needed else local_token(settings.data))
         try:
             controller.start()
+            _log_rejected(controller.cluster, settings)
             host, port = listener.getsockname()[:2]
             address = f"http://{host}:{port}"
             with further_processes(settings) as children, _announced(settings, address) as url:
@@ -92,6 +96,16 @@ def changed_settings(settings: Settings) -> dict[str, str]:
         is_secret = isinstance(value, SecretStr) or "://" in str(value)
         changed[name] = "set" if is_secret else str(value)
     return changed
+
+
+def _log_rejected(cluster: KubernetesCluster, settings: Settings) -> None:
+    """Log at the start which Applications this version rejects with these settings, and the fix."""
+    try:
+        for finding in rejected_applications(cluster, has_own_rights=settings.controller_rights):
+            _log.warning(finding.check, extra={"reason": finding.detail, "hint": finding.fix})
+    except GitsyncError as error:
+        # one that may list them in some namespaces only: each of them reports it in its status
+        _log.info("whether Applications are rejected is not known", extra={"reason": str(error)})
 
 
 def _configuration(app: Callable[..., Any], most: int, *, is_proxied: bool) -> uvicorn.Config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -21,6 +22,7 @@ from gitsync.cluster.errors import failure, unreachable
 from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
 from gitsync.runtime.work_costs import count_request
 
+_log = logging.getLogger(__name__)
 _CONNECT = 10.0  # seconds, as client-go has for a TLS handshake; a load balancer without a server behind it is silent
 _READ = 30.0
 # Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute.
@@ -187,7 +189,9 @@ class Client:
                     self._reload(api)
                 raise unreachable(method, path, error, self.place) from error
             finally:
-                count(method, path, request.query, code, time.monotonic() - began)
+                seconds = time.monotonic() - began
+                count(method, path, request.query, code, seconds)
+                _log.debug("api request", extra={"method": method, "path": path, "code": code, "seconds": seconds})
             if code == 401 and not is_last:
                 self._reload(api)
                 continue

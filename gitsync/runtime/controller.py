@@ -73,6 +73,7 @@ class Controller(Generic[K]):
             _log.exception("%s %s failed; again in %.1f s", self._name, key, self._queue.retry(key))
         else:
             self._queue.forget(key)
+            _log.debug("reconcile ended", extra={"controller": self._name, "key": str(key), "again_in": after})
             if after is not None:
                 self._queue.add_after(key, after)
 

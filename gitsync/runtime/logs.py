@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import MutableMapping
 from typing import Any, TextIO
 
@@ -38,6 +39,23 @@ def configure(stream: TextIO, level: str = "") -> None:
     log.handlers = [handler]
     log.propagate = False  # a program that embeds this would print each line again
     log.setLevel(level.upper() or (logging.WARNING if is_terminal else logging.INFO))
+
+
+def toggle_debug_on_signal() -> None:
+    """
+    Let SIGUSR1 lower the level of the log to ``debug``, and the next one restore it; for the main thread.
+
+    Without this the signal would end the process.
+    """
+    log = logging.getLogger("gitsync")
+    level = log.level
+
+    def toggle(*_: object) -> None:
+        is_debug = log.level == logging.DEBUG
+        log.setLevel(level if is_debug else logging.DEBUG)
+        log.warning("the level of the log changed", extra={"to": logging.getLevelName(log.level).lower()})
+
+    signal.signal(signal.SIGUSR1, toggle)
 
 
 def _printable(_log: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import signal
 from collections.abc import Iterator
 
 import pytest
 
-from gitsync.runtime.logs import configure
+from gitsync.runtime.logs import configure, toggle_debug_on_signal
 
 log = logging.getLogger("gitsync.test")
 
@@ -26,6 +27,27 @@ def _as_before() -> Iterator[None]:
     yield
     root.handlers, root.propagate = handlers, propagate
     root.setLevel(level)
+
+
+def test_a_signal_changes_the_level_and_restores_it() -> None:
+    stream = io.StringIO()
+    configure(stream)
+    earlier = signal.getsignal(signal.SIGUSR1)
+    toggle_debug_on_signal()
+    try:
+        log.debug("first")
+        signal.raise_signal(signal.SIGUSR1)
+        log.debug("second")
+        signal.raise_signal(signal.SIGUSR1)
+        log.debug("third")
+    finally:
+        signal.signal(signal.SIGUSR1, earlier)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line.get("to")) for line in lines] == [
+        ("the level of the log changed", "debug"),
+        ("second", None),
+        ("the level of the log changed", "info"),
+    ]
 
 
 def test_a_line_has_its_fields() -> None:

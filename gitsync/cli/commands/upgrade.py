@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,10 +10,9 @@ import typer
 
 from gitsync import __version__
 from gitsync.cli.applications import connect
-from gitsync.cli.findings import CheckState, Finding, missing, ok, warning
+from gitsync.cli.findings import CheckState, Finding, missing, ok, rejected_applications, warning
 from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, show
-from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.crds import (
     Standing,
@@ -25,10 +24,9 @@ from gitsync.crds import (
 )
 from gitsync.errors import InvalidInput
 from gitsync.kube.kinds import defined_kind
-from gitsync.objects.keys import GROUP, VERSION
+from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.source.validation import is_commit
 
 _COLUMNS = ("result", "check", "detail", "fix")
 _NAMED = 5
@@ -47,8 +45,10 @@ def upgrade(
     if not check:
         raise InvalidInput("the manifests change the version", hint=f"check it with --check, then: {_APPLY}")
     client = connect(place.cluster)
-    deployment = KubernetesCluster(client).read(ObjectRef("apps", "Deployment", namespace, "gitsync"), "v1")
-    findings = [*_controller(deployment, namespace), *_definitions(client), *_refused(client, deployment)]
+    cluster = KubernetesCluster(client)
+    deployment = cluster.read(ObjectRef("apps", "Deployment", namespace, "gitsync"), "v1")
+    rejected = rejected_applications(cluster, has_own_rights=_has_own_rights(deployment))
+    findings = [*_controller(deployment, namespace), *_definitions(cluster), *rejected]
     client.close()
     show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
     return Exit.DIFFERENT if any(finding.result is CheckState.MISSING for finding in findings) else Exit.OK
@@ -64,31 +64,6 @@ def _controller(deployment: Manifest | None, namespace: str) -> Iterator[Finding
     yield ok("controller", f"runs {images}; this is {__version__}")
 
 
-def _refused(client: Client, deployment: Manifest | None) -> Iterator[Finding]:
-    """Yield the Applications that earlier versions accept and this one rejects; what they applied stays as it is."""
-    resource = KubernetesCluster(client).resource(GROUP, VERSION, "Application")
-    items = client.get(f"/apis/{GROUP}/{VERSION}/{resource.plural}")["items"] if resource is not None else []
-    nameless = _keys(item for item in items if not at(item, "spec", "destination", "serviceAccountName"))
-    if nameless and not _has_own_rights(deployment):
-        yield warning(
-            "rights of Applications",
-            f"without destination.serviceAccountName, and rejected where no policy allows it: {nameless}",
-            "name a ServiceAccount, or for one team alone set GITSYNC_CONTROLLER_RIGHTS=true before the upgrade",
-        )
-    pinned = _keys(item for item in items if is_commit(str(at(item, "spec", "source", "revision", default=""))))
-    if pinned:
-        yield warning(
-            "revisions of Applications",
-            f"follow a commit id, which has to be in a branch or tag: {pinned}",
-            "push the commits to a branch or tag that stays",
-        )
-
-
-def _keys(items: Iterable[Manifest]) -> str:
-    keys = [f"{at(item, 'metadata', 'namespace')}/{at(item, 'metadata', 'name')}" for item in items]
-    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if keys[_NAMED:] else "")
-
-
 def _has_own_rights(deployment: Manifest | None) -> bool:
     """Return whether Applications may write with the controller's own rights, by the variables of its container."""
     containers = at(deployment, "spec", "template", "spec", "containers", default=[]) or []
@@ -96,9 +71,8 @@ def _has_own_rights(deployment: Manifest | None) -> bool:
     return variables.get("GITSYNC_CONTROLLER_RIGHTS") == "true"
 
 
-def _definitions(client: Client) -> Iterator[Finding]:
+def _definitions(cluster: KubernetesCluster) -> Iterator[Finding]:
     """Yield what becomes of each definition, and which values of stored objects the change would drop."""
-    cluster = KubernetesCluster(client)
     for definition in definitions():
         kind = defined_kind(definition)
         check = f"definition of {kind.kind}"
@@ -111,7 +85,7 @@ def _definitions(client: Client) -> Iterator[Finding]:
             case Standing.CURRENT:
                 yield ok(check, f"is of {installed}")
             case Standing.OLDER:
-                yield from _losses(cluster, client, definition, f"{check} of {installed}")
+                yield from _losses(cluster, definition, f"{check} of {installed}")
             case Standing.NEWER:
                 fields = ", ".join(lost_fields(live, definition)[:_NAMED])
                 detail = f"is newer ({installed}) than this program ({__version__}){f': {fields}' if fields else ''}"
@@ -120,10 +94,9 @@ def _definitions(client: Client) -> Iterator[Finding]:
                 )
 
 
-def _losses(cluster: KubernetesCluster, client: Client, definition: Manifest, check: str) -> Iterator[Finding]:
+def _losses(cluster: KubernetesCluster, definition: Manifest, check: str) -> Iterator[Finding]:
     kind = defined_kind(definition)
-    resource = cluster.resource(kind.group, VERSION, kind.kind)
-    items = client.get(f"/apis/{kind.group}/{VERSION}/{resource.plural}")["items"] if resource is not None else []
+    items = cluster.objects(kind, VERSION)
     losses = [
         f"{at(item, 'metadata', 'namespace')}/{at(item, 'metadata', 'name')} {field}"
         for item in items
