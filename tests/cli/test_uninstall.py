@@ -43,6 +43,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def install(world: World, overlay: dict[str, Any]) -> None:
     for manifest in rendered({"resources": ["../gitsync"], **overlay}):
+        if manifest["kind"].startswith("ValidatingAdmissionPolicy"):
+            # Kustomize takes it for a namespaced kind; kubectl drops that as well
+            del manifest["metadata"]["namespace"]
         try:
             world.cluster.apply(manifest, manager="kubectl")
         except InvalidInput:
@@ -72,6 +75,8 @@ def remains(world: World) -> list[str]:
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
         "/apis/rbac.authorization.k8s.io/v1/rolebindings",
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
         "/api/v1/namespaces",
         "/api/v1/serviceaccounts",
     ):

@@ -3,92 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gitsync.controllers.crds import CrdInstaller
-from gitsync.crds import definitions
-from gitsync.objects.manifest import Manifest
-from tests.cli.conftest import dashboard_url, process, running
+from tests.cli.conftest import process
+from tests.contract.installed import DEPLOYER, controller, install, printed, remove_definitions
 from tests.contract.manifests import config_map, deployment
 from tests.contract.stage import APPLICATION, Stage, eventually
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding"}
-DEPLOYER = {"destination": {"serviceAccountName": "gitsync-deployer", "allowClusterScoped": False}}
-
-
-def printed(*arguments: str) -> str:
-    """Return what ``gitsync install`` prints."""
-    command = [sys.executable, "-m", "gitsync", "install", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def moved(stage: Stage, *arguments: str) -> list[Manifest]:
-    """Return what is printed, moved into the namespace of the test; the definitions and the namespace are left out."""
-    text = re.sub(r"(?m)^( *namespace): gitsync$", rf"\1: {stage.system}", printed(*arguments))
-    items = yaml.load_all(text, yaml.CSafeLoader)
-    return [item for item in items if item["kind"] not in ("CustomResourceDefinition", "Namespace")]
-
-
-def install(stage: Stage) -> None:
-    """Apply the installation, and let Applications of its namespace deploy to the destination, as an administrator."""
-    tenant = moved(stage, "--tenant", stage.system)
-    destination = next(item for item in tenant if item["metadata"]["name"] == "gitsync-deployer" and "roleRef" in item)
-    bound = {**destination, "metadata": {"name": "gitsync-deployer", "namespace": stage.namespace}}
-    for manifest in [*moved(stage), *tenant, bound]:
-        if manifest["kind"] in CLUSTER_SCOPED:
-            stage.remember(manifest["kind"], manifest["metadata"]["name"], manifest["apiVersion"])
-        stage.apply(manifest, "kubectl")
-    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"token": "t" * 32}}
-    stage.apply({**secret, "metadata": {"name": "gitsync-dashboard", "namespace": stage.system}})
-
-
-def kubeconfig_of(stage: Stage, account: str) -> Path:
-    """Write a kubeconfig with a token of a ServiceAccount, as a pod has it, and return its path."""
-    path = f"{stage.path('ServiceAccount', account, namespace=stage.system)}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    config = yaml.safe_load(stage.kubeconfig.read_text(encoding="utf-8"))
-    config["users"] = [{"name": "pod", "user": {"token": stage.raw("POST", path, request)["status"]["token"]}}]
-    for context in config["contexts"]:
-        context["context"]["user"] = "pod"
-    file = stage.folder / "pod.kubeconfig"
-    file.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return file
-
-
-def remove_definitions(stage: Stage) -> None:
-    """Remove what the preparation of each test installs as an administrator."""
-    api = "apiextensions.k8s.io/v1"
-    for definition in definitions():
-        stage.delete("CustomResourceDefinition", definition["metadata"]["name"], api=api)
-    for definition in definitions():  # the objects of a kind are deleted first
-        name = definition["metadata"]["name"]
-        eventually(stage, lambda name=name: stage.get("CustomResourceDefinition", name, namespace="", api=api) is None)  # type: ignore[misc]
-
-
-@contextmanager
-def controller(stage: Stage) -> Iterator[str]:
-    """Run the controller as its pod does, and yield the URL of the dashboard."""
-    settings = {
-        "KUBECONFIG": kubeconfig_of(stage, "gitsync"),
-        "GITSYNC_NAMESPACE": stage.system,
-        "GITSYNC_ALLOW_FILE_URLS": "true",
-        **({"GITSYNC_NAMESPACES": f"{stage.system},{stage.namespace}"} if stage.is_real else {}),
-    }
-    with running("run", "--port", "0", "--data", stage.folder / "data", cwd=stage.folder, **settings) as (_, log):
-        yield dashboard_url(log)
 
 
 def denied(url: str) -> list[str]:

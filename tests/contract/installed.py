@@ -1,0 +1,94 @@
+"""A controller that runs with exactly the rights of the shipped manifests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from gitsync.crds import definitions
+from gitsync.objects.manifest import Manifest
+from tests.cli.conftest import dashboard_url, running
+from tests.contract.stage import Stage, eventually
+
+CLUSTER_SCOPED = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+NOT_MOVED = {"CustomResourceDefinition", "Namespace"}
+DEPLOYER = {"destination": {"serviceAccountName": "gitsync-deployer", "allowClusterScoped": False}}
+
+
+def printed(*arguments: str) -> str:
+    """Return what ``gitsync install`` prints."""
+    command = [sys.executable, "-m", "gitsync", "install", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def moved(stage: Stage, *arguments: str) -> list[Manifest]:
+    """Return what is printed, moved into the namespace of the test; the definitions and the namespace are left out."""
+    text = re.sub(r"(?m)^( *namespace): gitsync$", rf"\1: {stage.system}", printed(*arguments))
+    items = [item for item in yaml.load_all(text, yaml.CSafeLoader) if item["kind"] not in NOT_MOVED]
+    for item in items:
+        if item["kind"] in CLUSTER_SCOPED:
+            # Kustomize takes kinds that its schema lacks for namespaced ones; kubectl drops that as well
+            item["metadata"].pop("namespace", None)
+    return items
+
+
+def install(stage: Stage, *components: str) -> None:
+    """Apply the installation, and let Applications of its namespace deploy to the destination, as an administrator."""
+    tenant = moved(stage, "--tenant", stage.system)
+    destination = next(item for item in tenant if item["metadata"]["name"] == "gitsync-deployer" and "roleRef" in item)
+    bound = {**destination, "metadata": {"name": "gitsync-deployer", "namespace": stage.namespace}}
+    options = [option for component in components for option in ("--component", component)]
+    for manifest in [*moved(stage, *options), *tenant, bound]:
+        if manifest["kind"] in CLUSTER_SCOPED:
+            stage.remember(manifest["kind"], manifest["metadata"]["name"], manifest["apiVersion"])
+        stage.apply(manifest, "kubectl")
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"token": "t" * 32}}
+    stage.apply({**secret, "metadata": {"name": "gitsync-dashboard", "namespace": stage.system}})
+
+
+def kubeconfig_of(stage: Stage, account: str) -> Path:
+    """Write a kubeconfig with a token of a ServiceAccount, as a pod has it, and return its path."""
+    path = f"{stage.path('ServiceAccount', account, namespace=stage.system)}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    config = yaml.safe_load(stage.kubeconfig.read_text(encoding="utf-8"))
+    config["users"] = [{"name": "pod", "user": {"token": stage.raw("POST", path, request)["status"]["token"]}}]
+    for context in config["contexts"]:
+        context["context"]["user"] = "pod"
+    file = stage.folder / "pod.kubeconfig"
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return file
+
+
+def remove_definitions(stage: Stage) -> None:
+    """Remove what the preparation of each test installs as an administrator."""
+    api = "apiextensions.k8s.io/v1"
+    for definition in definitions():
+        stage.delete("CustomResourceDefinition", definition["metadata"]["name"], api=api)
+    for definition in definitions():  # the objects of a kind are deleted first
+        name = definition["metadata"]["name"]
+        eventually(stage, lambda name=name: stage.get("CustomResourceDefinition", name, namespace="", api=api) is None)  # type: ignore[misc]
+
+
+@contextmanager
+def controller(stage: Stage, kubeconfig: Path | None = None, **more: object) -> Iterator[str]:
+    """Run the controller as its pod does, and yield the URL of the dashboard; ``more`` are further settings."""
+    settings: dict[str, object] = {
+        "KUBECONFIG": kubeconfig or kubeconfig_of(stage, "gitsync"),
+        "GITSYNC_NAMESPACE": stage.system,
+        "GITSYNC_ALLOW_FILE_URLS": "true",
+        **({"GITSYNC_NAMESPACES": f"{stage.system},{stage.namespace}"} if stage.is_real else {}),
+        **more,
+    }
+    with running("run", "--port", "0", "--data", stage.folder / "data", cwd=stage.folder, **settings) as (_, log):
+        yield dashboard_url(log)
