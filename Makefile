@@ -19,7 +19,7 @@ FUZZ ?= 600
 # Most of a short command is the compilation of what it imports, where the environment keeps Python from storing that.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom image image-content requirements clean
+.PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom chart image image-content requirements clean
 
 # Hashed requirements name all packages, so that nothing is resolved (--no-deps): older pips refuse a package with extras once a newer version of
 # it is published. Nothing is compiled: of most of the kubernetes package, Python imports no module.
@@ -67,6 +67,9 @@ check: $(LINT) ## format, lint, types, import contracts, declared dependencies, 
 sbom: $(LINT) ## the software bill of materials of the container image (CycloneDX): dist/sbom.json
 	@mkdir -p dist
 	$(BIN)/cyclonedx-py requirements requirements-image.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/sbom.json
+
+chart: $(RUNTIME) ## the Helm chart of the installation: dist/chart
+	$(BIN)/python -m tools.make_chart dist/chart
 
 fmt: $(LINT)
 	$(BIN)/ruff format .
