@@ -29,7 +29,7 @@ from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.base import Workers
 from gitsync.controllers.crds import CrdInstaller
-from gitsync.controllers.pull_requests import PullRequestController, PullRequestPorts
+from gitsync.controllers.pull_requests import HostApprovals, PullRequestController, PullRequestPorts
 from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
@@ -81,6 +81,7 @@ from gitsync.server.notify.rules import read_rules
 from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
+from gitsync.services.requests import UserRequests
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.usage import POD_METRICS, PodUsage, TokenUsage
 from gitsync.services.workloads import WorkloadService
@@ -338,6 +339,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             partial(read_files, settings.policies) if settings.policies else dict,
             settings.web_url,
             settings.controller_rights,
+            HostApprovals(policies.of, UserRequests(records, applications, clock, policies.of).approve),
         )
     )
     details = ApiObjectDetails(client)

@@ -52,8 +52,12 @@ def _s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def deployed_status(view: ApplicationView, context: str, url: str = "") -> DeployedStatus | None:
-    """Return the status of the newest commit that an Application has to apply, None where it knows none."""
+def deployed_status(view: ApplicationView, context: str, url: str = "", note: str = "") -> DeployedStatus | None:
+    """
+    Return the status of the newest commit that an Application has to apply, None where it knows none.
+
+    ``note`` is why reviews at the host do not approve the plan that waits.
+    """
     status = view.status
     rolled_back = status.get("pinned") or {}
     if rolled_back.get("instead"):
@@ -64,7 +68,10 @@ def deployed_status(view: ApplicationView, context: str, url: str = "") -> Deplo
     commit = str(at(status, "revision", "fetched", default=""))
     if not commit or view.application is None:
         return None
-    return DeployedStatus(commit, CommitStatus(context, *_state(status, commit), url))
+    state, text = _state(status, commit)
+    if note and Phase.of(status) is Phase.AWAITING_APPROVAL:
+        text = f"waits for an approval; {note}"
+    return DeployedStatus(commit, CommitStatus(context, state, text, url))
 
 
 def _state(status: Mapping[str, Any], commit: str) -> tuple[CommitState, str]:

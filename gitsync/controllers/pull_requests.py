@@ -11,8 +11,18 @@ from typing import Final
 
 from gitsync import __version__
 from gitsync.controllers.commit_statuses import deployed_status, preview_status
-from gitsync.errors import GitsyncError, InvalidInput, RecordUnavailable, SourceThrottled, TransientError
+from gitsync.errors import (
+    GitsyncError,
+    InvalidInput,
+    RecordUnavailable,
+    Refused,
+    SourceThrottled,
+    TransientError,
+    WrongState,
+)
+from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
+from gitsync.objects.change import HoldReason
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, content_hash, metadata_of
 from gitsync.objects.patterns import matches
@@ -26,6 +36,7 @@ from gitsync.preview.documents import MARKER, problem_markdown, to_markdown
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard
 from gitsync.runtime.workqueue import WorkQueue
+from gitsync.services.reviews import Approval, ReviewedPull, approvals_at_host, has_host_reviewers, is_held
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +52,25 @@ _DEBOUNCE = 0.2
 _WORKERS = 2
 _PREVIEWS_A_PASS: Final = 10
 """Previews after which other repositories get a worker: anyone may open pull requests from forks, and any number."""
+_MERGES: Final = 500
+"""Previews that are kept to find the pull request of a commit."""
+_QUEUE: Final = "gh-readonly-queue/"
+"""The branches in which GitHub's merge queue tests what it will merge: ``gh-readonly-queue/TARGET/pr-NUMBER-SHA``."""
 _HEADS = "refs/heads/"
 _REPOSITORY: Final = ""
 """The name of what is kept about a repository itself: no proposal has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostApprovals:
+    """
+    How reviews at a Git host become approvals: the policy of an Application, and what approves a plan by its digest.
+
+    ``approve`` raises WrongState or Refused where the plan waits no longer, or the user may not approve it.
+    """
+
+    policy_of: Callable[[Application], Policy]
+    approve: Callable[[ApplicationView, str, Approval], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +89,7 @@ class PullRequestPorts:
     policies: Callable[[], Mapping[str, bytes]]
     web_url: str = ""
     controller_rights: bool = False
+    approvals: HostApprovals | None = None
 
 
 @dataclass(slots=True)
@@ -85,6 +113,8 @@ class _Known:
     failure: str = ""
     is_partial: bool = False
     """The last pass left previews for the next one."""
+    merges: dict[str, ProposalView] = field(default_factory=dict)
+    """The newest previews by the id of the files that their merge has: also of pull requests that are merged since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +405,7 @@ class PullRequestController:
         report = None
         problem = ""
         is_merged = False
+        tree = ""
         try:
             if not base:
                 raise InvalidInput(f"branch {proposal.base_branch} does not exist")
@@ -388,6 +419,7 @@ class PullRequestController:
                 ports.policies(),
                 ports.controller_rights,
             )
+            tree = merged.tree
             # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same
             is_merged = not merged.changed and not proposal.url
             report = ports.previewer.preview(snapshot, request)
@@ -399,7 +431,7 @@ class PullRequestController:
             # a path that is not valid UTF-8 can be neither stored nor sent
             problem = str(error).encode(errors="backslashreplace").decode()
         keys = tuple(view.key for view in followers.views)
-        return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged)
+        return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged, tree)
 
     def _manifests(self, followers: _Deployers, branch: str) -> Iterable[Manifest]:
         """Yield the Applications that follow a branch, as their specs are now."""
@@ -417,6 +449,8 @@ class PullRequestController:
         for view in list(repository.views.values()):
             number = view.proposal.name.removeprefix("#")
             if number == view.proposal.name:  # a branch
+                if view.proposal.name.startswith(_QUEUE):
+                    self._report_queued(host, followers.main, repository, view)
                 continue
             try:
                 self._report(host, followers.main, repository, int(number), view)
@@ -424,22 +458,84 @@ class PullRequestController:
                 raise
             except TransientError as error:  # Gitea answers 500 for a commit that is gone
                 failure = error
+        self._approve_reviewed(host, followers, repository)
         self._report_deployed(host, followers, repository)
         contexts = {f"gitsync/{name}" for app in followers.applications for name in (app.name, app.key)}
-        kept = {*repository.views, *contexts}
+        merged = {view.proposal.name for view in repository.merges.values()}
+        kept = {*repository.views, *merged, *contexts}
         repository.reported = {key: value for key, value in repository.reported.items() if key[0] in kept}
         return failure
 
+    def _approve_reviewed(self, host: CodeHost, followers: _Deployers, repository: _Known) -> None:
+        """Approve the held plans of merged pull requests by their reviews, where a policy names the reviewers."""
+        approvals = self._ports.approvals
+        with_files = {view.tree: view for view in repository.views.values() if view.tree}
+        repository.merges = dict(list((repository.merges | with_files).items())[-_MERGES:])
+        for view in followers.views:
+            app = view.application
+            if approvals is None or app is None:
+                continue
+            note = (self._context(followers, app), "review")
+            has_reviewers = has_host_reviewers(approvals.policy_of(app))
+            merge = self._reviewable_merge(app, view, repository) if has_reviewers else None
+            if merge is None:
+                repository.reported.pop(note, None)
+                continue
+            try:
+                self._approve(host, approvals, view, merge, repository)
+            except (Refused, WrongState) as error:  # it waits for an approval here, as any other plan
+                repository.reported[note] = error.message
+
+    def _reviewable_merge(self, app: Application, view: ApplicationView, repository: _Known) -> ProposalView | None:
+        """Return the preview of the pull request whose merge a held plan applies."""
+        if view.plan is None or not _waits_for_approval(view):
+            return None
+        credentials = self._ports.credentials_of(app)
+        merge = repository.merges.get(self._ports.source.tree(app.source, credentials, view.plan.revision))
+        return merge if merge is not None and merge.proposal.url else None
+
+    def _approve(
+        self, host: CodeHost, approvals: HostApprovals, view: ApplicationView, merge: ProposalView, repository: _Known
+    ) -> None:
+        app, plan = view.application, view.plan
+        if app is None or plan is None:
+            return
+        pull = self._reviewed(host, app, merge)
+        for approval in approvals_at_host(app, plan, pull, approvals.policy_of(app)):
+            key = (merge.proposal.name, f"review by {approval.by.name} for {app.key}")
+            # each counts once: of a plan that needs two, the other one may come later
+            if repository.reported.get(key) != plan.digest:
+                approvals.approve(view, plan.digest, approval)
+                repository.reported[key] = plan.digest
+
+    def _reviewed(self, host: CodeHost, app: Application, merge: ProposalView) -> ReviewedPull:
+        """Return a merged pull request with its reviews; raise Refused where it was not merged as it was previewed."""
+        proposal = merge.proposal
+        number = int(proposal.name.removeprefix("#"))
+        pull = host.pull_request(number)
+        if pull.state is not PullRequestState.MERGED or pull.head != proposal.head:
+            raise Refused(f"{proposal.name} is not merged with the head that was previewed")
+        changes = merge.report.changes if merge.report else ()
+        plan = next((change.plans[app.key] for change in changes if app.key in change.plans), "")
+        authors = self._ports.source.authors(app.source, merge.base, proposal.head)
+        page = proposal.repository
+        return ReviewedPull(proposal.name, page, pull.head, pull.author, authors, plan, tuple(host.reviews(number)))
+
+    def _context(self, followers: _Deployers, app: Application) -> str:
+        """Return the name of the status of an Application."""
+        names = [other.name for other in followers.applications]
+        # two of one name, in different namespaces, would overwrite each other
+        return f"gitsync/{app.name if names.count(app.name) == 1 else app.key}"
+
     def _report_deployed(self, host: CodeHost, followers: _Deployers, repository: _Known) -> None:
         """Set the statuses of the commits that Applications apply."""
-        names = [app.name for app in followers.applications]
         for view in followers.views:
             app = view.application
             if app is None or app.pull_requests is None:
                 continue
-            # two of one name, in different namespaces, would overwrite each other
-            context = f"gitsync/{app.name if names.count(app.name) == 1 else app.key}"
-            deployed = deployed_status(view, context, self._page(f"/apps/{app.key}"))
+            context = self._context(followers, app)
+            note = repository.reported.get((context, "review"), "")
+            deployed = deployed_status(view, context, self._page(f"/apps/{app.key}"), note)
             if deployed is not None:
                 self._set_status(host, repository, context, deployed.commit, deployed.status)
 
@@ -463,6 +559,13 @@ class PullRequestController:
             text = to_markdown(view.report) if view.report else problem_markdown(view.problem, view.base, proposal.head)
             host.comment(number, f"{text}\n[Review it in gitsync]({page})\n" if page else text, MARKER)
             repository.reported[key] = reported
+
+    def _report_queued(self, host: CodeHost, main: Application, repository: _Known, view: ProposalView) -> None:
+        """Set the status of a commit of a merge queue, which is merged as it is where all its checks succeed."""
+        fail_above = main.pull_requests.fail_above if main.pull_requests else None
+        proposal = view.proposal
+        status = preview_status(view, fail_above, self._page(f"/pulls/{proposal.key}"))
+        self._set_status(host, repository, proposal.name, proposal.head, status)
 
     def _set_status(self, host: CodeHost, repository: _Known, name: str, commit: str, status: CommitStatus) -> None:
         key = (name, "status")
@@ -491,6 +594,10 @@ def _state_of(followers: _Deployers) -> object:
         (view.application, deployed_status(view, view.key), view.application and view.application.pull_requests)
         for view in followers.views
     ]
+
+
+def _waits_for_approval(view: ApplicationView) -> bool:
+    return is_held(view) and view.verdict is not None and HoldReason.APPROVAL in view.verdict.holds
 
 
 def _time(proposal: Proposal) -> datetime:
@@ -531,6 +638,7 @@ def _of_branches(branches: Mapping[str, str], followers: _Deployers) -> Iterable
         for app in followers.applications:
             target = app.source.revision.removeprefix(_HEADS)
             is_proposed = name != target and head not in merged
-            if is_proposed and any(matches(name, pattern) for pattern in app.proposals):
+            is_queued = app.pull_requests is not None and name.startswith(f"{_QUEUE}{target}/")
+            if is_proposed and (is_queued or any(matches(name, pattern) for pattern in app.proposals)):
                 yield Proposal(without_user(app.source.repo_url), name, "", "", target, name, head)
                 break

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gitsync.objects.application import Application, Approvers, Window
-from gitsync.objects.parsing import Spec, Strings
+from gitsync.objects.parsing import Section, Spec, Strings, Text
 from gitsync.objects.patterns import matches
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.remote import without_user
@@ -41,6 +41,15 @@ class RequiredApprovers(Approvers):
         return self.count > 1 or self.not_author
 
 
+class HostReviewer(Section):
+    """A user of a Git host, whose approving review of a pull request counts as the approval of its plan."""
+
+    host: Text = Field(description="The URL of the Git host, such as `https://git.example.com`.")
+    login: Text = Field(description="Name of the user at the host.")
+    user: Text = Field(description="Name of the user here, as approvers and authors of commits are named.")
+    groups: Strings = Field((), description="Groups of the user here.")
+
+
 class Require(Spec):
     """What the operator requires; an Application can be stricter, never weaker."""
 
@@ -50,6 +59,11 @@ class Require(Spec):
     approvers: RequiredApprovers = Field(
         default_factory=RequiredApprovers,
         description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
+    )
+    reviewers: Annotated[tuple[HostReviewer, ...], Field(strict=False, max_length=1000)] = Field(
+        (),
+        description="Users of the Git host whose approving review of a pull request counts as the approval of the plan"
+        " to which its merge leads; they have to be approvers here, and no authors of it. Absent: none.",
     )
     viewers: Approvers = Field(
         default_factory=Approvers,

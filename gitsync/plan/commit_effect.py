@@ -7,11 +7,11 @@ from functools import partial
 
 from gitsync.merge.schema import DefinedKinds, shipped_schema
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.change import DRIFT, Action, Change, Difference, FieldDifference, Risk
+from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.objects.ref import ref_of
 from gitsync.plan.drift import compare_objects
-from gitsync.plan.generated import family, paired, predecessors
+from gitsync.plan.generated import family, is_generated, paired, predecessors
 from gitsync.plan.mask import mask_change
 from gitsync.plan.risk.table import Scope, classify
 
@@ -55,6 +55,25 @@ def _version_change(desired: Manifest, old: Manifest) -> Iterator[FieldDifferenc
         yield FieldDifference(
             ".apiVersion", "/apiVersion", Difference.CHANGED, desired.get("apiVersion"), old.get("apiVersion")
         )
+
+
+def effect_digest(steps: Iterable[Change]) -> str:
+    """
+    Return a hash of what steps write, by which a plan is found to do what the preview of its commit showed.
+
+    Values that are the same in both commits' files are not part of it, and neither are deletions of generated objects,
+    which a plan may have later than the commit that replaces them.
+    """
+    rows = [
+        [
+            step.ref.path,
+            step.action.value,
+            sorted([item.path, repr(item.live), repr(item.desired)] for item in step.differences if item.kind in DRIFT),
+        ]
+        for step in map(mask_change, steps)
+        if step.is_write and not (step.action is Action.PRUNE and is_generated(step.ref))
+    ]
+    return content_hash(sorted(rows))
 
 
 def effect_risk(steps: Iterable[Change]) -> Risk:

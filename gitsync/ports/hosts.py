@@ -73,6 +73,15 @@ class NewPullRequest:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class HostReview:
+    """The last word of a user on a pull request: an approval, or none any more; ``commit`` is the head it is about."""
+
+    login: str
+    commit: str
+    approves: bool
+
+
 class Permission(StrEnum):
     """What a user may do with a repository."""
 
@@ -108,6 +117,10 @@ class CodeHost(Protocol):
 
     def open_pull_request(self, request: NewPullRequest) -> PullRequest:
         """Open a pull request."""
+        ...
+
+    def reviews(self, number: int) -> Sequence[HostReview]:
+        """Return the newest review of each user; nothing where the host does not say which commit is meant."""
         ...
 
     def permission(self, user: str) -> Permission:

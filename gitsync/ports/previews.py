@@ -89,6 +89,8 @@ class ProposalView:
     problem: str
     previewed: datetime
     is_merged: bool = False
+    tree: str = ""
+    """The id of the files that the merge has, by which a commit is found to be that merge, however it was made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ class MergeResult:
     head: str
     commit: str
     changed: frozenset[str]
+    tree: str = ""
+    """The id of the files of the result, which every way of merging has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,14 @@ class ProposalSource(Protocol):
 
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first, from the mirror."""
+        ...
+
+    def tree(self, source: GitSource, credentials: Credentials, commit: str) -> str:
+        """Return the id of the files of a commit, which is fetched if need be."""
+        ...
+
+    def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
+        """Return who wrote a commit and those since an earlier one; see ``Source``."""
         ...
 
 

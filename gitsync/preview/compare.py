@@ -17,7 +17,7 @@ from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.objects.tree import Tree
-from gitsync.plan.commit_effect import commit_effect, effect_risk
+from gitsync.plan.commit_effect import commit_effect, effect_digest, effect_risk
 from gitsync.plan.normalize import desired_objects
 from gitsync.preview.effects import Effect, effects_of, made_secrets, missing_references
 from gitsync.preview.roots import BuildSources, Root, find_roots
@@ -71,6 +71,8 @@ class RootChange:
     traces: Traces = field(default_factory=dict)
     problem: str = ""
     base_problem: str = ""
+    plans: Mapping[str, str] = field(default_factory=dict)
+    """What the plan of each Application will do where nothing else differs, see ``effect_digest``; by their keys."""
 
     @property
     def risk(self) -> Risk:
@@ -171,7 +173,11 @@ def _grouped(changes: Iterable[RootChange]) -> Iterator[RootChange]:
     for change in changes:
         groups.setdefault(_signature(change), []).append(change)
     for same in groups.values():
-        yield replace(same[0], roots=tuple(root for change in same for root in change.roots))
+        yield replace(
+            same[0],
+            roots=tuple(root for change in same for root in change.roots),
+            plans={key: plan for change in same for key, plan in change.plans.items()},
+        )
 
 
 def _signature(change: RootChange) -> object:
@@ -254,7 +260,8 @@ class _RootComparer:
         if not steps and not broken:
             return None
         effects = (*effects_of(steps, new), *missing_references(steps, new, self._is_provided))
-        return RootChange((root,), steps, effects, broken)
+        plans = {root.application.key: effect_digest(steps)} if root.application else {}
+        return RootChange((root,), steps, effects, broken, plans=plans)
 
     def sides_of(self, root: Root) -> ChangedRoot:
         """Return what a root declares on both sides; raise as a build does where one cannot be built."""

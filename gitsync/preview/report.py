@@ -89,6 +89,7 @@ class ReportedChange(_Model):
     violations: tuple[str, ...] = Field((), description="What the operator's policies reject.")
     effects: tuple[ReportedEffect, ...] = ()
     steps: tuple[ReportedStep, ...] = ()
+    plans: dict[str, str] = Field({}, description="A hash of what the plan of each Application will do, by its key.")
 
 
 class ReportedRefusal(_Model):
@@ -174,6 +175,7 @@ def _change(change: RootChange, authors: Mapping[str, Commit]) -> ReportedChange
         violations=change.violations,
         effects=tuple(ReportedEffect(text=effect.text, is_loss=effect.is_loss) for effect in change.effects),
         steps=tuple(_step(step, change.traces.get(step.ref, {}), authors) for step in change.steps),
+        plans=dict(change.plans),
     )
 
 

@@ -7,24 +7,27 @@ The plan of an Agent or a system that waits is read from its status.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from gitsync.errors import InvalidInput, Refused, WrongState
-from gitsync.gate.approvals import approvers, expires, may_approve, may_review
+from gitsync.gate.approvals import approvers, expires, is_author, may_approve, may_review
 from gitsync.gate.decide import rejection_message
-from gitsync.gate.policy import Policy
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application
 from gitsync.objects.change import Decision, Plan, Review, Risk
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.review import review_link
+from gitsync.objects.urls import matches_url
 from gitsync.objects.user import User
 from gitsync.operator.child_reconciler import Owner
+from gitsync.plan.commit_effect import effect_digest
 from gitsync.plan.parts import closure, needs_by_step
 from gitsync.ports import ApplicationView, Clock
+from gitsync.ports.hosts import HostReview
 
 # a record is read by people, and a plan may have thousands of steps
 _NAMED = 20
@@ -157,6 +160,83 @@ def _check(app: Application, by: User, policy: Policy) -> None:
             object=f"Application {app.key}",
             hint="sign in to the dashboard with a token of your own, or give it to the command line with --token-file",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedPull:
+    """
+    A merged pull request whose merge a plan applies, with its newest reviews at the host.
+
+    ``host`` is the URL of the repository, ``author`` the login of who opened it, ``authors`` are those of its commits,
+    and ``plan`` is what its preview showed for the Application, see ``effect_digest``.
+    """
+
+    name: str
+    host: str
+    head: str
+    author: str
+    authors: frozenset[str]
+    plan: str
+    reviews: tuple[HostReview, ...]
+
+
+def approvals_at_host(app: Application, plan: Plan, pull: ReviewedPull, policy: Policy) -> tuple[Approval, ...]:
+    """
+    Return the approvals of a plan that reviews of its pull request are.
+
+    A review counts if it approves exactly the head that was merged, its author is mapped to an approver by every policy
+    and wrote none of it, and the plan does what the preview showed. Raise Refused, with the reason, where none counts.
+    """
+    if effect_digest(plan.writes) != pull.plan:
+        raise Refused(f"the plan does other things than the preview of {pull.name} showed: the cluster differed")
+    reasons = []
+    approvals = []
+    for review in pull.reviews:
+        if not review.approves:
+            continue
+        reviewer = _mapped(review.login, pull.host, policy)
+        reason = _why_not(app, plan, pull, review, policy)
+        if reviewer is None or reason:
+            reasons.append(f"the review of {review.login} does not count: {reason}")
+        else:
+            approvals.append(Approval(reviewer, f"approving review of {pull.name} at {pull.head[:12]}"))
+    if not approvals:
+        raise Refused("; ".join(reasons) or f"{pull.name} has no approving review")
+    return tuple(approvals)
+
+
+def has_host_reviewers(policy: Policy) -> bool:
+    """Whether reviews at a Git host can count."""
+    return any(require.reviewers for require in policy.require)
+
+
+def _mapped(login: str, host: str, policy: Policy) -> User | None:
+    """Return the user that a login is, None where not every policy that requires something names the same one."""
+    users = {_user_of(login, host, require) for require in policy.require}
+    return users.pop() if len(users) == 1 else None
+
+
+def _user_of(login: str, host: str, require: Require) -> User | None:
+    for reviewer in require.reviewers:
+        is_here = matches_url(f"{reviewer.host.rstrip('/')}/*", host)
+        # hosts compare logins without case, and keep the one that a user chose
+        if is_here and reviewer.login.casefold() == login.casefold():
+            return User(reviewer.user, reviewer.groups, is_authenticated=True)
+    return None
+
+
+def _why_not(app: Application, plan: Plan, pull: ReviewedPull, review: HostReview, policy: Policy) -> str:
+    """Return why an approving review does not count, empty where it does."""
+    reviewer = _mapped(review.login, pull.host, policy)
+    if reviewer is None:
+        return "the policy maps this login to no user"
+    if review.commit != pull.head:
+        return f"it is about {review.commit[:12] or 'an unknown commit'}, and {pull.head[:12]} was merged"
+    # also where a policy lets authors approve: at the dashboard they see the plan, here only what they wrote
+    authored = replace(plan, authors=plan.authors | pull.authors)
+    if review.login.casefold() == pull.author.casefold() or is_author(reviewer, authored):
+        return "it is of an author"
+    return "" if may_approve(app, authored, reviewer, policy) else f"{reviewer.name} is not an approver"
 
 
 class OwnerWriter(Protocol):

@@ -65,7 +65,7 @@ def _result(repository: MergeableRepository, base: str, head: str, tree: str) ->
     commit = repository.git("commit-tree", tree, *parents, "-m", "Preview", env=_IDENTITY).decode().strip()
     paths = repository.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, commit).split(b"\0")
     changed = frozenset(path.decode("utf-8", "surrogateescape") for path in paths if path)
-    return MergeResult(base, head, commit, changed)
+    return MergeResult(base, head, commit, changed, tree)
 
 
 class LocalRepository:

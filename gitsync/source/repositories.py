@@ -178,6 +178,12 @@ class Repositories:
         """Return the commit and its first parents, newest first."""
         return self._mirror(source).log(commit, limit)
 
+    def tree(self, source: GitSource, credentials: Credentials, commit: str) -> str:
+        """Return the id of the files of a commit; see the port ``ProposalSource``."""
+        mirror = self._mirror(source)
+        mirror.fetch(source.revision, commit, credentials)
+        return mirror.git("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
+
     def revert(
         self,
         source: GitSource,

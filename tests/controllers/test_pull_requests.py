@@ -9,19 +9,25 @@ from typing import Any
 
 import pytest
 
-from gitsync.controllers.pull_requests import POLL_PERIOD, PullRequestController, PullRequestPorts
+from gitsync.controllers.pull_requests import POLL_PERIOD, HostApprovals, PullRequestController, PullRequestPorts
 from gitsync.errors import RecordUnavailable, SourceThrottled, SourceUnavailable
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, GitSource, parse_application
+from gitsync.objects.change import Decision, HoldReason, Plan, Risk, Verdict
 from gitsync.objects.keys import API_VERSION, GIT_PUSHED
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
+from gitsync.plan.commit_effect import commit_effect
+from gitsync.plan.normalize import desired_objects
 from gitsync.ports import ApplicationView, Credentials, MergeResult, Snapshot
 from gitsync.ports.previews import PreviewRequest
 from gitsync.preview.report import PreviewReport
 from gitsync.record.database import RecordDatabase
 from gitsync.record.proposals import SqlProposals
+from gitsync.render.yaml.reader import read_all
 from gitsync.runtime.membership import SingleReplica
+from gitsync.services.reviews import Approval
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
@@ -64,6 +70,12 @@ class Mapped:
             self.merged[base, head] = self.repositories.merge(self._of(source), Credentials(), base, head, ref=ref)
         return self.merged[base, head]
 
+    def tree(self, source: GitSource, credentials: Credentials, commit: str) -> str:
+        return self.repositories.tree(self._of(source), Credentials(), commit)
+
+    def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
+        return self.repositories.authors(self._of(source), earlier, later)
+
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         return self.repositories.commits(self._of(source), commit, limit=limit)
 
@@ -94,6 +106,23 @@ class Views:
         return tuple(self.known.values())
 
 
+REVIEWERS = Policy(
+    require=(
+        Require.model_validate(
+            {
+                "approvers": {"groups": ["sre"]},
+                "reviewers": [
+                    {"host": "http://127.0.0.1:*", "login": "Grace", "user": "grace", "groups": ["sre"]},
+                    {"host": "http://127.0.0.1:*", "login": "writer", "user": "ada@example.test", "groups": ["sre"]},
+                    {"host": "http://127.0.0.1:*", "login": "guest", "user": "guest"},
+                    {"host": "https://other.example.com", "login": "heidi", "user": "heidi", "groups": ["sre"]},
+                ],
+            }
+        ),
+    )
+)
+
+
 @dataclass
 class Shop:
     """One repository with one Application, at a host."""
@@ -105,6 +134,8 @@ class Shop:
     clock: FakeClock
     views: Views
     key: str
+    approved: list[tuple[str, Approval]]
+    """The digests of plans that reviews at the host approved."""
 
     def push(self, branch: str, replicas: object, start: str = "main") -> str:
         git(self.repo.work, "checkout", "-q", "-B", branch, start)
@@ -155,6 +186,7 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
         views = Views({app.key: view_of(app)})
         clock = FakeClock()
         previewer = InProcess()
+        approved: list[tuple[str, Approval]] = []
         state: Any = views
         ports = PullRequestPorts(
             Mapped(Repositories(tmp_path / "mirrors", Transport(("file",))), repo.url),
@@ -168,9 +200,12 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
             lambda key: declared,
             dict,
             "https://gitsync.example.com/",
+            approvals=HostApprovals(
+                lambda app: REVIEWERS, lambda view, digest, approval: approved.append((digest, approval))
+            ),
         )
         controller = PullRequestController(ports)
-        yield Shop(controller, server, repo, previewer, clock, views, repository_key(url))
+        yield Shop(controller, server, repo, previewer, clock, views, repository_key(url), approved)
 
 
 def test_a_pull_request_gets_a_status_and_a_comment(shop: Shop) -> None:
@@ -518,3 +553,122 @@ def test_policies_judge_as_the_controller_does(shop: Shop, controller_rights: bo
     shop.open(1, head)
     shop.wake()
     assert [reported for reported, _ in shop.statuses(head)] == [state]
+
+
+def held(shop: Shop, revision: str, replicas: int = 3, drifted: int = 1) -> Plan:
+    """Let the plan of a revision wait for an approval; the cluster has the base, or another number of replicas."""
+    [view] = shop.views.applications()
+    assert view.application is not None
+    live, desired = (
+        desired_objects(view.application, read_all(DEPLOYMENT.replace("REPLICAS", str(count))), lambda of: True)
+        for count in (drifted, replicas)
+    )
+    steps = commit_effect(live.values(), desired.values(), view.application)
+    plan = Plan(view.key, revision, steps, f"plan of {revision[:7]} from {drifted}", Risk.MODERATE)
+    verdict = Verdict(Decision.HELD, ("waits",), holds=(HoldReason.APPROVAL,))
+    status = {"phase": "AwaitingApproval", "revision": {"fetched": revision}}
+    shop.views.known[view.key] = replace(view, plan=plan, verdict=verdict, status=status)
+    return plan
+
+
+def reviewed(shop: Shop, login: str, commit: str, state: str = "APPROVED", **members: Any) -> None:
+    review = {"user": {"login": login}, "state": state, "commit_id": commit, **members}
+    shop.server.reviews.setdefault(1, []).append(review)
+
+
+def merged(shop: Shop, head: str) -> str:
+    """Merge the pull request by squash, so that the commit has another id and author than the head."""
+    git(shop.repo.work, "merge", "-q", "--squash", head)
+    git(shop.repo.work, "-c", "user.name=host", "-c", "user.email=host@x", "commit", "-qm", "Squash")
+    git(shop.repo.work, "push", "-q", "origin", "main")
+    shop.server.add(1, head, state="closed", merged_at="2026-11-25T00:00:00Z")
+    return git(shop.repo.work, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def proposed(shop: Shop) -> str:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.wake()
+    return head
+
+
+def test_an_approving_review_approves_the_plan_of_the_merge(shop: Shop, proposed: str) -> None:
+    reviewed(shop, "grace", proposed)
+    plan = held(shop, merged(shop, proposed))
+    shop.wake()
+    [(digest, approval)] = shop.approved
+    assert (digest, approval.by.name, approval.by.groups) == (plan.digest, "grace", ("sre",))
+    assert approval.reason == f"approving review of #1 at {proposed[:12]}"
+    # once, however often the plan is seen
+    shop.wake()
+    assert len(shop.approved) == 1
+
+
+@pytest.mark.parametrize(
+    ("login", "members", "reason"),
+    [
+        ("stranger", {}, "the review of stranger does not count: the policy maps this login to no user"),
+        ("heidi", {}, "the policy maps this login to no user"),
+        ("writer", {}, "the review of writer does not count: it is of an author"),
+        ("guest", {}, "guest is not an approver"),
+        ("grace", {"commit_id": "b" * 40}, "it is about bbbbbbbbbbbb, and"),
+        ("grace", {"dismissed": True}, "#1 has no approving review"),
+        ("grace", {"state": "COMMENT"}, "#1 has no approving review"),
+    ],
+)
+def test_other_reviews_approve_nothing(
+    shop: Shop, proposed: str, login: str, members: dict[str, Any], reason: str
+) -> None:
+    reviewed(shop, login, proposed, **members)
+    commit = merged(shop, proposed)
+    held(shop, commit)
+    shop.wake()
+    assert shop.approved == []
+    [(state, description)] = shop.statuses(commit, "gitsync/shop")
+    assert state == "pending"
+    assert reason in description
+
+
+def test_the_opener_of_a_pull_request_does_not_approve_it(shop: Shop, proposed: str) -> None:
+    shop.server.add(1, proposed, user={"login": "grace"})
+    reviewed(shop, "grace", proposed)
+    held(shop, merged(shop, proposed))
+    shop.wake()
+    assert shop.approved == []
+
+
+def test_a_review_that_requests_changes_takes_an_approval_back(shop: Shop, proposed: str) -> None:
+    reviewed(shop, "grace", proposed)
+    reviewed(shop, "grace", proposed, "REQUEST_CHANGES")
+    held(shop, merged(shop, proposed))
+    shop.wake()
+    assert shop.approved == []
+
+
+def test_a_plan_that_meets_drift_is_not_what_was_reviewed(shop: Shop, proposed: str) -> None:
+    reviewed(shop, "grace", proposed)
+    commit = merged(shop, proposed)
+    held(shop, commit, drifted=7)
+    shop.wake()
+    assert shop.approved == []
+    [(_, description)] = shop.statuses(commit, "gitsync/shop")
+    assert "the plan does other things than the preview of #1 showed" in description
+
+
+def test_a_commit_that_is_no_previewed_merge_is_not_approved(shop: Shop, proposed: str) -> None:
+    reviewed(shop, "grace", proposed)
+    merged(shop, proposed)
+    later = shop.repo.commit({"web.yaml": DEPLOYMENT.replace("REPLICAS", "9")}, "Push past the review")
+    held(shop, later, replicas=9)
+    shop.wake()
+    assert shop.approved == []
+
+
+def test_the_commit_of_a_merge_queue_gets_its_own_status(shop: Shop) -> None:
+    head = shop.push("gh-readonly-queue/main/pr-1-abc", 3)
+    shop.push("gh-readonly-queue/other/pr-2-abc", 4)
+    shop.wake()
+    assert shop.statuses(head) == [("success", "Moderate: 1 object in 1 deployed folder")]
+    assert shop.server.comments == {}
+    assert len(shop.previewer.heads) == 1

@@ -31,6 +31,7 @@ class HostServer:
     pulls: dict[int, dict[str, Any]] = field(default_factory=dict)
     statuses: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    reviews: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     permissions: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     limits: dict[str, str] = field(default_factory=dict)
@@ -77,6 +78,8 @@ class HostServer:
                 return 201, self.add(number, title=body["title"], body=body["body"], base=base)
             case ["pulls", number], "GET":
                 return (200, self.pulls[int(number)]) if int(number) in self.pulls else (404, {"message": "Not Found"})
+            case ["pulls", number, "reviews"], "GET":
+                return 200, self.reviews.get(int(number), [])
             case ["statuses", commit], "POST":
                 self.statuses.setdefault(commit, []).append(body)
                 return 201, body

@@ -8,6 +8,7 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.validation import ManifestRule
 from gitsync.objects.change import Action, Risk
 from gitsync.preview.compare import Rules
+from gitsync.render.provenance.trace import place
 from tests.preview.factories import compare, deployment
 
 BASE = {
@@ -56,6 +57,20 @@ def test_another_version_of_a_kind_is_a_change() -> None:
         "example.com/v1beta1",
         "example.com/v1",
     )
+
+
+def test_a_new_object_of_a_generator_file_is_traced_to_it() -> None:
+    generator = """apiVersion: builtin
+kind: ConfigMapGenerator
+metadata: {name: settings}
+literals: [a=1]
+"""
+    base = {"prod/kustomization.yaml": "generators: [generator.yaml]", "prod/generator.yaml": generator}
+    added = {**base, "prod/generator.yaml": generator + "---\n" + generator.replace("settings", "more")}
+    [change] = compare(base, added).changes
+    [(ref, traces)] = change.traces.items()
+    assert ref.name.startswith("more-")
+    assert place(traces[""]) == "prod/generator.yaml:8"
 
 
 def test_a_folder_that_appears_or_goes_is_created_or_pruned() -> None:

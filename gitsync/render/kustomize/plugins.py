@@ -266,6 +266,9 @@ def value_places(manifest: Manifest, text: SourceFile, change: FieldChange) -> S
 
 
 def _value_paths(manifest: Manifest, change: FieldChange) -> Sequence[tuple[str, ...]]:
+    # the object as a whole, which a plugin generates
+    if not change.path:
+        return (("metadata", "name"),)
     match manifest.get("kind"):
         case "LabelTransformer":
             return (("labels", change.path[-1]),)

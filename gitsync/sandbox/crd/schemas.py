@@ -90,9 +90,6 @@ def _keywords(schema: Schema, field: str, causes: list[StatusCause]) -> None:
     kind = schema.get("type", "")
     if kind and kind not in _TYPES:
         causes.append(not_supported(f"{field}.type", kind, _TYPES))
-    if schema.get("x-kubernetes-int-or-string") and kind:
-        text = "must be empty if x-kubernetes-int-or-string is true"
-        causes.append(invalid(f"{field}.type", kind, text))
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         causes.append(forbidden(f"{field}.uniqueItems", text))

@@ -16,11 +16,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gitsync.errors import SourceUnavailable, one_line
-from gitsync.ports.hosts import CommitStatus, NewPullRequest, Permission, PullRequest, PullRequestState
+from gitsync.ports.hosts import CommitStatus, HostReview, NewPullRequest, Permission, PullRequest, PullRequestState
 from gitsync.source.hosts.connection import ApiConnection, ConditionalPages, HostResponse, NotFoundAtHost, OwnComments
 
 _DESCRIPTION = 140
 """Characters of a status: GitHub rejects more."""
+_REVIEWS = frozenset({"APPROVED", "CHANGES_REQUESTED", "REQUEST_CHANGES", "DISMISSED"})
 _MOST_PAGES = 40
 """Pages of one list: 4,000 pull requests at GitHub, 2,000 at Gitea."""
 
@@ -94,6 +95,25 @@ class RestHost(ABC):
         }
         return _pull_request(self._connection.send("POST", f"{self._repository}/pulls", body))
 
+    def reviews(self, number: int) -> Sequence[HostReview]:
+        """Return the newest review of each user that approves, requests changes or was dismissed."""
+        newest: dict[str, HostReview] = {}
+        for number_of_page in range(1, _MOST_PAGES + 1):
+            path = f"{self._repository}/pulls/{number}/reviews"
+            query: dict[str, str | int] = {self._size_name: self._page_size, "page": number_of_page}
+            page = self._connection.get(path, "", **query).body or []
+            # the oldest first, as both hosts list them
+            for item in page:
+                login = str((item.get("user") or {}).get("login") or "")
+                state = str(item.get("state"))
+                # a comment takes no approval back; Gitea keeps the state of a review that was dismissed
+                if login and state in _REVIEWS:
+                    approves = state == "APPROVED" and not item.get("dismissed")
+                    newest[login] = HostReview(login, str(item.get("commit_id") or ""), approves)
+            if len(page) < self._page_size:
+                break
+        return tuple(newest.values())
+
     def permission(self, user: str) -> Permission:
         """Return what a user may do with the repository."""
         path = f"{self._repository}/collaborators/{quote(user, safe='')}/permission"
@@ -103,6 +123,9 @@ class RestHost(ABC):
             return Permission.NONE
         # GitHub maps maintain to write and triage to read; Gitea has owner.
         return Permission.ADMIN if text == "owner" else Permission(text)
+
+    _size_name = "per_page"
+    """The parameter that has the entries of a page."""
 
     @property
     @abstractmethod
@@ -198,6 +221,7 @@ class Gitea(RestHost):
     """One repository at a Gitea or Forgejo server."""
 
     _login = ""
+    _size_name = "limit"
 
     @property
     def _page_size(self) -> int:

@@ -208,3 +208,23 @@ def test_a_permission_is_that_of_the_user(server: Server) -> None:
 def test_a_wrong_token_is_denied(server: Server) -> None:
     with pytest.raises(SourceDenied, match="answers 401"):
         server.host("wrong").pull_requests()
+
+
+def test_the_review_of_another_user_is_read_with_its_commit(server: Server) -> None:
+    opened = server.opened("change/review", "reviewed")
+    login = f"reviewer-{secrets.token_hex(3)}"
+    password = secrets.token_hex(12) + "aA1!"
+    server.api(
+        "POST",
+        "/admin/users",
+        {"username": login, "email": f"{login}@example.com", "password": password, "must_change_password": False},
+    )
+    server.api("PUT", f"/repos/{server.name}/collaborators/{login}", {"permission": "write"})
+    path = f"/repos/{server.name}/pulls/{opened.number}/reviews?sudo={login}"
+    assert server.host().reviews(opened.number) == ()
+    server.api("POST", path, {"event": "APPROVED", "body": "fine", "commit_id": opened.head})
+    [review] = server.host().reviews(opened.number)
+    assert (review.login, review.commit, review.approves) == (login, opened.head, True)
+    server.api("POST", path, {"event": "REQUEST_CHANGES", "body": "no", "commit_id": opened.head})
+    [review] = server.host().reviews(opened.number)
+    assert not review.approves

@@ -74,6 +74,19 @@ def test_what_was_updated_since_costs_one_request(host: CodeHost, server: HostSe
     assert (changed[4].state, changed[4].merge_commit) == (PullRequestState.MERGED, "a" * 40)
 
 
+def test_the_newest_review_of_each_user_counts(host: CodeHost, server: HostServer) -> None:
+    states = ("APPROVED", "COMMENT", "CHANGES_REQUESTED", "APPROVED", "DISMISSED", "PENDING")
+    logins = ("ada", "ada", "bob", "bob", "cy", "di")
+    server.reviews[1] = [
+        {"user": {"login": login}, "state": state, "commit_id": f"{index:040x}"}
+        for index, (login, state) in enumerate(zip(logins, states, strict=True))
+    ]
+    server.reviews[1].append({"user": None, "state": "APPROVED", "commit_id": "a" * 40})
+    listed = {review.login: (review.approves, review.commit) for review in host.reviews(1)}
+    assert listed == {"ada": (True, f"{0:040x}"), "bob": (True, f"{3:040x}"), "cy": (False, f"{4:040x}")}
+    assert host.reviews(2) == ()
+
+
 def test_an_unchanged_list_is_answered_without_a_body(host: CodeHost, server: HostServer) -> None:
     server.add(1)
     newest = host.pull_requests()[0].updated
