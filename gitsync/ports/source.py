@@ -40,6 +40,8 @@ class Credentials:
     app_installation: str = ""
     app_key: str = ""
     token: str = ""
+    signing_key: str = ""
+    """The private SSH key that signs the commits of gitsync."""
 
     # the members are secrets, and a repr ends in logs and tracebacks
     def __repr__(self) -> str:

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from gitsync.errors import Refused
+from gitsync.errors import InvalidInput, Refused
+from gitsync.ports import CREDENTIALS_SECRET
 from gitsync.ports.source import FileEdit
+from gitsync.source.authentication import memory_file
 from gitsync.source.git import GitFailed
 from gitsync.source.mirror import Mirror
 
 COMMITTER = ("gitsync", "gitsync@localhost")
 
 
-def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str, reason: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class CommitIdentity:
+    """Whose commit it is, as ``Name <mail>`` or a name, and the SSH key (PEM) that signs it, empty for none."""
+
+    author: str
+    signing_key: str = ""
+
+
+def make_revert(mirror: Mirror, head: str, commits: Sequence[str], identity: CommitIdentity, reason: str = "") -> str:
     """
     Return the id of a commit on top of ``head`` that undoes the commits, given newest first.
 
-    ``author`` is ``Name <mail>`` or a name; the message ends with the reason. Raise Refused when a later change
+    The message ends with the reason. Raise Refused when a later change
     overlaps with what is to be undone, or when nothing would change.
     """
     with tempfile.TemporaryDirectory(prefix="gitsync-revert-") as folder:
@@ -30,7 +41,25 @@ def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str, 
     if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
         raise Refused("the revert would change nothing", location=commits[0][:12], hint="it was undone already")
     message = "\n".join(filter(None, (_message(mirror, commits), reason and f"{reason}\n"))).encode()
-    return mirror.git("commit-tree", tree, "-p", head, stdin=message, env=identity_of(author)).decode().strip()
+    return _committed(mirror, tree, ["-p", head], message, identity)
+
+
+def _committed(mirror: Mirror, tree: str, parents: Sequence[str], message: bytes, identity: CommitIdentity) -> str:
+    """Return the id of a commit of a tree, signed where there is a key; raise InvalidInput for one that cannot sign."""
+    env = identity_of(identity.author)
+    if not identity.signing_key:
+        return mirror.git("commit-tree", tree, *parents, stdin=message, env=env).decode().strip()
+    with memory_file("signing-key", identity.signing_key.strip() + "\n") as key:
+        signing = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={key}")
+        try:
+            return mirror.git(*signing, "commit-tree", "-S", tree, *parents, stdin=message, env=env).decode().strip()
+        except GitFailed as error:
+            # without what git prints: it names the path of the key
+            raise InvalidInput(
+                "the key cannot sign commits",
+                location=f"{CREDENTIALS_SECRET}: signing-privatekey",
+                hint="give a private SSH key without a passphrase: ssh-keygen -t ed25519 -N ''",
+            ) from error
 
 
 def identity_of(author: str) -> dict[str, str]:
@@ -72,7 +101,7 @@ def _message(mirror: Mirror, commits: Sequence[str]) -> str:
     return f"Revert {len(subjects)} commits\n\n{lines}\n"
 
 
-def make_edit(mirror: Mirror, edit: FileEdit, branch_head: str = "") -> str:
+def make_edit(mirror: Mirror, edit: FileEdit, branch_head: str = "", signing_key: str = "") -> str:
     """
     Return the id of a commit on top of ``edit.head`` in which files have new contents; their modes stay.
 
@@ -98,5 +127,4 @@ def make_edit(mirror: Mirror, edit: FileEdit, branch_head: str = "") -> str:
         is_same = tree == mirror.git("rev-parse", f"{branch_head}^{{tree}}").decode().strip()
         if is_same and mirror.contains(branch_head, head):
             return branch_head
-    message = edit.message.encode()
-    return mirror.git("commit-tree", tree, *parents, stdin=message, env=identity_of(edit.author)).decode().strip()
+    return _committed(mirror, tree, parents, edit.message.encode(), CommitIdentity(edit.author, signing_key))

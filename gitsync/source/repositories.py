@@ -37,7 +37,7 @@ from gitsync.ports import (
 from gitsync.ports.source import ArtifactServers
 from gitsync.runtime.clock import Periodic
 from gitsync.source.artifacts import ArtifactMirror
-from gitsync.source.edits import make_edit, make_revert
+from gitsync.source.edits import CommitIdentity, make_edit, make_revert
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
 from gitsync.source.left_out import left_out, manifests
@@ -212,7 +212,7 @@ class Repositories:
             wanted = [self._known(mirror, commit) for commit in commits]
             fetch_changed(mirror, source, credentials, head, wanted)
             try:
-                reverted = make_revert(mirror, head, wanted, author, reason)
+                reverted = make_revert(mirror, head, wanted, CommitIdentity(author, credentials.signing_key), reason)
             except GitFailed as error:
                 raise SourceUnavailable(f"the revert could not be made: {error}", hint="try again") from error
             _push(mirror, reverted, target, credentials, "revert")
@@ -226,7 +226,7 @@ class Repositories:
             mirror.fetch(source.revision, head, credentials)
             wanted = [self._known(mirror, commit) for commit in commits]
             fetch_changed(mirror, source, credentials, head, wanted)
-            return head, make_revert(mirror, head, wanted, "gitsync")
+            return head, make_revert(mirror, head, wanted, CommitIdentity("gitsync"))
 
     def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
         """Return a commit with new contents of files and its patch; it is pushed where a branch is named."""
@@ -237,7 +237,7 @@ class Repositories:
             branch_head = mirror.branches(source.revision, credentials, 0.0).get(target, "") if target else ""
             if branch_head:
                 mirror.fetch(f"refs/heads/{target}", branch_head, credentials)
-            commit = make_edit(mirror, edit, branch_head)
+            commit = make_edit(mirror, edit, branch_head, credentials.signing_key)
             if branch_head and not _may_use(mirror, edit, branch_head, commit):
                 raise _existing(target)
             patch = mirror.git("diff", "--no-ext-diff", edit.head, commit) if branch_head else b""

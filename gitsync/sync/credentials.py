@@ -66,6 +66,7 @@ class ApplicationSecrets:
             app_installation=_text_of(secret, "githubAppInstallationID").strip(),
             app_key=_text_of(secret, "githubAppPrivateKey"),
             token=_text_of(secret, "token").strip(),
+            signing_key=_text_of(secret, "signing-privatekey").replace("\r\n", "\n"),
         )
         _check_urls(app, secret, has_app_key=bool(credentials.app_key))
         missing = _missing_members(app.source.repo_url, credentials)

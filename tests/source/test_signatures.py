@@ -12,7 +12,7 @@ import pytest
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
-from gitsync.ports import Credentials, SourceRevision, Tag
+from gitsync.ports import Credentials, FileEdit, SourceRevision, Tag
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import signing_users, verify_revision
@@ -310,3 +310,34 @@ def test_the_tag_that_a_revision_names_is_fetched(team: Team, tmp_path: Path) ->
         verify_revision(SourceRevision(snapshot.git_dir, commit, tag=tag), ((team.signer("lead", tags=True),),))
     for revision in ("light", "main", commit):
         assert repositories.tag(follow(revision), anonymous, commit) is None
+
+
+@pytest.mark.parametrize("kind", ["edit", "revert"])
+def test_commits_of_gitsync_are_signed_by_the_key_of_the_secret(repo: GitRepo, tmp_path: Path, kind: str) -> None:
+    key = ssh_key(tmp_path, "bot")
+    repo.commit({"file": "a"})
+    head = repo.commit({"file": "b"})
+    source = GitSource(repo_url=repo.url)
+    credentials = Credentials(signing_key=key.read_text())
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
+    if kind == "edit":
+        edit = FileEdit(head, {"file": b"c"}, "Update images\n", "Ada <ada@example.test>", "gitsync/images-shop")
+        made = repositories.edit(source, credentials, edit)[0]
+    else:
+        made = repositories.revert(source, credentials, [head], author="Ada", branch="revert/1").commit
+    pushed = git(repo.work, "ls-remote", "origin", "refs/heads/gitsync/images-shop", "refs/heads/revert/1").split()[0]
+    assert pushed == made.id
+    git(repo.work, "fetch", "-q", "origin", pushed)
+    verify_commit(git_dir(repo), pushed, {"a.pub": key.with_suffix(".pub").read_text()})
+    repositories.close()
+
+
+def test_a_key_that_cannot_sign_pushes_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    head = repo.commit({"file": "a"})
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
+    edit = FileEdit(head, {"file": b"c"}, "Update images\n", "Ada", "gitsync/images-shop")
+    with pytest.raises(InvalidInput, match="signing-privatekey: the key cannot sign commits") as failed:
+        repositories.edit(GitSource(repo_url=repo.url), Credentials(signing_key="not a key"), edit)
+    assert "/proc/" not in str(failed.value)
+    assert git(repo.work, "ls-remote", "origin", "refs/heads/gitsync/*") == ""
+    repositories.close()
