@@ -8,6 +8,7 @@ from itertools import groupby
 from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.execute import Applier, live_object, missing_definitions
 from gitsync.errors import Terminating, TransientError
+from gitsync.kube.times import finish_of
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.keys import HOOK_RUN
@@ -145,12 +146,9 @@ class Hooks:
     def _watch(
         self, request: ApplyRequest, change: Change, run: HookRun, hook: Manifest | None, options: Options
     ) -> str:
-        is_gone = hook is None or uid_of(hook) != run.uid
-        if is_gone:
-            # a TTL may remove a Job before a reconcile has observed how it ended, at once where it is 0
-            hook = self._live.last_finished(change.ref)
         if hook is None or uid_of(hook) != run.uid:
-            run.result = StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
+            run.result = self._end_of(change, run.uid)
+            run.is_deleted = True
             return ""
         status = request.health(change.ref, hook)
         if status.health is Health.PROGRESSING:
@@ -158,11 +156,21 @@ class Hooks:
         failed = status.health is Health.DEGRADED
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
         run.result = StepResult(change, outcome, f"{change.ref}: {status.message}" if failed else "")
-        run.is_deleted = is_gone
-        if not is_gone and _policy_for(status.health) in options.hook_delete:
+        if _policy_for(status.health) in options.hook_delete:
             (deleted,) = self._delete(request, {change.ref: run.uid})
             run.is_deleted = deleted.outcome is Outcome.SUCCEEDED
         return ""
+
+    def _end_of(self, change: Change, uid: str) -> StepResult:
+        """Return how a hook ended that is gone: a TTL may delete a Job before a reconcile has observed it finished."""
+        last = self._live.last_finished(change.ref)
+        # not its health: what was being deleted is Progressing, however it ended
+        finish = finish_of(last) if last is not None and uid_of(last) == uid else None
+        if finish is None:
+            return StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
+        if not finish.succeeded:
+            return StepResult(change, Outcome.FAILED, f"{change.ref} failed, and was deleted by its TTL")
+        return StepResult(change, Outcome.SUCCEEDED)
 
     def _delete(self, request: ApplyRequest, uids: dict[ObjectRef, str]) -> list[StepResult]:
         changes = [

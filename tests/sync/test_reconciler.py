@@ -384,9 +384,12 @@ def test_a_hook_that_its_ttl_deleted_ended_as_it_was_last(condition: str, is_our
     engine.reconcile()
     ref = ObjectRef("batch", "Job", "prod", "migrate")
     hook = engine.cluster.objects.pop(ref)
-    status = {"conditions": [{"type": condition, "status": "True"}]}
+    ended = "2026-11-20T10:00:00Z"
+    status = {"conditions": [{"type": condition, "status": "True", "lastTransitionTime": ended}]}
     uid = hook["metadata"]["uid"] if is_ours else "another"
-    engine.live.finished[ref] = {**hook, "metadata": {**hook["metadata"], "uid": uid}, "status": status}
+    metadata = {**hook["metadata"], "uid": uid, "deletionTimestamp": ended}
+    spec = {**hook["spec"], "ttlSecondsAfterFinished": 0}
+    engine.live.finished[ref] = {**hook, "metadata": metadata, "spec": spec, "status": status}
     engine.reconcile()
     assert engine.status["phase"] == phase
     assert (ObjectRef("", "ConfigMap", "prod", "a") in engine.cluster.objects) is (phase is Phase.SYNCED)
