@@ -51,6 +51,7 @@ def _one_of(*members: str) -> Union:
 _CORE = "io.k8s.api.core.v1."
 _APPS = "io.k8s.api.apps.v1."
 _FLOW = "io.k8s.api.flowcontrol.v1."
+_VOLUME = f"{_CORE}Volume"
 _ROLLING = Union({"rollingUpdate": "RollingUpdate"}, "type")
 _UNIONS: Final[Mapping[str, Union]] = {
     # pkg/apis/apps/validation: "may not be specified when strategy type is Recreate", and its like
@@ -211,7 +212,7 @@ def is_of_another_choice(schema: Schema, name: str, live: Mapping[str, Any]) -> 
 
 def _union_of(schema: Schema) -> Union | None:
     # of all its members but the name, at most one may be set (validateVolumeSource)
-    if schema.name == f"{_CORE}Volume":
+    if schema.name == _VOLUME:
         return _one_of(*(schema.declared - {"name"}))
     return _UNIONS.get(schema.name) or _published(schema)
 

@@ -29,6 +29,7 @@ _UNOWNED: Final = frozenset({"f:apiVersion", "f:kind"})
 _UNOWNED_METADATA: Final = frozenset({"f:name", "f:namespace", "f:uid", "f:resourceVersion", "f:generation"})
 _SWITCHES: Final = frozenset({"f:externalTrafficPolicy", "f:ipFamilyPolicy", "f:sessionAffinity", "f:type"})
 """Fields on which others depend: changing one makes the API server fill in or drop its dependants."""
+_SCALARS: Final = frozenset({str, int, float, bool})
 _SKIPPED: Final = frozenset({"apiVersion", "kind", "status"})
 _NOT_COMPARED: Final = frozenset(
     {"name", "namespace", "managedFields", "creationTimestamp", "resourceVersion", "generation", "uid"}
@@ -221,11 +222,15 @@ class _Comparer:
     def map(self, schema: Schema, desired: dict[str, Any], live: dict[str, Any], path: Path, pointer: str) -> None:
         """Compare two maps member by member; a member that only live has counts where we are its only owner."""
         for name, value in desired.items():
+            live_value = live.get(name)
+            # Most members are scalars that are as declared. The type too: 1 equals True.
+            if type(value) in _SCALARS and type(live_value) is type(value) and live_value == value:
+                continue
             here = (*path, f"f:{name}")
             there = f"{pointer}/{json_pointer.escape(name)}"
             below = schema.fields[name] or DEDUCED
-            if live.get(name) is not None:
-                self.value(below, value, live[name], here, there)
+            if live_value is not None:
+                self.value(below, value, live_value, here, there)
             elif not (
                 is_empty(below, value)
                 or (name in live and same_value(below, value, None))

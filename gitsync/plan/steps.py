@@ -221,13 +221,15 @@ def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | No
     adopts = step.ref not in inputs.inventory and not is_owned(inputs.app, live)
     comparison = _compare(inputs, step, live, last, adopts=adopts)
     differences = comparison.differences
-    if differences:
-        step = replace(step, differences=differences, removed=tuple(item.pointer for item in comparison.removed))
+    removed = tuple(item.pointer for item in comparison.removed)
     if comparison.is_as_declared:
-        return step
+        # The identical step where there is nothing to show: the planner makes thousands of them.
+        return replace(step, differences=differences, removed=removed) if differences else step
     moved = comparison.transfer
     return replace(
         step,
+        differences=differences,
+        removed=removed,
         desired=comparison.desired,
         action=Action.ADOPT if adopts else Action.UPDATE,
         reason=_update_reason(comparison, owner_of(live) if adopts else ""),

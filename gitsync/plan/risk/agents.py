@@ -221,6 +221,9 @@ _PathsOf = Callable[[AgentFields], tuple[FieldPath, ...]]
 
 def _added(change: Change, paths_of: _PathsOf) -> str | None:
     """Return a value that an agent of any platform has at some paths and did not have, None where there is none."""
+    # nearly all objects: three rules ask for each
+    if change.ref.group != AGENTS_GROUP and change.ref.of not in PLATFORMS:
+        return None
     own = ((name, OWN, live, desired) for name, live, desired in _both(change))
     foreign = (("", *found) for found in _foreign(change))
     for name, fields, live, desired in (*own, *foreign):

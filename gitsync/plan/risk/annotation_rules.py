@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
@@ -151,15 +152,20 @@ def _first_other(
     manifest: Manifest | None, other: Manifest | None, rule_of: Callable[[str], AnnotationRule | None]
 ) -> str | None:
     """Return the first mark with a rule that another manifest has not, or has with another value, and its effect."""
-    ruled = {mark: value for mark, value in _marks(manifest) if rule_of(mark[1]) is not None}
+    ruled = _by_mark((place, marks) for place, marks in _marks(manifest) if any(rule_of(str(name)) for name in marks))
     if not ruled:  # as nearly always
         return None
-    others = dict(_marks(other))
+    others = _by_mark(_marks(other))
     for mark, value in sorted(ruled.items()):
         name = mark[1]
         if others.get(mark) != value and (rule := rule_of(name)) is not None:
             return f"{name} {rule.effect}"
     return None
+
+
+def _by_mark(marks: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[tuple[str, str], str]:
+    """Return values by place and name."""
+    return {(place, str(name)): str(value) for place, members in marks for name, value in members.items()}
 
 
 # Labels and annotations have few names, which recur in each object of each plan.
@@ -177,13 +183,12 @@ def _first(rules: tuple[AnnotationRule, ...], name: str) -> AnnotationRule | Non
     return next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None)
 
 
-def _marks(manifest: Manifest | None) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield annotations and labels by place and name: those of the object, and those of its pod templates."""
+def _marks(manifest: Manifest | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield annotations and labels by their place: those of the object, and those of its pod templates."""
     if manifest is None:
         return
     for place, item in {"": manifest, **pod_templates(manifest)}.items():
         # both: Istio and Azure moved theirs from annotations to labels
-        for member in (annotations_of(item), labels_of(item)):
-            yield from (((place, str(name)), str(value)) for name, value in member.items())
-    serving = at(manifest, "spec", "infrastructure", "annotations", default={}) or {}
-    yield from (((".spec.infrastructure", str(name)), str(value)) for name, value in serving.items())
+        yield place, annotations_of(item)
+        yield place, labels_of(item)
+    yield ".spec.infrastructure", at(manifest, "spec", "infrastructure", "annotations", default={}) or {}

@@ -174,7 +174,7 @@ def claims_deletable(change: Change) -> str | None:
 def drops_protections(change: Change) -> str | None:
     """Match pods that drop a restriction that they have now; those of a removed container do not count."""
     desired = pod_spec(change.desired)
-    if change.live is None or not desired:
+    if change.live is None or not desired or not protections(pod_spec(change.live)):
         return None
     names = {container.get("name") for container in containers(desired)}
     kept = {**pod_spec(change.live)}

@@ -203,6 +203,8 @@ def privileges(spec: dict[str, Any]) -> frozenset[str]:
 
 def _profiles(context: dict[str, Any], location: str) -> set[str]:
     """Return the security profiles that a context switches off or replaces."""
+    if not context:
+        return set()
     descriptions = {
         f"{profile} Unconfined of {location}"
         for profile in ("seccompProfile", "appArmorProfile")
@@ -227,6 +229,8 @@ def protections(spec: dict[str, Any]) -> frozenset[str]:
 
 
 def _restrictions(context: dict[str, Any], location: str) -> set[str]:
+    if not context:
+        return set()
     descriptions = {
         f"{key} of {location}" for key in ("runAsNonRoot", "readOnlyRootFilesystem") if context.get(key) is True
     }
