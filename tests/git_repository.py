@@ -15,6 +15,12 @@ ENV = {
     "GIT_AUTHOR_EMAIL": "ada@example.test",
     "GIT_COMMITTER_NAME": "Ada Writer",
     "GIT_COMMITTER_EMAIL": "ada@example.test",
+    # also of the git that receives a push: half of the processes of a commit would collect garbage
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "maintenance.auto",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "receive.autogc",
+    "GIT_CONFIG_VALUE_1": "false",
 }
 
 
