@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
@@ -173,8 +175,16 @@ def strategy(crd: Manifest, version: str) -> CustomResource:
     return CustomResource(
         kind=crd["spec"]["names"]["kind"],
         version=version,
-        root=compile_schema(schema),
+        root=_compiled(json.dumps(schema)),
         namespaced=crd["spec"]["scope"] == "Namespaced",
         has_status="status" in (declared.get("subresources") or {}),
         scale=declared_paths(declared),
     )
+
+
+# By content: a version that is served has three strategies, for its objects and for each direction of conversion, and
+# the definitions of gitsync are those of nearly all sandboxes. Not by orjson, which has no integers above 64 bits.
+@lru_cache(maxsize=64)
+def _compiled(schema: str) -> SchemaNode:
+    """Return the node of a schema in JSON, which nothing changes."""
+    return compile_schema(json.loads(schema))
