@@ -78,13 +78,14 @@ class Shop:
         return self.run(*arguments, "--data", self.world.folder / "data")
 
 
-@pytest.fixture
-def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
+@contextmanager
+def _shop_world(folder: Path) -> Iterator[tuple[World, str, str]]:
+    """Yield a world whose application ``shop`` is in sync with the second of two commits, and both commits."""
     with Sandbox() as sandbox:
-        world = World(tmp_path, sandbox)
+        world = World(folder, sandbox)
         world.namespace("shop")
-        (tmp_path / "data").mkdir()
-        sandbox.kubeconfig(tmp_path / "data" / "kubeconfig")  # where commands find it, as in the demo
+        (folder / "data").mkdir()
+        sandbox.kubeconfig(folder / "data" / "kubeconfig")  # where commands find it, as in the demo
         first = world.repo.commit(
             "the shop opens", {"shop/web.yaml": deployment("web"), "shop/prompt.yaml": config_map("prompt", text="a")}
         )
@@ -94,8 +95,27 @@ def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
         second = world.repo.commit("a better prompt", {"shop/prompt.yaml": config_map("prompt", text="b")})
         world.synced(second)
         until(lambda: world.status()["health"] == "Healthy", 10, world.status)
-        yield Shop(world, gitsync, first, second)
+        yield world, first, second
         world.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
+    with _shop_world(tmp_path) as (world, first, second):
+        yield Shop(world, gitsync, first, second)
+
+
+@pytest.fixture(scope="module")
+def _unchanged_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str, str]]:
+    with _shop_world(tmp_path_factory.mktemp("shop")) as made:
+        yield made
+
+
+@pytest.fixture
+def unchanged_shop(_unchanged_world: tuple[World, str, str], gitsync: Gitsync) -> Shop:
+    """A shop for tests that change nothing of it, which share it within a module."""
+    world, first, second = _unchanged_world
+    return Shop(world, gitsync, first, second)
 
 
 class Commands:

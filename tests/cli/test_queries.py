@@ -19,15 +19,20 @@ from tests.waiting import until
 PROMPT = {"name": "prompt", "namespace": "shop"}
 
 
-def test_an_application_in_sync_exits_with_0(shop: Shop) -> None:
+def test_an_application_in_sync_exits_with_0(unchanged_shop: Shop) -> None:
     for command in ("status", "status shop", "diff shop", "plan shop", "drift", "drift shop", "audit verify"):
-        done = shop(*command.split())
+        done = unchanged_shop(*command.split())
         assert (done.code, done.err) == (0, ""), command
 
-    row = shop("status", "-o", "json").json[0]
-    assert (row["name"], row["sync"], row["health"], row["revision"]) == ("shop", "Synced", "Healthy", shop.second[:12])
-    assert yaml.safe_load(shop("status", "shop", "-o", "yaml").out)["status"]["resources"]["total"] == 2
-    assert f"in sync with {shop.second[:12]}" in shop("diff", "shop").out
+    row = unchanged_shop("status", "-o", "json").json[0]
+    assert (row["name"], row["sync"], row["health"], row["revision"]) == (
+        "shop",
+        "Synced",
+        "Healthy",
+        unchanged_shop.second[:12],
+    )
+    assert yaml.safe_load(unchanged_shop("status", "shop", "-o", "yaml").out)["status"]["resources"]["total"] == 2
+    assert f"in sync with {unchanged_shop.second[:12]}" in unchanged_shop("diff", "shop").out
 
 
 def test_an_edit_by_hand_is_listed_with_field_values_manager_and_time(shop: Shop) -> None:
@@ -94,29 +99,30 @@ def test_history_of_an_unknown_owner_is_refused(shop: Shop) -> None:
     assert "no sync of agent:triage is recorded in namespace gitsync; name the namespace of the object" in done.err
 
 
-def test_history_names_commit_author_and_message(shop: Shop) -> None:
+def test_history_names_commit_author_and_message(unchanged_shop: Shop) -> None:
     assert [
-        (item["revision"], item["author"], item["message"]) for item in shop("history", "shop", "-o", "json").json
+        (item["revision"], item["author"], item["message"])
+        for item in unchanged_shop("history", "shop", "-o", "json").json
     ] == [
-        (shop.second, "Ada", "a better prompt"),
-        (shop.first, "Ada", "the shop opens"),
+        (unchanged_shop.second, "Ada", "a better prompt"),
+        (unchanged_shop.first, "Ada", "the shop opens"),
     ]
-    assert "the shop opens" in shop("history", "shop").out
+    assert "the shop opens" in unchanged_shop("history", "shop").out
 
 
-def test_the_audit_is_listed_exported_and_checked(shop: Shop) -> None:
-    listed = shop("audit", "shop", "-o", "json").json
-    lines = shop("audit", "-o", "jsonl").out.splitlines()
+def test_the_audit_is_listed_exported_and_checked(unchanged_shop: Shop) -> None:
+    listed = unchanged_shop("audit", "shop", "-o", "json").json
+    lines = unchanged_shop("audit", "-o", "jsonl").out.splitlines()
 
     assert {record["resource"] for record in listed} == {"/ConfigMap/shop/prompt", "apps/Deployment/shop/web"}
     assert len(lines) == len(listed)
-    assert len(shop("audit", "--limit", "1", "-o", "json").json) == 1
-    assert shop("audit", "absent").out == "no records yet\n"
-    assert shop("audit", "verify").out == "the audit chain is intact\n"
+    assert len(unchanged_shop("audit", "--limit", "1", "-o", "json").json) == 1
+    assert unchanged_shop("audit", "absent").out == "no records yet\n"
+    assert unchanged_shop("audit", "verify").out == "the audit chain is intact\n"
 
 
-def test_an_export_verifies_without_gitsync(shop: Shop) -> None:
-    exported = shop("audit", "export").out
+def test_an_export_verifies_without_gitsync(unchanged_shop: Shop) -> None:
+    exported = unchanged_shop("audit", "export").out
     documentation = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
     verifier = documentation.partition("```python\n")[2].partition("```")[0]
     for text, code in (
@@ -154,8 +160,8 @@ def test_a_broken_chain_exits_with_1(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "command", ["status", "diff", "plan", "drift", "history", "sync", "rollback", "suspend", "unpin"]
 )
-def test_an_unknown_application_names_the_known(shop: Shop, command: str) -> None:
-    done = shop(command, "shoop")
+def test_an_unknown_application_names_the_known(unchanged_shop: Shop, command: str) -> None:
+    done = unchanged_shop(command, "shoop")
 
     assert done.code == 2
     assert done.err == "gitsync: Application 'shoop' not found in namespace 'gitsync'; known: shop\n"
