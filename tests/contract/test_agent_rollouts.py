@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gitsync.agents.keys import APPROVE
+import pytest
+
+from gitsync.agents.keys import APPROVE, BACKUP
 from gitsync.cli.data_folder import open_records
 from gitsync.objects.manifest import Manifest, at
 from gitsync.runtime.clock import SystemClock
@@ -19,7 +21,7 @@ from tests.agents.factories import agent, changed
 from tests.contract.manifests import config_map
 from tests.contract.stage import TIMEOUT, Stage
 from tests.operator.agent_world import review
-from tests.waiting import until
+from tests.waiting import until, until_quiet
 
 API = "agents.gitsync.dev/v1alpha1"
 GOOD = "registry.example.com/agents/server:1.0.0"
@@ -71,6 +73,25 @@ def start_pods(stage: Stage) -> None:
             name = pod["metadata"]["name"]
             body = {"status": {"phase": "Running", "conditions": [ready]}}
             stage.patch("Pod", name, body, "strategic", manager="kubelet", subresource="status")
+
+
+def end_pods(stage: Stage, name: str, phase: str, **terminated: Any) -> None:
+    """Report the Pods of Jobs whose names begin so as ended, as a kubelet does; the sandbox ends them itself."""
+    if not stage.is_real:
+        return
+    for pod in pods(stage):
+        job = str(at(pod, "metadata", "labels", "batch.kubernetes.io/job-name", default=""))
+        if not job.startswith(name) or at(pod, "status", "phase") == phase:
+            continue
+        states = [{"name": one["name"], "state": {"terminated": terminated}} for one in pod["spec"]["containers"]]
+        body = {"status": {"phase": phase, "containerStatuses": states if terminated else []}}
+        stage.patch("Pod", pod["metadata"]["name"], body, "strategic", manager="kubelet", subresource="status")
+
+
+def jobs(stage: Stage) -> dict[str, str]:
+    """Return names and uids of the Jobs."""
+    items = stage.client.get(stage.path("Job", "", api="batch/v1"))["items"]
+    return {job["metadata"]["name"]: job["metadata"]["uid"] for job in items}
 
 
 def runs(stage: Stage) -> str:
@@ -242,3 +263,50 @@ def test_a_hand_edit_that_moves_a_tool_waits_for_approval(stage: Stage) -> None:
     assert status(stage)["plan"]["class"] == "Dangerous"
     assert "tickets" in reasons
     assert status(stage)["currentRevision"] == first
+
+
+def test_a_requested_backup_that_is_not_kept_is_not_repeated(stage: Stage) -> None:
+    volume = {"name": "keep", "mountPath": "/keep", "size": "1Gi"}
+    saved = {"state": {"volumes": [volume]}, "update": {"type": "Recreate"}, "lifecycle": BRIEF}
+    saved["backup"] = {"command": ["copy"], "keep": 1}
+    serves(stage, model=model(stage, 8000), **saved)
+    stage.patch("Agent", "helper", {"metadata": {"annotations": {BACKUP: "one"}}}, api=API)
+
+    def is_saved(id: str) -> bool:
+        approve(stage)
+        end_pods(stage, "helper-backup-", "Succeeded")
+        return at(status(stage), "backup", "lastGood", default="") == id
+
+    eventually(stage, lambda: is_saved("one"))
+    # A dangerous change has a backup of its own, which takes the only place.
+    stage.apply(declared(stage, model=model(stage, 9000), **saved))
+    eventually(stage, lambda: is_saved("generation-2"))
+    runs(stage)
+    eventually(stage, lambda: set(jobs(stage)) == {"helper-backup-generation-2"})
+    kept = jobs(stage)
+    assert until_quiet(lambda: jobs(stage)) == kept
+    assert at(status(stage), "backup", "last") == "generation-2"
+
+
+def test_a_failed_first_evaluation_is_not_repeated(stage: Stage) -> None:
+    if not stage.is_real:
+        pytest.skip("Pods of the sandbox end by themselves; its own test runs processes")
+    cases = config_map("cases", **{"c.jsonl": '{"name":"a","input":"x","assert":[{"contains":"y"}]}'})
+    stage.apply(changed(cases, "metadata.namespace", stage.namespace))
+    stage.start()
+    # A kubelet without processes lets the Pods of this tag run, so that only the test ends them.
+    image = "registry.example.com/gitsync:forever"
+    stage.apply(declared(stage, evaluation={"cases": {"name": "cases", "key": "c.jsonl"}, "image": image}))
+    evaluated: set[str] = set()
+    verdict = json.dumps({"result": "Failed", "message": "0 of 1 cases passed; failed: a"})
+
+    def is_failed() -> bool:
+        start_pods(stage)
+        evaluated.update(jobs(stage).values())
+        end_pods(stage, "helper-validate", "Failed", exitCode=1, message=verdict)
+        return bool(status(stage).get("failedRevision"))
+
+    eventually(stage, is_failed)
+    until_quiet(lambda: is_failed() and jobs(stage))
+    assert len(evaluated) == 1
+    assert "0 of 1 cases passed" in condition(stage, "Stalled")["message"]
