@@ -21,6 +21,7 @@ from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observe
 from gitsync.agents.rollout.state import RolloutStage, RolloutState, Track
 from gitsync.health.workloads import pod_trouble
 from gitsync.objects.health import Health
+from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.kinds import child_resources
@@ -219,7 +220,17 @@ def observed_route(agent: Agent, children: Mapping[ObjectRef, Manifest], cluster
         return Route(weight)
     # A gateway that has not accepted the route does not divide requests yet.
     health = health_of(ref, route, live)
-    return Route(weight, "" if health.health is Health.HEALTHY else health.message, is_served)
+    problem = "" if health.health is Health.HEALTHY else health.message
+    return Route(weight, problem, is_served, _changed_at(route))
+
+
+def _changed_at(route: Manifest | None) -> datetime | None:
+    """Return when the operator last changed the spec of a route, by the clock of the API server."""
+    entries = metadata_of(route).get("managedFields", ()) if route else ()
+    times = [
+        str(entry["time"]) for entry in entries if entry.get("manager") == AGENTS_MANAGER and "subresource" not in entry
+    ]
+    return datetime.fromisoformat(max(times)) if times else None
 
 
 @dataclass(frozen=True, slots=True)

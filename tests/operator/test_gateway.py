@@ -18,7 +18,9 @@ ROUTED = {"type": "Canary", "canary": {"steps": STEPS, "traffic": "GatewayAPI"}}
 
 def version(tag: str, **update: Any) -> dict[str, Any]:
     image = f"registry.internal/agents/helper:{tag}"
-    return agent(replicas=2, runtime={"image": image}, update={**ROUTED, **update})
+    # A canary that may still get requests stays for the time of a drain and 10 seconds.
+    brief = {"drain": {"exec": {"command": ["true"]}, "timeoutSeconds": 1}}
+    return agent(replicas=2, runtime={"image": image}, update={**ROUTED, **update}, lifecycle=brief)
 
 
 def route(world: World) -> dict[str, Any]:
@@ -71,6 +73,8 @@ def test_a_route_divides_the_requests_while_all_serving_pods_stay(world: World) 
     assert status_of(world)["currentRevision"] == first
     annotate(world, "helper", promote=status_of(world)["updateRevision"])
     running(world, generation=2)
+    until(lambda: weights(world) == {"helper": 100, "helper-canary": 0})
+    despite_conflicts(lambda: accept(world))
     until(lambda: deployment(world, "helper-canary") is None)
     assert (weights(world), deployment(world, "helper")) == ({"helper": 100, "helper-canary": 0}, (2, 2))
 

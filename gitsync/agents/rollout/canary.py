@@ -13,6 +13,8 @@ from gitsync.agents.rollout.steady import fail, keep_running
 _NOT_SERVED = (
     "the cluster does not serve HTTPRoute of gateway.networking.k8s.io/v1; set update.canary.traffic: ReplicaRatio"
 )
+_FOLLOWING = 5.0
+"""Seconds that the proxies of a gateway or mesh may take to follow a route after it was accepted."""
 _DISCOVERY = 60.0
 """Seconds between two attempts to find whether the cluster serves a kind."""
 
@@ -49,16 +51,35 @@ def keep_canary_requests(rollout: Rollout, context: RolloutContext) -> Rollout:
     A route is changed before its Pods go, since a gateway follows it with a delay.
     """
     live = context.observed.workloads.get(Track.CANARY)
-    routed_weight = context.observed.route.canary_weight
-    if live is None or not routed_weight:
+    if live is None:
         return rollout
+    routed_weight = context.observed.route.canary_weight
     layout = rollout.layout
     canary = next((placement for placement in layout.placements if placement.track is Track.CANARY), None)
-    if canary is None:
-        kept = Placement(Track.CANARY, live.revision, live.wanted)
-        return replace(rollout, layout=replace(layout, placements=(*layout.placements, kept)))
-    is_successor = canary.revision == rollout.state.current and rollout.state.stage is RolloutStage.PROMOTE
-    return replace(rollout, layout=replace(layout, canary_weight=routed_weight)) if is_successor else rollout
+    if canary is not None:
+        is_successor = canary.revision == rollout.state.current and rollout.state.stage is RolloutStage.PROMOTE
+        keeps_weight = routed_weight and is_successor
+        return replace(rollout, layout=replace(layout, canary_weight=routed_weight)) if keeps_weight else rollout
+    seconds = 0.0 if routed_weight else _stale_seconds(context)
+    if not routed_weight and not seconds:
+        return rollout
+    kept = Placement(Track.CANARY, live.revision, live.wanted)
+    delays = [delay for delay in (rollout.requeue_after, seconds) if delay]
+    return replace(
+        rollout,
+        layout=replace(layout, placements=(*layout.placements, kept)),
+        requeue_after=min(delays, default=rollout.requeue_after),
+    )
+
+
+def _stale_seconds(context: RolloutContext) -> float:
+    """Return the seconds for which requests may still be divided by earlier weights."""
+    route = context.observed.route
+    if route.changed_at is None:
+        return 0.0
+    # One that is never accepted, such as without a gateway, must not keep the Pods for ever.
+    wanted = context.grace_seconds if route.problem else _FOLLOWING
+    return max(wanted - (context.observed.now - route.changed_at).total_seconds(), 0.0)
 
 
 def _at_step(context: RolloutContext, canary: Canary, waiting: str) -> Rollout:

@@ -45,11 +45,16 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The live HTTPRoute: the percentage of the canary, and why the newest weights do not hold, empty where they do."""
+    """
+    The live HTTPRoute: the percentage of the canary, and why the newest weights do not hold, empty where they do.
+
+    ``changed_at`` is when the operator last changed it, None where that is not known.
+    """
 
     canary_weight: int = 0
     problem: str = ""
     is_served: bool = True
+    changed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

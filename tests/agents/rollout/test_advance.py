@@ -206,6 +206,17 @@ def test_a_canary_keeps_its_requests_until_the_serving_pods_have_its_revision() 
     assert tracks(advance(spec(update=ROUTED), drained.state, seen(workloads=done))) == {"stable": "a-2"}
 
 
+@pytest.mark.parametrize(("problem", "seconds"), [("", 5), ("Waiting", 30)], ids=["accepted", "never accepted"])
+def test_a_canary_stays_while_proxies_may_have_earlier_weights(problem: str, seconds: int) -> None:
+    done = BESIDE | {Track.STABLE: Workload("a-2", wanted=2, replicas=2, ready=2, updated=2, is_complete=True)}
+    state = RolloutState(current="a-2", last_good="a-2")
+    route = Route(0, problem, changed_at=NOW)
+    kept = advance(spec(update=ROUTED), state, seen(workloads=done, route=route, now=NOW + timedelta(seconds=1)))
+    assert (tracks(kept), kept.requeue_after) == ({"stable": "a-2", "canary": "a-2"}, seconds - 1)
+    later = seen(workloads=done, route=route, now=NOW + timedelta(seconds=seconds))
+    assert tracks(advance(spec(update=ROUTED), state, later)) == {"stable": "a-2"}
+
+
 def test_an_aborted_canary_loses_its_requests_before_its_pods() -> None:
     state = advance(spec(update=ROUTED), GOOD, seen()).state
     found = advance(spec(update=ROUTED), state, seen(workloads=BESIDE, route=Route(50), abort="a-2"))
