@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.kube import json_pointer
-from gitsync.merge.fieldset import MEMBER, Node, human, is_member, union
+from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
@@ -158,6 +158,26 @@ def undeclared_fields(
         if difference.kind is Difference.EXTRA
         and (node_at(walk.owners.ours, path) is None or (with_shared and node_at(walk.owners.others, path) is not None))
     )
+
+
+def owned_beside_ignored(drift: Drift, applied: Node | None, live: Manifest, manager: str) -> Drift:
+    """
+    Return a drift that counts as owned where all that we lack of ``applied`` is ignored.
+
+    A manager that changes a part of a value which is replaced as a whole owns all of it. An apply would take it over
+    without a change, and that manager would take it back.
+    """
+    if applied is None:
+        return drift
+    ignored = [
+        path
+        for difference, path in zip(drift.differences, drift.paths, strict=True)
+        if difference.kind is Difference.IGNORED
+    ]
+    ours = frozenset(FieldSet(applied_fields(live, manager) or {}).leaves())
+    other = ours.symmetric_difference(FieldSet(applied).leaves())
+    is_left = all(any(path[: len(above)] == above for above in ignored) for path in other)
+    return replace(drift, owned=is_left)
 
 
 def last_applied_fields(live: Manifest, schema: Schema) -> Node | None:

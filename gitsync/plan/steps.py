@@ -8,7 +8,7 @@ from typing import Final
 
 from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.messages import immutable_fields, is_misfit
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, FieldDifference, Risk
 from gitsync.objects.health import HealthStatus
@@ -17,9 +17,19 @@ from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.dependent_members import stale_members
-from gitsync.plan.drift import IN_SYNC, Drift, compare_objects, find_drift, inexact_drift, is_exact, stores_as_declared
+from gitsync.plan.drift import (
+    IN_SYNC,
+    Drift,
+    compare_objects,
+    declared_fields,
+    find_drift,
+    inexact_drift,
+    is_exact,
+    owned_beside_ignored,
+    stores_as_declared,
+)
 from gitsync.plan.explain import explain_atomic_lists
-from gitsync.plan.field_owners import owners_of
+from gitsync.plan.field_owners import applied_fields, owners_of
 from gitsync.plan.ignored_fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage, stage_of
@@ -274,6 +284,11 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
         is_stored = last is not None and stores_as_declared(last, live, schema, manager)
         drift = inexact_drift(sent, live, schema, manager, is_stored=is_stored)
     remaining = without_ignored(exceptions, sent, live, schema, drift)
+    if moved is None and not remaining.drift.owned and remaining.drift.in_sync:
+        wanted = declared_fields(sent, schema or DEDUCED)
+        if isinstance(answer, dict):
+            wanted = applied_fields(answer, manager)
+        remaining = replace(remaining, drift=owned_beside_ignored(remaining.drift, wanted, live, manager))
     # a transfer and the removal of fields both name the resourceVersion, so only one of them fits a sync
     is_stable = moved is None and not adopts
     removed = undeclared.removed(desired, live, schema, exceptions) if is_stable else ()

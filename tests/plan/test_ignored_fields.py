@@ -7,6 +7,7 @@ import copy
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.merge.field_manager import Write, update_object
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import DRIFT, Action, Difference
 from gitsync.objects.manifest import Manifest
@@ -176,12 +177,11 @@ HASHED = {"app": "web", "rollouts-pod-template-hash": "6f7d9c"}
 
 def narrowed(selector: dict[str, str], manager: str) -> dict[ObjectRef, Manifest]:
     """Return the cluster after another manager patched the selector of the declared Service."""
-    live = live_of(application(), SERVICE)
-    service = edited(live[ref(SERVICE)], ("spec", "selector"), selector)
-    fields = {"f:spec": {"f:selector": {}}}
-    service["metadata"]["managedFields"].append(
-        {"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
-    )
+    live = live_of(application(), SERVICE)[ref(SERVICE)]
+    schema = schema_of(SERVICE)
+    assert schema is not None
+    patched = edited(live, ("spec", "selector"), selector)
+    service = update_object(live, patched, schema, Write(manager, "2026-01-02T00:00:00Z"))
     return {ref(SERVICE): service}
 
 
@@ -205,3 +205,10 @@ def test_a_commit_keeps_the_revision_that_argo_rollouts_selects():
     (step,) = plan_of(application(), [changed], narrowed(HASHED, "rollouts-controller")).changes
     assert step.action is Action.UPDATE
     assert step.desired["spec"]["selector"] == HASHED
+
+
+def test_a_rule_leaves_a_part_of_an_atomic_value_to_its_owner():
+    rule = {"kind": "Service", "jsonPointers": ["/spec/selector/version"]}
+    app = application(sync={"ignoreDifferences": [rule]})
+    (step,) = plan_of(app, [SERVICE], narrowed({"app": "web", "version": "2"}, "flagger")).changes
+    assert step.action is Action.NOTHING
