@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, Rejected, detached
-from gitsync.kube.messages import immutable_fields, is_misfit
+from gitsync.kube.messages import immutable_fields, is_misfit, removed_version
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.health import HealthStatus
@@ -157,13 +157,15 @@ def _write(request: ApplyRequest, change: Change, cluster: Cluster) -> Manifest 
 
 
 def _apply(request: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
-    """Apply; where the API server still prunes at an older version of the kind, move our fields to this one first."""
+    """Apply; where the API server would convert fields from an older version, move them to this one first."""
     manager = request.app.field_manager
     try:
         return cluster.apply(desired, manager=manager, user=user)
     except Rejected as error:
-        moved = at_version(change.live or {}, manager, str(desired["apiVersion"]))
-        if change.live is None or moved is None or _PRUNED_AT_OLD_VERSION not in error.message:
+        removed = removed_version(error)
+        moved = at_version(change.live or {}, manager, str(desired["apiVersion"]), removed)
+        is_of_version = bool(removed) or _PRUNED_AT_OLD_VERSION in error.message
+        if change.live is None or moved is None or not is_of_version:
             raise
     cluster.set_managed_fields(change.live, moved, manager=manager, user=user)
     return cluster.apply(desired, manager=manager, user=user)

@@ -22,7 +22,7 @@ from gitsync.errors import (
     WebhookUnavailable,
     one_line,
 )
-from gitsync.kube.messages import readable
+from gitsync.kube.messages import REMOVED_VERSION, readable
 from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
@@ -41,6 +41,8 @@ _USER_ERRORS = (
     "failed to convert new object",
     "failed to create manager for existing fields",
     "failed to prune fields",
+    # a manager owns fields of the object at a version that its definition lacks now
+    REMOVED_VERSION,
 )
 
 

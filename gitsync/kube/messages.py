@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from gitsync.errors import GitsyncError, Rejected
 
@@ -87,6 +88,17 @@ def immutable_fields(error: GitsyncError) -> str:
     if all(cause.reason in _FIELD_ERRORS and _is_immutable(cause.message) for cause in error.refusal.causes):
         return ", ".join(dict.fromkeys(cause.field or "the object" for cause in error.refusal.causes))
     return ""
+
+
+REMOVED_VERSION: Final = "request to convert CR to an invalid group/version"
+"""The answer to an apply where ``managedFields`` name a version that the definition lacks (apiextensions-apiserver)."""
+_VERSION_REMOVED = re.compile(rf"{REMOVED_VERSION}: (\S+)")
+
+
+def removed_version(error: GitsyncError) -> str:
+    """Return the apiVersion for which an apply was refused, since its definition lacks it now; empty for others."""
+    match = _VERSION_REMOVED.search(error.message) if isinstance(error, Rejected) else None
+    return match[1] if match else ""
 
 
 def is_misfit(error: GitsyncError) -> bool:

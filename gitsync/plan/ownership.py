@@ -143,17 +143,20 @@ def with_claimed(
     )
 
 
-def at_version(live: Manifest, manager: str, version: str) -> tuple[Mapping[str, Any], ...] | None:
+def at_version(live: Manifest, manager: str, version: str, removed: str = "") -> tuple[Mapping[str, Any], ...] | None:
     """
     Return the ``managedFields`` in which a manager applied its fields at an apiVersion, None where it did so or never.
 
-    The API server prunes at the version that was applied last, and refuses fields that only a later one has.
+    The API server prunes at the version that was applied last, and refuses fields that only a later one has. It refuses
+    every apply while a manager, whichever, owns fields at a version that its definition lacks now: ``removed``.
     """
     entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
-    moved = [
-        {**entry, "apiVersion": version} if _is_applied_by(entry, manager) and not _is_of(entry, version) else entry
-        for entry in entries
-    ]
+
+    def is_moved(entry: Mapping[str, Any]) -> bool:
+        # also what was written through a subresource
+        return entry.get("apiVersion") == removed or (_is_applied_by(entry, manager) and not _is_of(entry, version))
+
+    moved = [{**entry, "apiVersion": version} if is_moved(entry) else entry for entry in entries]
     return None if moved == entries else tuple(moved)
 
 

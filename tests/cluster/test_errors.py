@@ -44,6 +44,12 @@ def status(message: str, reason: str = "") -> bytes:
             id="so does a stored object that does not",
         ),
         pytest.param(500, 'duplicate entries for key [name="A"]', Rejected, id="so does a duplicate list key"),
+        pytest.param(
+            500,
+            "request to convert CR to an invalid group/version: example.com/v1",
+            Rejected,
+            id="so do fields that were set at a removed version",
+        ),
     ],
 )
 def test_a_code_becomes_an_error_of_its_kind(code: int, message: str, expected: type[GitsyncError]) -> None:

@@ -108,6 +108,19 @@ def test_our_fields_move_to_another_version() -> None:
     assert moved == (entry(FIELD_MANAGER, OURS, apiVersion="v2"), theirs)
 
 
+def test_fields_at_a_removed_version_move_whoever_owns_them() -> None:
+    theirs = entry("their-operator", DATA, "Update")
+    status = entry("their-operator", DATA, "Update", subresource="status")
+    found = live(entry(FIELD_MANAGER, OURS, apiVersion="v2"), theirs, status)
+    moved = at_version(found, FIELD_MANAGER, "v2", "v1")
+    assert moved is not None
+    assert [(item["manager"], item["apiVersion"]) for item in moved] == [
+        (FIELD_MANAGER, "v2"),
+        ("their-operator", "v2"),
+        ("their-operator", "v2"),
+    ]
+
+
 def test_fields_of_the_same_version_do_not_move() -> None:
     assert at_version(live(entry(FIELD_MANAGER, OURS)), FIELD_MANAGER, "v1") is None
     assert at_version({}, FIELD_MANAGER, "v1") is None

@@ -287,6 +287,19 @@ def test_an_object_of_another_served_version_is_updated() -> None:
     assert (uid_of(widget.live or {}), planned.observation.versions[widget.ref]) == (uid, "v1")
 
 
+def test_fields_at_a_removed_version_are_moved_before_an_apply() -> None:
+    engine = defined()
+    ref = ObjectRef("example.com", "Widget", "prod", "w")
+    live = engine.cluster.objects[ref]
+    owned = {"manager": "their-operator", "operation": "Update", "apiVersion": "example.com/v0", "fieldsV1": {}}
+    engine.cluster.put({**live, "metadata": {**live["metadata"], "managedFields": [owned]}})
+    refusal = Rejected("request to convert CR to an invalid group/version: example.com/v0", code=500)
+    engine.cluster.failures["w"].append(refusal)
+    report = engine.sync("c2", WIDGETS, {**WIDGET, "spec": {"size": 2}})
+    assert report.outcome.phase is Phase.SYNCED
+    assert [verb for verb, name in engine.written() if name == "w"] == ["apply", "transfer", "apply"]
+
+
 def test_a_refused_prune_is_tried_again_after_later_commits() -> None:
     engine = Engine()
     engine.records.reviewed = Review(User("ada"), approves=True)
