@@ -95,6 +95,10 @@ def take_over(made: Resource, old: Resource) -> None:
     made.needs_hash = made.needs_hash and old.needs_hash
 
 
+_LARGE: Final = 1e21
+"""Go writes integers from here on with an exponent."""
+
+
 def name_hash(manifest: Manifest) -> str:
     """Return the ten-letter hash of the content of a ConfigMap, a Secret or any other object."""
     if not is_plain(manifest):
@@ -125,7 +129,15 @@ def name_hash(manifest: Manifest) -> str:
 
 def _hashed(manifest: Manifest, member: str) -> Any:
     value = manifest.get(member)
-    return value if isinstance(value, dict) else text_of(value)
+    return {key: _in_json(item) for key, item in value.items()} if isinstance(value, dict) else text_of(value)
+
+
+def _in_json(value: Any) -> Any:
+    """Return a value as Go reads it from JSON, where each number is a float of 64 bits."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    number = float(value)
+    return int(number) if number.is_integer() and abs(number) < _LARGE else number
 
 
 def _go_json(value: Any) -> bytes:

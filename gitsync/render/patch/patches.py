@@ -26,7 +26,7 @@ from gitsync.render.resources.selectors import select
 from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import REWRITTEN, Quoted, is_plain, plain, spelled, text_of, texts_of
-from gitsync.render.yaml.scalars import as_written, is_text, whole
+from gitsync.render.yaml.scalars import as_written, whole
 from gitsync.render.yaml.writer import write
 from gitsync.render.yaml.yaml11 import with_old_flags
 
@@ -61,6 +61,10 @@ def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[st
     return operations
 
 
+_STYLES: Final = "'\"|"
+"""What begins a scalar that is not plain."""
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
@@ -72,7 +76,8 @@ def _read_again(value: Any) -> Any:
     if isinstance(value, list):
         return [_read_again(item) for item in value]
     if isinstance(value, str):
-        return str(value) if is_text(value or "~") else Quoted(value)
+        # go-yaml quotes more than what would be of another type, such as yes, and writes lines as a block
+        return Quoted(value) if write(value)[0] in _STYLES else str(value)
     if isinstance(value, bool) or value is None:
         return value
     number = float(value)
