@@ -13,9 +13,10 @@ from typing import Any
 from gitsync.cli.options import ApplicationTarget
 from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, followed_source, parse_application
 from gitsync.objects.keys import API_VERSION, GIT_CHANGED, HINT_MANAGER, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest, annotations_of, at
+from gitsync.objects.urls import revisions_of
 from gitsync.source.validation import is_commit
 
 _ROOT = f"/apis/{API_VERSION}"
@@ -102,7 +103,8 @@ def annotate_push(client: Client, target: ApplicationTarget) -> None:
 def pinned_from(application: Manifest) -> str:
     """Return the revision that an Application followed before it was pinned; empty when it is not pinned."""
     # an annotation that remained when the revision was changed by hand is not a pin
-    is_fixed = is_commit(str(at(application, "spec", "source", "revision", default="")))
+    _, revision = followed_source(application)
+    is_fixed = all(map(is_commit, revisions_of(revision).values() or (revision,)))
     return annotations_of(application).get(PINNED_FROM, "") if is_fixed else ""
 
 

@@ -28,7 +28,7 @@ from gitsync.gate.explain import summaries
 from gitsync.gate.policy import Policy, TenantGrants
 from gitsync.gate.policy_files import PolicySet
 from gitsync.kube.kinds import defined_kind
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, followed_source, parse_application
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, at
@@ -329,7 +329,7 @@ def rejected_applications(cluster: KubernetesCluster, *, has_own_rights: bool) -
             f"without destination.serviceAccountName, and rejected where no policy allows it: {nameless}",
             "name a ServiceAccount, or for one team alone set GITSYNC_CONTROLLER_RIGHTS=true",
         )
-    pinned = _keys(item for item in items if is_commit(str(at(item, "spec", "source", "revision", default=""))))
+    pinned = _keys(item for item in items if is_commit(followed_source(item)[1]))
     if pinned:
         yield warning(
             "revisions of Applications",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
@@ -23,6 +24,7 @@ from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit
+from gitsync.objects.urls import revisions_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.runtime.clock import SystemClock
@@ -101,18 +103,25 @@ class ClusterWriter:
             target_of(key),
             PIN_MANAGER,
             annotations={PINNED_FROM: pin.followed},
-            spec={"source": {"revision": pin.commit.id}},
+            spec=_revisions(pin.commits) if pin.commits else {"source": {"revision": pin.commit.id}},
         )
 
     def unpin(self, key: str, followed: str) -> None:
         """Set the revision that was followed; the annotation is removed, as this apply omits it."""
-        change_application(self.client, target_of(key), PIN_MANAGER, spec={"source": {"revision": followed}})
+        revisions = revisions_of(followed)
+        spec = _revisions(revisions) if revisions else {"source": {"revision": followed}}
+        change_application(self.client, target_of(key), PIN_MANAGER, spec=spec)
 
     def write_hold(self, key: str, name: str, text: str) -> bool:
         """Set the annotation of a hold; without a text it is removed, as this apply omits it."""
         annotations = {name: text} if text else {}
         change_application(self.client, target_of(key), hold_manager(name), annotations=annotations)
         return True
+
+
+def _revisions(revisions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the members of a spec that set the revisions of several sources, by their names."""
+    return {"sources": [{"name": name, "revision": revision} for name, revision in revisions.items()]}
 
 
 def user_requests(client: Client, data: Path) -> tuple[UserRequests, ClusterWriter]:
@@ -184,6 +193,26 @@ def commit_of_sync(manifest: Manifest, text: str) -> str:
         if str(entry.get("id")) == text:
             return str(entry.get("revision", ""))
     return text
+
+
+def find_joined_commit(manifest: Manifest, text: str) -> tuple[Commit, dict[str, str]]:
+    """
+    Return the commit of a sync of several sources, by its number or its id, and those that it joins by their names.
+
+    Only the history has them: no server knows a joined commit by its id.
+    """
+    for entry in at(manifest, "status", "history", default=[]):
+        id = str(entry.get("revision", ""))
+        if entry.get("sources") and (
+            str(entry.get("id")) == text or (len(text) >= SHORTEST_ID and id.startswith(text))
+        ):
+            commit = Commit(id, str(entry.get("author", "")), message=str(entry.get("message", "")))
+            return commit, {str(part["name"]): str(part["commit"]) for part in entry["sources"]}
+    raise InvalidInput(
+        f"{text[:60]!r} names no sync in the history",
+        object=f"Application {at(manifest, 'metadata', 'namespace')}/{at(manifest, 'metadata', 'name')}",
+        hint="several sources are pinned by the number of a sync, or by its commit: see gitsync history",
+    )
 
 
 def find_commit(evaluator: Evaluator, manifest: Manifest, text: str, followed: str) -> Commit:

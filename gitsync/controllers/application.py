@@ -14,6 +14,7 @@ from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renew
 from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.errors import GitsyncError
 from gitsync.kube.kinds import CRD, defined_kind
+from gitsync.objects.application import source_urls
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.holds import hold_manager
 from gitsync.objects.inventory import OwnerKey
@@ -28,7 +29,7 @@ from gitsync.objects.keys import (
     REQUESTED_SYNC,
     SUSPEND_MANAGER,
 )
-from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.running import POD, Execution
@@ -79,7 +80,7 @@ class ApplicationController(BaseController[str]):
         for manifest in applications:
             # before the first reconcile: prunes of one Application wait for what the others declare
             self._state.declarations.register(_key(manifest), Reach.of(manifest))
-            self._repositories.set(_key(manifest), _repository(manifest))
+            self._repositories.set(_key(manifest), source_urls(manifest))
         # urgent: a user waits for what was pushed
         self._watcher.start(partial(self._queue.add, urgent=True))
 
@@ -330,7 +331,7 @@ class ApplicationController(BaseController[str]):
     def _on_application_change(self, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue an Application whose input changed; status writes are not input."""
         key = _key(new or old or {})
-        self._repositories.set(key, _repository(new))
+        self._repositories.set(key, source_urls(new or {}))
         if old is not None and new is not None:
             # of another replica, the status is what is displayed, so that each change of it counts
             if _input(old) == _input(new) and self._share.owns(key):
@@ -364,10 +365,6 @@ def _input(manifest: Manifest) -> tuple[object, ...]:
     return (uid_of(manifest), meta.get("generation"), annotations_of(manifest), meta.get("deletionTimestamp"))
 
 
-def _repository(manifest: Manifest | None) -> str:
-    return str(at(manifest or {}, "spec", "source", "repoURL", default=""))
-
-
 def _key(manifest: Manifest) -> str:
     meta = metadata_of(manifest)
     return f"{meta.get('namespace')}/{meta.get('name')}"
@@ -397,18 +394,18 @@ class RepositoryIndex:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keys: defaultdict[str, set[str]] = defaultdict(set)
-        self._urls: dict[str, str] = {}
+        self._urls: dict[str, frozenset[str]] = {}
 
-    def set(self, key: str, url: str) -> None:
-        """Store the repository of an Application; an empty URL removes it."""
+    def set(self, key: str, urls: frozenset[str]) -> None:
+        """Store the repositories of an Application; without one, it is removed."""
         with self._lock:
-            previous_url = self._urls.pop(key, "")
-            # the empty URL of a new Application creates an entry, which this removes again
-            self._keys[previous_url].discard(key)
-            if not self._keys[previous_url]:
-                del self._keys[previous_url]
-            if url:
-                self._urls[key] = url
+            for url in self._urls.pop(key, frozenset()):
+                self._keys[url].discard(key)
+                if not self._keys[url]:
+                    del self._keys[url]
+            if urls:
+                self._urls[key] = urls
+            for url in urls:
                 self._keys[url].add(key)
 
     def urls(self) -> frozenset[str]:
@@ -417,6 +414,6 @@ class RepositoryIndex:
             return frozenset(self._keys)
 
     def find(self, is_it: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return the keys of the Applications whose URL is one of those wanted."""
+        """Return the keys of the Applications of which a URL is one of those wanted."""
         with self._lock:
-            return tuple(key for url, keys in self._keys.items() if is_it(url) for key in keys)
+            return tuple(dict.fromkeys(key for url, keys in self._keys.items() if is_it(url) for key in keys))

@@ -29,7 +29,7 @@ def one_of_each(
     keys: dict[tuple[object, ...], str] = {}
     for key, manifest in applications:
         view = view_of(key)
-        source = at(manifest, "spec", "source", default={})
+        sources = at(manifest, "spec", "sources") or [at(manifest, "spec", "source", default={})]
         namespace = metadata_of(manifest).get("namespace")
         # apart from those that poll: a notification on one that its replica does not poll would wake no other
         is_polled = not (
@@ -37,7 +37,8 @@ def one_of_each(
         )
         is_valid = view is not None and view.application is not None
         # setdefault: the first one of each group carries the notification for all
-        keys.setdefault((owner_of(key), *_branch_of(source, namespace), is_polled, is_valid), key)
+        branches = tuple(_branch_of(source, namespace) for source in sources)
+        keys.setdefault((owner_of(key), branches, is_polled, is_valid), key)
     return tuple(keys.values())
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.objects.application import Application, Approvers, Window
+from gitsync.objects.application import Application, Approvers, Window, field_of
 from gitsync.objects.parsing import Section, Spec, Strings, Text
 from gitsync.objects.patterns import matches
 from gitsync.objects.ref import GroupKind, ObjectRef
@@ -95,8 +95,9 @@ class Require(Spec):
 
 def unmet(require: Require, app: Application) -> Iterator[str]:
     """Yield what an Application lacks, one line each."""
-    if require.signed_commits and not require.signers and app.source.verify.mode != "SignedCommits":
-        yield "spec.source.verify.mode: SignedCommits is required"
+    for part in app.source.parts:
+        if require.signed_commits and not require.signers and part.verify.mode != "SignedCommits":
+            yield f"{field_of(part)}.verify.mode: SignedCommits is required"
     account = app.destination.service_account
     accounts = require.service_accounts
     if accounts and not (account and any(matches(account, pattern) for pattern in accounts)):
@@ -232,21 +233,22 @@ def source_violations(policy: Policy, app: Application) -> tuple[str, ...]:
 
 
 def _repository_violations(policy: Policy, app: Application) -> Iterator[str]:
-    if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
-        yield f"spec.source.repoURL is not allowed by policy {policy.name}"
+    for part in app.source.parts:
+        if policy.repositories and not any(matches_url(item, part.repo_url) for item in policy.repositories):
+            yield f"{field_of(part)}.repoURL is not allowed by policy {policy.name}"
 
 
 def _revision_violations(policy: Policy, app: Application) -> Iterator[str]:
-    revision = app.source.revision
-    patterns = policy.revisions
-    if policy.tenant is not None:
-        grant = _grant_at(policy.tenant.repositories, app.source.repo_url)
-        patterns = grant.revisions if grant is not None else ()
-    if not _is_allowed_revision(patterns, revision):
-        yield (
-            f"spec.source.revision: {revision} is not allowed by policy {policy.name}; follow one of"
-            f" {', '.join(patterns)}"
-        )
+    for part in app.source.parts:
+        patterns = policy.revisions
+        if policy.tenant is not None:
+            grant = _grant_at(policy.tenant.repositories, part.repo_url)
+            patterns = grant.revisions if grant is not None else ()
+        if not _is_allowed_revision(patterns, part.revision):
+            yield (
+                f"{field_of(part)}.revision: {part.revision} is not allowed by policy {policy.name}; follow one of"
+                f" {', '.join(patterns)}"
+            )
 
 
 def _is_allowed_revision(patterns: tuple[str, ...], revision: str) -> bool:
@@ -263,14 +265,14 @@ def secret_violations(policy: Policy, app: Application) -> Iterator[str]:
     tenant = policy.tenant
     if tenant is None:
         return
-    source = app.source
-    repository = _grant_at(tenant.repositories, source.repo_url)
-    if source.credentials_secret and source.credentials_secret not in _secrets_of(repository):
-        name = source.credentials_secret
-        yield f"spec.source.credentials.secretRef.name: {_not_granted(name, source.repo_url, policy)}"
-    if source.decryption_secret and source.decryption_secret not in tenant.decryption:
-        name = source.decryption_secret
-        yield f"spec.source.decryption.secretRef.name: Secret {name} is not allowed by policy {policy.name}"
+    for source in app.source.parts:
+        repository = _grant_at(tenant.repositories, source.repo_url)
+        if source.credentials_secret and source.credentials_secret not in _secrets_of(repository):
+            text = _not_granted(source.credentials_secret, source.repo_url, policy)
+            yield f"{field_of(source)}.credentials.secretRef.name: {text}"
+        if source.decryption_secret and source.decryption_secret not in tenant.decryption:
+            name = source.decryption_secret
+            yield f"{field_of(source)}.decryption.secretRef.name: Secret {name} is not allowed by policy {policy.name}"
     if app.openai is not None and app.openai.key:
         server = _grant_at(tenant.servers, app.openai.endpoint, is_server=True)
         if app.openai.key not in _secrets_of(server):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -18,9 +19,10 @@ from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LAB
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.urls import CHART_SCHEME, chart_url
+from gitsync.objects.urls import CHART_SCHEME, chart_url, joined_source
 
 _LONGEST_ANSWER = 120.0
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class SecretRef(Section):
@@ -160,6 +162,22 @@ class GitSource(Section):
         return {"renderer": "Helm", **others, "repoURL": named}
 
     @property
+    def parts(self) -> tuple[GitSource, ...]:
+        """The sources that have a repository of their own: this one, or those that it joins."""
+        return (self,)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the Secrets that it needs."""
+        names = (self.credentials_secret, self.verification_secret, self.decryption_secret)
+        return tuple(name for name in names if name)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it follows nothing: its revision is a commit id, or those of all that it joins are."""
+        return all(_COMMIT.fullmatch(part.revision) for part in self.parts)
+
+    @property
     def credentials_secret(self) -> str:
         """The name of the Secret of credentials, empty when there is none."""
         return self.credentials.secret_ref.name if self.credentials else ""
@@ -173,6 +191,45 @@ class GitSource(Section):
     def decryption_secret(self) -> str:
         """The name of the Secret of age keys, empty when there is none."""
         return self.decryption.secret_ref.name if self.decryption else ""
+
+
+class NamedSource(GitSource):
+    """One of several sources, with the name by which others use its files."""
+
+    name: Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")] = Field(
+        description="Name of the source: `$NAME/path` in `valueFiles` of another one is one of its files."
+    )
+    path: Annotated[str, Field(max_length=1024)] = Field(
+        "", description="The folder to render; absent: the chart, or nothing of another source, which others read."
+    )
+
+    @property
+    def folder(self) -> str | None:
+        """The folder to render among the files of all sources, each of which has a folder of its name."""
+        path = self.path or ("." if self.chart else "")
+        return f"{self.name}/{path}" if path else None
+
+
+class SourceGroup(GitSource):
+    """
+    Several sources as one.
+
+    Its URL names the repositories, its revision those of its members; a commit of it joins one of each member. So all
+    that works with the commit of one source works with those of several.
+    """
+
+    members: tuple[NamedSource, ...] = ()
+
+    @classmethod
+    def of(cls, members: tuple[NamedSource, ...]) -> SourceGroup:
+        """Return the group of some sources."""
+        url, revision = joined_source((member.name, member.repo_url, member.revision) for member in members)
+        return cls.model_construct(repo_url=url, revision=revision, members=members)
+
+    @property
+    def parts(self) -> tuple[GitSource, ...]:
+        """The sources that it joins."""
+        return self.members
 
 
 class Destination(Section):
@@ -545,7 +602,6 @@ class ApplicationSpec(Section):
     FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
         "syncPolicy": "write sync, with automated, prune and selfHeal as true or false",
         "project": "leave it out: what an Application may do is in the operator's policies",
-        "sources": "write one Application for each source",
         "ignoreDifferences": "write sync.ignoreDifferences",
         "sourceRef": "write source.repoURL and source.revision",
         "path": "write source.path",
@@ -558,7 +614,13 @@ class ApplicationSpec(Section):
     }
 
     suspend: bool = Field(False, description="True stops syncing; the status is kept.")
-    source: GitSource = Field(description="Where the manifests are.")
+    source: GitSource | None = Field(None, description="Where the manifests are; required unless there are `sources`.")
+    sources: Annotated[tuple[NamedSource, ...], Field(strict=False, max_length=10)] = Field(
+        (),
+        description="Several sources, whose objects are applied together, instead of `source`.",
+        # one of them is set by a pin without the others
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
     destination: Destination = Field(default_factory=Destination, description="Where objects are applied, and as whom.")
     depends_on: Annotated[tuple[Dependency, ...], Field(strict=False, max_length=100)] = Field(
         (), description="Applications that have to be Synced and Healthy before a new commit is applied."
@@ -584,6 +646,49 @@ class ApplicationSpec(Section):
     promotion: Promotion | None = Field(
         None, description="The environment whose images and fields `gitsync promote` proposes here; absent: none."
     )
+
+    @model_validator(mode="after")
+    def _has_sources(self) -> Self:
+        if (self.source is None) == (not self.sources):
+            what = "both source and sources are set" if self.sources else "source is missing"
+            raise PydanticCustomError("source", "{what}", {"what": what, "hint": "write source, or a list of sources"})
+        of_one = {
+            "pullRequests": self.pull_requests,
+            "proposals": self.proposals,
+            "images": self.images,
+            "promotion": self.promotion,
+        }
+        if field := next((name for name, value in of_one.items() if value and self.sources), ""):
+            hint = "write source, or leave it out"
+            raise PydanticCustomError("source", "{field} is of one source", {"field": field, "hint": hint})
+        names = [member.name for member in self.sources]
+        if duplicate := next((name for name in names if names.count(name) > 1), ""):
+            hint = "give each source a name of its own"
+            raise PydanticCustomError("source", "two sources are named {name}", {"name": duplicate, "hint": hint})
+        if self.sources and not any(member.folder for member in self.sources):
+            hint = "set the path of one, or its chart"
+            raise PydanticCustomError("source", "no source has anything to render", {"hint": hint})
+        for member in self.sources:
+            for file in member.helm.value_files if member.helm else ():
+                name = file[1:].partition("/")[0]
+                if file.startswith("$") and name not in names:
+                    context = {"file": file, "hint": f"write $NAME/PATH with one of {', '.join(names)}"}
+                    raise PydanticCustomError("source", "{file} is of a source that is not listed", context)
+        return self
+
+    @property
+    def joined_source(self) -> GitSource:
+        """The source, or several as one."""
+        return self.source or SourceGroup.of(self.sources)
+
+
+class FolderRender(NamedTuple):
+    """A folder that is rendered, and how; ``name`` is that of its source, empty for the only one."""
+
+    name: str
+    path: str
+    renderer: str
+    chart: ChartOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,13 +744,31 @@ class Application:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def renders(self) -> tuple[FolderRender, ...]:
+        """The folders that are rendered, and how: that of its source, or those of several."""
+        if not isinstance(self.source, SourceGroup):
+            return (FolderRender("", self.source.path, self.source.renderer, self.chart),)
+        return tuple(
+            FolderRender(member.name, member.folder, member.renderer, self._chart_of(member, member.name))
+            for member in self.source.members
+            if member.folder
+        )
+
+    @property
     def chart(self) -> ChartOptions:
-        """How the path is rendered where it is a Helm chart."""
-        helm = self.source.helm or _NO_SETTINGS
+        """How the path is rendered where it is a Helm chart; of several sources, what all renders depend on."""
+        options = self._chart_of(self.source)
+        if not isinstance(self.source, SourceGroup):
+            return options
+        return options._replace(values=json.dumps([render.chart for render in self.renders]))
+
+    def _chart_of(self, source: GitSource, name: str = "") -> ChartOptions:
+        """Return how a source is rendered where it is a chart; ``name`` is the folder of its files, if it has one."""
+        helm = source.helm or _NO_SETTINGS
         return ChartOptions(
             release=helm.release_name or self.name,
             namespace=self.destination.namespace or self.namespace,
-            value_files=helm.value_files,
+            value_files=tuple(_joined_file(file, name) for file in helm.value_files) if name else helm.value_files,
             values=helm.values,
             skips_missing_files=helm.ignore_missing_value_files,
             includes_crds=not helm.skip_crds,
@@ -676,10 +799,62 @@ class Application:
                     "decryption_keys": source.decryption_secret,
                     # absent where it is not set, as in the hashes of earlier versions
                     **({"helm": source.helm.model_dump()} if source.helm else {}),
+                    **(
+                        {"members": [member.model_dump() for member in source.members]}
+                        if isinstance(source, SourceGroup)
+                        else {}
+                    ),
                 },
                 destination.model_dump(),
             ]
         )[:12]
+
+
+def _joined_file(file: str, name: str) -> str:
+    """Return a values file of a source by its path among the files of several, each of which has a folder."""
+    if file.startswith("$"):
+        return f"/{file[1:]}"
+    return f"/{name}{file}" if file.startswith("/") else file
+
+
+def followed_source(manifest: Manifest) -> tuple[str, str]:
+    """Return the URL and revision that an Application follows, as its source has them; nothing is validated."""
+    entries = _source_entries(manifest)
+    if entries and at(manifest, "spec", "sources"):
+        return joined_source((str(entry.get("name")), _url_of(entry), _revision_of(entry)) for entry in entries)
+    return next(((_url_of(entry), _revision_of(entry)) for entry in entries), ("", _revision_of({})))
+
+
+def source_urls(manifest: Manifest) -> frozenset[str]:
+    """Return the URLs of the repositories that an Application names, and that by which several are joined."""
+    return frozenset({followed_source(manifest)[0], *map(_url_of, _source_entries(manifest))} - {""})
+
+
+def _source_entries(manifest: Manifest) -> list[Mapping[str, Any]]:
+    entries = at(manifest, "spec", "sources") or [at(manifest, "spec", "source")]
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+
+
+def _url_of(entry: Mapping[str, Any]) -> str:
+    url = str(entry.get("repoURL") or "")
+    try:
+        return chart_url(url, str(entry["chart"])) if entry.get("chart") else url
+    except ValueError:
+        return url
+
+
+def _revision_of(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("revision") or GitSource.model_fields["revision"].default)
+
+
+def field_of(source: GitSource) -> str:
+    """Return the field of the spec that has a source, as errors name it."""
+    return f"spec.sources[{source.name}]" if isinstance(source, NamedSource) else "spec.source"
+
+
+def apps_of_parts(app: Application) -> tuple[Application, ...]:
+    """Return an Application as if each of its sources were the only one."""
+    return tuple(replace(app, source=part) for part in app.source.parts)
 
 
 def dependencies_of(manifest: Manifest) -> tuple[str, ...]:
@@ -716,7 +891,7 @@ def parse_application(manifest: Manifest) -> Application:
         uid=str(meta.get("uid", "")),
         # a manifest from Git has neither a uid nor a generation
         generation=int(meta.get("generation", 0)),
-        source=spec.source,
+        source=spec.joined_source,
         # filled in once, so that no reader of the destination has to know the default
         destination=spec.destination.model_copy(update={"namespace": spec.destination.namespace or namespace}),
         sync=spec.sync,

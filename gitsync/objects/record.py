@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -42,6 +43,22 @@ class Commit:
     def subject(self) -> str:
         """The first line of the message."""
         return self.message.partition("\n")[0]
+
+
+_JOINED = "Source: "
+
+
+def joined_message(subject: str, commits: Mapping[str, str], urls: Mapping[str, str]) -> str:
+    """Return the message of a commit that joins those of several sources, by the names of the sources."""
+    lines = [f"{_JOINED}{name} {commit} {urls[name]}" for name, commit in commits.items()]
+    return f"{subject}\n\n" + "".join(f"{line}\n" for line in lines)
+
+
+def joined_commits(commit: Commit) -> dict[str, str]:
+    """Return the commits that one joins, by the names of their sources; empty for a commit of one source."""
+    lines = commit.message.partition("\n\n")[2].splitlines()
+    entries = [line.removeprefix(_JOINED).split(" ") for line in lines if line.startswith(_JOINED)]
+    return {entry[0]: entry[1] for entry in entries if len(entry) == 3}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterable
 from urllib.parse import quote, unquote, urlsplit
 
 from gitsync.objects.patterns import matches
@@ -32,6 +34,27 @@ def chart_url(repository: str, chart: str) -> str:
         raise ValueError(f"{repository[:80]!r} is neither an https:// nor an oci:// URL")
     scheme = "" if repository.startswith(OCI_SCHEME) else CHART_SCHEME
     return f"{scheme}{repository.rstrip('/')}/{chart}"
+
+
+JOINED_SCHEME = "sources:"
+"""What precedes the id of several repositories whose commits are joined; no server is named so."""
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+
+
+def joined_source(members: Iterable[tuple[str, str, str]]) -> tuple[str, str]:
+    """Return the URL and the revision of several sources as one, from the name, URL and revision of each."""
+    listed = list(members)
+    repositories = "\n".join(f"{name} {url}" for name, url, _ in listed)
+    url = f"{JOINED_SCHEME}{hashlib.sha256(repositories.encode()).hexdigest()[:32]}"
+    # no Git ref has a space, and no range a semicolon
+    return url, " ".join(f"{name}={revision};" for name, _, revision in listed)
+
+
+def revisions_of(text: str) -> dict[str, str]:
+    """Return the revisions of several sources by their names, as a revision that joins them has them; else nothing."""
+    parts = [part.partition("=") for part in text.removesuffix(";").split("; ")]
+    is_joined = text.endswith(";") and all(_NAME.fullmatch(name) and revision for name, _, revision in parts)
+    return {name: revision for name, _, revision in parts} if is_joined else {}
 
 
 def is_artifact(url: str) -> bool:

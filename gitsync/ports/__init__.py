@@ -32,6 +32,7 @@ from gitsync.ports.source import (
     RevertResult,
     Snapshot,
     Source,
+    SourcePart,
     SourceRevision,
     Tag,
 )
@@ -129,6 +130,7 @@ __all__ = [
     "Sizes",
     "Snapshot",
     "Source",
+    "SourcePart",
     "SourceRevision",
     "Spent",
     "StateEvent",

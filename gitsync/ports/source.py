@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gitsync.errors import FileNotFetched
-from gitsync.objects.application import Application, GitSource
+from gitsync.objects.application import Application, GitSource, NamedSource
 from gitsync.objects.charts import ChartOptions
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
@@ -42,6 +42,8 @@ class Credentials:
     token: str = ""
     signing_key: str = ""
     """The private SSH key that signs the commits of gitsync."""
+    parts: tuple[Credentials, ...] = ()
+    """Those of each of several sources, in their order, where these are for all of them."""
 
     # the members are secrets, and a repr ends in logs and tracebacks
     def __repr__(self) -> str:
@@ -63,6 +65,15 @@ class RemoteBase:
 
 
 @dataclass(frozen=True, slots=True)
+class SourcePart:
+    """One of several sources: the folder of its repository, and its commit in a joined one."""
+
+    source: NamedSource
+    git_dir: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """
     The files of one commit. ``warnings`` are things left out on purpose, such as submodules.
@@ -80,12 +91,14 @@ class Snapshot:
     # files above 1 MiB may be missing in a mirror until they are read (decision 0026)
     fetch_file: FetchFile | None = None
     tenant: str = ""
+    parts: tuple[SourcePart, ...] = ()
+    """Where the commit joins those of several sources."""
 
     def fetch(self, missing: FileNotFetched) -> bool:
         """Fetch a file into the mirror that lacks it; return False where that one belongs to no part of this."""
-        parts: tuple[Snapshot | RemoteBase, ...] = (self, *self.remotes)
+        places: tuple[Snapshot | RemoteBase, ...] = (self, *self.remotes)
         # by folder: the error names the mirror that lacks the file, and each repository has one
-        for part in parts:
+        for part in places:
             if part.git_dir == missing.git_dir and part.fetch_file is not None:
                 part.fetch_file(missing.id)
                 return True

@@ -7,8 +7,8 @@ are those of the operator's policies; the API server decides again for a command
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
@@ -339,10 +339,15 @@ def _unreadable(key: str) -> Application:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The commit that an Application follows from now on, and the revision that it ``followed`` before."""
+    """
+    The commit that an Application follows from now on, and the revision that it ``followed`` before.
+
+    Of several sources, ``commits`` are those that it joins, by the names of the sources.
+    """
 
     commit: Commit
     followed: str
+    commits: Mapping[str, str] = field(default_factory=dict)
 
 
 class PinWriter(Protocol):

@@ -152,7 +152,7 @@ class RevertService:
     def _reject_unsigned(self, app: Application, branch: str) -> None:
         # the revision of an Application may name the branch in full
         tracked = app.source.revision.removeprefix(_HEADS)
-        by_source = app.source.verify.mode == "SignedCommits"
+        by_source = any(part.verify.mode == "SignedCommits" for part in app.source.parts)
         by_policy = bool(self._signers_of(app))
         if (by_source or by_policy) and branch.removeprefix(_HEADS) in ("", tracked):
             raise Refused(

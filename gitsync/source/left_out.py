@@ -50,8 +50,12 @@ def manifests(files: Iterable[tuple[str, str]]) -> frozenset[str]:
     return frozenset(id for path, id in files if path.endswith(_MANIFESTS))
 
 
+def record_left_out(git_dir: Path, ids: Collection[str]) -> None:
+    """Write down which files are not in the repository."""
+    write_file(git_dir / _LEFT_OUT, "".join(f"{id}\n" for id in sorted(ids)), PRIVATE)
+
+
 def record_fetched(git_dir: Path, ids: Collection[str]) -> None:
     """Write down that files which were left out are in the mirror now."""
-    remaining = sorted(left_out(git_dir).difference(ids))
     # by rename: a build in another process that read half of the list would take the other half for damaged
-    write_file(git_dir / _LEFT_OUT, "".join(f"{id}\n" for id in remaining), PRIVATE)
+    record_left_out(git_dir, left_out(git_dir).difference(ids))

@@ -250,7 +250,8 @@ class Mirror:
 
     def _digest(self, credentials: Credentials) -> str:
         """Return what credentials are known by: they cannot be worked out from it."""
-        text = "\0".join(getattr(credentials, field.name) for field in fields(credentials))
+        members = (getattr(credentials, field.name) for field in fields(credentials))
+        text = "\0".join(member for member in members if isinstance(member, str))
         return hashlib.scrypt(
             text.encode(), salt=repository_key(self.url).encode(), n=1 << 12, r=8, p=1, dklen=24
         ).hex()

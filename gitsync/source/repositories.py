@@ -19,7 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
-from gitsync.objects.application import GitSource
+from gitsync.objects.application import GitSource, NamedSource, SourceGroup
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Entry
@@ -32,6 +32,7 @@ from gitsync.ports import (
     MergeResult,
     RevertResult,
     Snapshot,
+    SourcePart,
     Tag,
 )
 from gitsync.ports.source import ArtifactServers
@@ -40,6 +41,7 @@ from gitsync.source.artifacts import ArtifactMirror
 from gitsync.source.edits import CommitIdentity, make_edit, make_revert
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.history import blame, file_versions
+from gitsync.source.joined import JoinedMirror, several_sources, told_of
 from gitsync.source.left_out import left_out, manifests
 from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.object_reader import ObjectReader
@@ -95,7 +97,9 @@ class Repositories:
 
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
-        check_source(source, self.transport.schemes, self.transport.plain)
+        for part in source.parts:
+            with told_of(part.name) if isinstance(part, NamedSource) else contextlib.nullcontext():
+                check_source(part, self.transport.schemes, self.transport.plain)
 
     def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
         """Return the commit that the revision names now; see the port."""
@@ -107,24 +111,36 @@ class Repositories:
         mirror.fetch(source.revision, commit, credentials, max_age)
         fetch_file = partial(fetch_requested, mirror, source, credentials, commit)
         tree = GitTree(mirror.path, commit, self.transport.limits, mirror.objects, fetch_file)
-        path = clean_path(source.path)
-        _reject_submodule(tree, path)
-        tree.check_size(path)
+        paths = [clean_path(folder) for folder in _folders(source)]
+        for path in paths:
+            _reject_submodule(tree, path)
+            tree.check_size(path)
         fetch_manifests(mirror, source, credentials, commit, max_age)
-        warnings = [f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path)]
+        warnings = [
+            f"{name}: the files of this Git submodule are not read" for path in paths for name in tree.submodules(path)
+        ]
         if warning := mirror.hidden_range(source.revision):
             warnings.append(warning)
         metered = MeteredTree(tree, self.transport.limits.read_bytes)
-        return Snapshot(mirror.commit(commit), metered, str(mirror.path), tuple(warnings), fetch_file=fetch_file)
+        parts = (
+            tuple(SourcePart(part.source, str(part.mirror.path), id) for part, id in mirror.split(commit))
+            if isinstance(mirror, JoinedMirror)
+            else ()
+        )
+        return Snapshot(
+            mirror.commit(commit), metered, str(mirror.path), tuple(warnings), fetch_file=fetch_file, parts=parts
+        )
 
     def branches(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> Mapping[str, str]:
         """Return the commits of all branches by name; see the port ``ProposalSource``."""
+        _reject_several(source, "a proposal")
         return self._mirror(source).branches(source.revision, credentials, max_age)
 
     def merge(
         self, source: GitSource, credentials: Credentials, base: str, head: str, *, ref: str = ""
     ) -> tuple[MergeResult, Snapshot]:
         """Return the merge of a head into a base, and its files; see the port ``ProposalSource``."""
+        _reject_several(source, "a merge")
         mirror = self._mirror(source)
         mirror.fetch(source.revision, base, credentials)
         mirror.fetch(ref or source.revision, head, credentials)
@@ -151,6 +167,8 @@ class Repositories:
     def is_forward(self, source: GitSource, earlier: str, later: str) -> bool:
         """Return whether the revision may have moved so without a rewritten branch; see the port."""
         mirror = self._mirror(source)
+        if isinstance(mirror, JoinedMirror):
+            return mirror.is_forward(source.revision, earlier, later)
         return not mirror.branch(source.revision) or mirror.contains(later, earlier)
 
     def authors(self, source: GitSource, earlier: str, later: str) -> frozenset[str]:
@@ -160,19 +178,34 @@ class Repositories:
     def signing_users(self, source: GitSource, earlier: str, later: str, trust: Trust) -> frozenset[str]:
         """Return the users whose keys signed a commit and those since an earlier one; see the port."""
         mirror = self._mirror(source)
+        if isinstance(mirror, JoinedMirror):
+            steps = mirror.steps(earlier, later)
+            return frozenset().union(*(signing_users(part.path, commits, trust) for part, commits in steps))
         return signing_users(mirror.path, mirror.since(earlier, later), trust)
 
     def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
         """Return the commits that wrote lines, from the mirror; see the port."""
         mirror = self._mirror(source)
-        commits = {place: mirror.objects.find_commit(id) for place, id in blame(mirror, commit, places).items()}
-        return {place: parsed.commit for place, parsed in commits.items() if parsed is not None}
+        if isinstance(mirror, JoinedMirror):
+            return {
+                f"{part.source.name}/{place}": author
+                for part, id in mirror.split(commit)
+                for place, author in _blamed(part.mirror, id, _below(part.source.name, places)).items()
+            }
+        return _blamed(mirror, commit, places)
 
     def file_versions(
         self, source: GitSource, commit: str, files: Collection[str]
     ) -> Mapping[str, tuple[FileVersion, ...]]:
         """Return the latest versions of files, from the mirror; see the port."""
-        return file_versions(self._mirror(source), commit, files)
+        mirror = self._mirror(source)
+        if isinstance(mirror, JoinedMirror):
+            return {
+                f"{part.source.name}/{file}": versions
+                for part, id in mirror.split(commit)
+                for file, versions in file_versions(part.mirror, id, _below(part.source.name, files)).items()
+            }
+        return file_versions(mirror, commit, files)
 
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first."""
@@ -195,6 +228,7 @@ class Repositories:
         reason: str = "",
     ) -> RevertResult:
         """Make a commit that undoes these, newest first, and push it; see the port."""
+        _reject_several(source, "a revert")
         mirror = self._mirror(source)
         with mirror.locked():
             head = mirror.resolve(source.revision, credentials, 0.0)
@@ -220,6 +254,7 @@ class Repositories:
 
     def prepare_revert(self, source: GitSource, credentials: Credentials, commits: Sequence[str]) -> tuple[str, str]:
         """Return the head of the tracked branch and a commit in the mirror that undoes these; see the port."""
+        _reject_several(source, "a revert")
         mirror = self._mirror(source)
         with mirror.locked():
             head = mirror.resolve(source.revision, credentials, 0.0)
@@ -230,6 +265,7 @@ class Repositories:
 
     def edit(self, source: GitSource, credentials: Credentials, edit: FileEdit) -> tuple[Commit, str]:
         """Return a commit with new contents of files and its patch; it is pushed where a branch is named."""
+        _reject_several(source, "an edit")
         mirror = self._mirror(source)
         with mirror.locked():
             mirror.fetch(source.revision, edit.head, credentials)
@@ -268,10 +304,13 @@ class Repositories:
             key = repository_key(source.repo_url)
             mirror = self._mirrors.get(key)
             if mirror is None:
-                mirror = self._mirrors[key] = self._new_mirror(source.repo_url)
+                mirror = self._mirrors[key] = self._new_mirror(source)
             return mirror
 
-    def _new_mirror(self, url: str) -> Mirror:
+    def _new_mirror(self, source: GitSource) -> Mirror:
+        if isinstance(source, SourceGroup):
+            return JoinedMirror(source, self._folder, self.transport, self._mirror, self._on_read, self._clock)
+        url = source.repo_url
         if not is_artifact(url):
             return Mirror(url, self._folder, self.transport, self._on_read, self._clock)
         if self._artifacts is None:
@@ -311,6 +350,28 @@ class Repositories:
             oldest = self._readers.pop(0) if len(self._readers) > _READERS else None
         if oldest is not None:
             oldest.close(wait=False)  # one that is being read has to finish first
+
+
+def _folders(source: GitSource) -> tuple[str, ...]:
+    """Return the folders that are rendered of a source, or of several."""
+    if isinstance(source, SourceGroup):
+        return tuple(member.folder for member in source.members if member.folder)
+    return (source.path,)
+
+
+def _reject_several(source: GitSource, what: str) -> None:
+    if isinstance(source, SourceGroup):
+        raise several_sources(what)
+
+
+def _below(name: str, places: Collection[str]) -> list[str]:
+    """Return the places in the folder of a source, without that folder."""
+    return [place.removeprefix(f"{name}/") for place in places if place.startswith(f"{name}/")]
+
+
+def _blamed(mirror: Mirror, commit: str, places: Collection[str]) -> dict[str, Commit]:
+    commits = {place: mirror.objects.find_commit(id) for place, id in blame(mirror, commit, places).items()}
+    return {place: parsed.commit for place, parsed in commits.items() if parsed is not None}
 
 
 def _reject_submodule(tree: GitTree, path: str) -> None:
@@ -401,6 +462,11 @@ def fetch_manifests(
     """Fetch the manifests below a source's path."""
     if not left_out(mirror.path):
         return
+    if isinstance(mirror, JoinedMirror):
+        for part, id, own in mirror.split_for(source.revision, commit, credentials):
+            fetch_manifests(part.mirror, _at_path(source, part.source), own, id, max_age)
+        mirror.note_left_out()
+        return
     tree = GitTree(mirror.path, commit, reader=mirror.objects)
     below = tree.below(clean_path(source.path))
     files = manifests((path, entry.id) for path, entry in below)
@@ -409,9 +475,20 @@ def fetch_manifests(
 
 def fetch_requested(mirror: Mirror, source: GitSource, credentials: Credentials, commit: str, id: str) -> None:
     """Fetch a file that a build reads, with all manifests of the commit: the build is about to read others of them."""
+    if isinstance(mirror, JoinedMirror):
+        for part, own_commit, own in mirror.split_for(source.revision, commit, credentials):
+            if id in left_out(part.mirror.path):
+                fetch_requested(part.mirror, part.source, own, own_commit, id)
+        mirror.note_left_out()
+        return
     tree = GitTree(mirror.path, commit, reader=mirror.objects)
     files = manifests((path, entry.id) for path, entry in tree.below(""))
     mirror.fetch_files(files | {id}, source.revision, commit, credentials)
+
+
+def _at_path(source: GitSource, part: NamedSource) -> NamedSource:
+    """Return a part with the path that this group gives it: another one of the same repositories shares the mirror."""
+    return next(member for member in source.parts if isinstance(member, NamedSource) and member.name == part.name)
 
 
 def fetch_changed(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gitsync.objects.application import Application, GitSource
+from gitsync.objects.application import Application, followed_source
 from gitsync.objects.keys import APPLICATION, FINALIZER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef
@@ -43,13 +43,12 @@ class Reach:
     @classmethod
     def of(cls, manifest: Manifest) -> Reach:
         """Return the reach of an Application; nothing is validated, since a reconcile reports an invalid spec."""
-        source = at(manifest, "spec", "source", default={})
+        url, revision = followed_source(manifest)
         destination = at(manifest, "spec", "destination", default={})
-        revision = str(source.get("revision") or GitSource.model_fields["revision"].default)
         sync = at(manifest, "spec", "sync", default={})
         keeps_objects = sync.get("prune") is False or bool(sync.get("preserveResourcesOnDeletion"))
         return cls(
-            (str(source.get("repoURL") or ""), revision.removeprefix("refs/heads/")),
+            (url, revision.removeprefix("refs/heads/")),
             str(destination.get("namespace") or metadata_of(manifest).get("namespace", "")),
             bool(destination.get("allowClusterScoped")),
             str(metadata_of(manifest).get("creationTimestamp", "")),

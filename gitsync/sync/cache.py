@@ -131,8 +131,8 @@ class GitCache:
     credentials: Credentials = field(default_factory=Credentials)
     """The credentials of the last poll."""
     fetched: Commit | None = None
-    trusted: Trust = ()
-    """The signers by whose keys the fetched commit was verified; none where no signature is required."""
+    trusted: tuple[Trust, ...] = ()
+    """The signers by whose keys the fetched commit was verified, of each source; none where none is required."""
     last_change: Commit | None = None
     """The newest commit that changed what the Application reads."""
     is_report_due: bool = False

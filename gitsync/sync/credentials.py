@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.gate.policy import Policy, secret_violations, source_violations
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, SourceGroup, apps_of_parts
 from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.objects.remote import without_user
@@ -49,6 +49,8 @@ class ApplicationSecrets:
         """
         # Here, because each use of a Git server begins with its credentials: a plan is judged after they were sent.
         self._check(app, source_violations)
+        if isinstance(app.source, SourceGroup):
+            return Credentials(parts=tuple(map(self.credentials, apps_of_parts(app))))
         name = app.source.credentials_secret
         if not name:
             return Credentials()
@@ -86,6 +88,11 @@ class ApplicationSecrets:
     def decryption_keys(self, app: Application) -> AgeKeys:
         """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
         self._check(app, secret_violations)
+        if isinstance(app.source, SourceGroup):
+            # one for all: an object that several sources encrypted for others is not decrypted by any
+            own = [self.decryption_keys(part) for part in apps_of_parts(app) if part.source.decryption_secret]
+            if own:
+                return AgeKeys(tuple(text for keys in own for text in keys.texts), own[0].is_shared)
         where = "spec.source.decryption.secretRef.name"
         name = app.source.decryption_secret
         if not name:

@@ -9,7 +9,7 @@ from gitsync.apply.execute import is_terminating
 from gitsync.apply.hooks import is_hook
 from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide, decide_deletion
-from gitsync.objects.application import Application, dependencies_of
+from gitsync.objects.application import Application, dependencies_of, followed_source
 from gitsync.objects.change import Action, Change, Decision, Plan, Review, Verdict
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
@@ -312,9 +312,11 @@ def _blocking_reason(app: Application, key: str, other: Manifest | None, commit:
     ready = find_condition(other.get("status") or {}, READY)
     if ready.get("status") != "True":
         return f"depends on Application {key}, which is not ready: {ready.get('reason', 'Unknown')}"
-    follows = (at(other, "spec", "source", "repoURL"), at(other, "spec", "source", "revision", default="main"))
     # another revision has commits of its own, so that only Ready can be compared
-    if follows == (app.source.repo_url, app.source.revision) and at(other, "status", "revision", "applied") != commit:
+    if (
+        followed_source(other) == (app.source.repo_url, app.source.revision)
+        and at(other, "status", "revision", "applied") != commit
+    ):
         return f"depends on Application {key}, which is not at commit {commit[:12]} yet"
     return ""
 

@@ -213,7 +213,8 @@ class DesiredState:
     def _result(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
         source = inputs.app.source
         render = cache.render
-        key = (source.repo_url, source.path, source.renderer, source.helm)
+        folders = ((part.path, part.renderer, part.helm) for part in source.parts)
+        key = (source.repo_url, *folders)
         # the branch is not in the key: the same commit renders to the same objects
         if render.source != key:
             render.source = key

@@ -149,7 +149,7 @@ class SyncState:
         """Return the state with this commit applied completely."""
         # a revision that is the commit itself is a pin: the branch from before it is kept, to compare with when it is
         # followed again
-        is_pin = commit == app.source.revision
+        is_pin = commit == app.source.revision or app.source.is_fixed
         state = self.with_followed(app) if is_pin else replace(self, followed="", followed_spec_hash="")
         return replace(state, applied=commit, applied_spec_hash=app.target_hash)
 

@@ -441,6 +441,7 @@ class Pipeline:
 
 def _watched(app: Application) -> frozenset[ObjectRef]:
     """Return the objects whose changes enqueue an Application beside its own objects: Secrets and dependencies."""
-    names = (app.source.credentials_secret, app.source.verification_secret, app.source.decryption_secret)
-    secrets = frozenset(ObjectRef("", "Secret", app.namespace, name) for name in names if name)
+    secrets = frozenset(
+        ObjectRef("", "Secret", app.namespace, name) for part in app.source.parts for name in part.secrets
+    )
     return secrets | {ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in app.depends_on}

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput, Refused, RemoteNeeded, SourceUnavailable
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application, GitSource
+from gitsync.objects.application import Application, GitSource, SourceGroup
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
 from gitsync.objects.tree import MountedTree, Tree
 from gitsync.objects.urls import CHART_SCHEME, matches_url
@@ -194,13 +195,8 @@ class RemoteBases:
 
     def render(self, app: Application, snapshot: Snapshot) -> Build:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
-        path = app.source.path
-        renderer = app.source.renderer
-        chart = app.chart
         snapshot = replace(snapshot, tenant=app.namespace)
-        bases, build = self._fetcher(app).collect(
-            lambda remotes: self._renderer.render(with_remotes(snapshot, remotes), path, renderer, chart)
-        )
+        bases, build = self._fetcher(app).collect(lambda remotes: self._render(app, with_remotes(snapshot, remotes)))
         urls = frozenset(parsed(reference, "").url for reference in bases)
         if urls:
             self._urls[app.key] = urls
@@ -208,19 +204,30 @@ class RemoteBases:
             self.forget(app.key)
         return build._replace(remotes=tuple((reference, base.commit) for reference, base in bases.items()))
 
+    def _render(self, app: Application, snapshot: Snapshot) -> Build:
+        """Return what the folder of an Application renders to, or the folders of several sources together."""
+        builds = [
+            (name, self._renderer.render(snapshot, path, renderer, chart))
+            for name, path, renderer, chart in app.renders
+        ]
+        if not isinstance(app.source, SourceGroup):
+            return builds[0][1]
+        return joined_build(builds, app)
+
     def forget(self, key: str) -> None:
         """Forget the repositories of an Application that is gone, so that their mirrors are deleted."""
         self._urls.pop(key, None)
 
     def trace(self, app: Application, snapshot: Snapshot, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields; see ``Renderer.trace``."""
-        path = app.source.path
-        renderer = app.source.renderer
-        chart = app.chart
         snapshot = replace(snapshot, tenant=app.namespace)
-        return self._fetcher(app).collect(
-            lambda remotes: self._renderer.trace(with_remotes(snapshot, remotes), path, renderer, chart, wanted)
-        )[1]
+        return self._fetcher(app).collect(lambda remotes: self._trace(app, with_remotes(snapshot, remotes), wanted))[1]
+
+    def _trace(self, app: Application, snapshot: Snapshot, wanted: FieldSelection) -> Traces:
+        traces: Traces = {}
+        for _, path, renderer, chart in app.renders:
+            traces |= self._renderer.trace(snapshot, path, renderer, chart, wanted)
+        return traces
 
     def files(self, app: Application, snapshot: Snapshot, build: Build) -> Snapshot:
         """Return a snapshot with the files of other repositories that a build used."""
@@ -252,9 +259,10 @@ class RemoteBases:
         def credentials_for(url: str) -> Credentials:
             """Return the credentials of the Application for the host that they are for, none for others."""
             # credentials are for one host: a reference in a commit must not send them to another one
-            if _authority(url) != _authority(app.source.repo_url):
+            part = next((part for part in app.source.parts if _authority(url) == _authority(part.repo_url)), None)
+            if part is None:
                 return Credentials()
-            source = app.source.model_copy(update={"repo_url": url})
+            source = part.model_copy(update={"repo_url": url})
             try:
                 return self._credentials_of(replace(app, source=source))
             except Refused:  # the Secret is for other repositories of the host; this one may be public
@@ -262,8 +270,35 @@ class RemoteBases:
 
         policies = self._policies_of(app)
         interval = app.sync.interval
-        is_signed = app.source.verify.mode == "SignedCommits" or any(policy.trust for policy in policies)
+        is_signed = any(part.verify.mode == "SignedCommits" for part in app.source.parts) or any(
+            policy.trust for policy in policies
+        )
         return RemoteFetcher(self._source, credentials_for, policies, interval, only_commits=is_signed)
+
+
+def joined_build(builds: Sequence[tuple[str, Build]], app: Application) -> Build:
+    """Return the builds of several sources, by their names, as one; raise InvalidInput for an object of two of them."""
+    sources: dict[ObjectRef, str] = {}
+    for name, build in builds:
+        for manifest in build.manifests:
+            ref = ref_of(manifest)
+            placed = ref._replace(namespace=ref.namespace or app.destination.namespace)
+            other = sources.setdefault(placed, name)
+            if other != name:
+                raise InvalidInput(
+                    f"the sources {other} and {name} both have it",
+                    location=f"spec.sources[{name}]",
+                    object=str(ref),
+                    hint="remove it from one of them, or patch it in a kustomization over the other",
+                )
+    return Build(
+        manifests=tuple(manifest for _, build in builds for manifest in build.manifests),
+        files_read=frozenset().union(*(build.files_read for _, build in builds)),
+        warnings=tuple(warning for _, build in builds for warning in build.warnings),
+        sources=tuple(origin for _, build in builds for origin in build.sources),
+        # where one is a chart, its options are among those of the Application
+        chart=app.chart if any(build.chart for _, build in builds) else None,
+    )
 
 
 def with_remotes(snapshot: Snapshot, bases: Mapping[str, RemoteBase]) -> Snapshot:

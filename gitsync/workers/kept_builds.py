@@ -73,7 +73,9 @@ class KeptBuilds:
 
     def _file(self, app: Application) -> Path:
         source = app.source
-        key = "\0".join((app.uid, source.repo_url, source.credentials_secret, source.path, source.renderer))
+        secrets = (part.credentials_secret for part in source.parts)
+        folders = (part for render in app.renders for part in (render.path, render.renderer))
+        key = "\0".join((app.uid, source.repo_url, *secrets, *folders))
         return self._folder / hashlib.sha256(key.encode()).hexdigest()
 
 

@@ -157,13 +157,14 @@ class World:
     def application(self, name: str = "shop", *, is_observed: bool = True, **spec: Any) -> None:
         """Declare an Application of the repository, polled each second; a controller that runs has observed it then."""
         sync = {"interval": "1s", **spec.pop("sync", {})}
-        source = {"repoURL": self.repo.url, "path": name, **spec.pop("source", {})}
+        if "sources" not in spec:
+            spec["source"] = {"repoURL": self.repo.url, "path": name, **spec.get("source", {})}
         declared = self.apply(
             {
                 "apiVersion": "gitsync.dev/v1alpha1",
                 "kind": "Application",
                 "metadata": {"name": name, "namespace": NAMESPACE},
-                "spec": {"source": source, "destination": {"namespace": name}, "sync": sync, **spec},
+                "spec": {"destination": {"namespace": name}, "sync": sync, **spec},
             }
         )
         # else a commit that follows may be synced by the former spec

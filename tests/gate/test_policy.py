@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitsync.gate.policy import Policy, application_violations, violations
+from gitsync.gate.policy import Policy, Require, application_violations, violations
 from gitsync.objects.application import parse_application
 from gitsync.objects.ref import ObjectRef
 from tests.gate.factories import application, is_namespaced
@@ -69,6 +69,22 @@ def test_an_open_policy_allows_every_namespaced_kind():
 def test_another_repository_is_refused():
     (line,) = violations(TEAM, application(repo="https://git.example/other/demo"), [], is_namespaced)
     assert line == "spec.source.repoURL is not allowed by policy team-a"
+
+
+def test_each_of_several_sources_has_to_be_allowed():
+    """A policy of one repository must not be passed by another one beside it."""
+    sources = [
+        {"name": "own", "repoURL": "https://git.example/team-a/demo", "path": "x"},
+        {"name": "other", "repoURL": "https://git.example/other/demo", "revision": "next"},
+    ]
+    app = parse_application({"metadata": {"name": "demo", "namespace": "team-a"}, "spec": {"sources": sources}})
+    policy = replace(TEAM, revisions=("main",), require=(Require(signed_commits=True),))
+    assert [line for line in application_violations(policy, app) if line.startswith("spec.sources")] == [
+        "spec.sources[other].repoURL is not allowed by policy team-a",
+        "spec.sources[other].revision: next is not allowed by policy team-a; follow one of main",
+        "spec.sources[own].verify.mode: SignedCommits is required by policy team-a",
+        "spec.sources[other].verify.mode: SignedCommits is required by policy team-a",
+    ]
 
 
 @pytest.mark.parametrize(

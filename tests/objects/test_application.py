@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import Application, MetricQuery, parse_application
+from gitsync.objects.application import Application, MetricQuery, followed_source, parse_application, source_urls
 from gitsync.objects.charts import ChartOptions
 
 
@@ -199,3 +199,64 @@ def test_a_chart_without_a_helm_repository_is_named(source: dict[str, Any], wher
         source_of(**{"repoURL": "https://charts.example.com", **source})
     assert caught.value.location == where
     assert says in str(caught.value)
+
+
+WEB = {"name": "web", "repoURL": "https://charts.example.com", "chart": "web", "revision": "1.x"}
+VALUES = {"name": "values", "repoURL": "https://git.example.com/values.git"}
+
+
+def group_of(*sources: dict[str, Any]) -> Application:
+    return parse_application({"metadata": {"name": "shop", "namespace": "x"}, "spec": {"sources": list(sources)}})
+
+
+def test_several_sources_are_rendered_in_their_folders() -> None:
+    files = ["$values/prod.yaml", "/own.yaml", "more.yaml"]
+    app = group_of({**WEB, "helm": {"valueFiles": files}}, VALUES, {**VALUES, "name": "extra", "path": "deploy"})
+    assert [render[:3] for render in app.renders] == [("web", "web/.", "Helm"), ("extra", "extra/deploy", "Auto")]
+    assert app.renders[0].chart.value_files == ("/values/prod.yaml", "/web/own.yaml", "more.yaml")
+    assert app.source.revision == "web=1.x; values=main; extra=main;"
+
+
+def test_one_url_stands_for_the_same_repositories() -> None:
+    apps = [group_of(WEB, VALUES), group_of({**WEB, "revision": "2.x"}, VALUES), group_of(WEB, {**VALUES, "name": "v"})]
+    urls = [app.source.repo_url for app in apps]
+    assert urls[0] == urls[1] != urls[2]
+    assert len({app.target_hash for app in apps}) == 3
+    manifest = {"spec": {"sources": [WEB, VALUES]}}
+    assert followed_source(manifest) == (apps[0].source.repo_url, apps[0].source.revision)
+    assert source_urls(manifest) == {urls[0], "helm+https://charts.example.com/web", VALUES["repoURL"]}
+
+
+def test_sources_of_a_manifest_are_those_of_one_source() -> None:
+    assert followed_source({"spec": {"source": WEB}}) == ("helm+https://charts.example.com/web", "1.x")
+    assert followed_source({"spec": {"source": {"repoURL": "https://x"}}}) == ("https://x", "main")
+    assert source_urls({"spec": {"source": {"repoURL": "x", "chart": "y"}}}) == {"x"}
+    assert source_urls({"spec": {"sources": "x", "source": None}}) == source_urls({}) == frozenset()
+
+
+def test_all_revisions_are_commits_where_it_is_fixed() -> None:
+    pinned = [{**WEB, "revision": "a" * 40}, {**VALUES, "revision": "b" * 40}]
+    assert group_of(*pinned).source.is_fixed
+    assert not group_of(pinned[0], VALUES).source.is_fixed
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"source": {"repoURL": "https://x"}, "sources": [WEB]}, "both source and sources are set; write source, or"),
+        ({"sources": []}, "source is missing; write source, or a list of sources"),
+        ({"sources": [WEB, {**VALUES, "name": "web"}]}, "two sources are named web; give each"),
+        ({"sources": [VALUES]}, "no source has anything to render; set the path of one"),
+        ({"sources": [{**WEB, "helm": {"valueFiles": ["$other/x"]}}, VALUES]}, r"\$other/x is of a source that is not"),
+        ({"sources": [{**WEB, "name": "Web"}]}, r"spec\.sources\[0\]\.name"),
+        ({"sources": [{**VALUES, "name": None}]}, r"spec\.sources\[0\]\.name"),
+        ({"sources": [{**WEB, "name": f"s{number}"} for number in range(11)]}, r"spec\.sources"),
+        ({"sources": [{**VALUES, "chart": "web", "repoURL": "git@x:y"}]}, r"spec\.sources\[0\].*neither an https"),
+        ({"sources": {"web": WEB}}, r"spec\.sources"),
+        ({"sources": [WEB], "proposals": ["change/*"]}, "proposals is of one source; write source, or leave it out"),
+        ({"sources": [WEB], "pullRequests": {"host": "Gitea"}}, "pullRequests is of one source"),
+    ],
+)
+def test_sources_that_fit_nothing_are_named(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        parse_application({"metadata": {"name": "shop", "namespace": "x"}, "spec": spec})

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.objects.urls import chart_url, is_artifact, matches_url, normalized_url, repository_key
+from gitsync.objects.urls import (
+    chart_url,
+    is_artifact,
+    joined_source,
+    matches_url,
+    normalized_url,
+    repository_key,
+    revisions_of,
+)
 
 HTTPS, SSH = "https://git.example/team-a/demo", "ssh://git.example/team-a/demo"
 
@@ -166,3 +174,10 @@ def test_charts_of_one_repository_have_keys_of_their_own() -> None:
     assert len({repository_key(url) for url in urls}) == 1
     others = ["https://charts.example.com/web", "helm+https://charts.example.com/db", "oci://charts.example.com/web"]
     assert len({repository_key(url) for url in (urls[0], *others)}) == 4
+
+
+def test_the_revisions_of_several_sources_are_read_back() -> None:
+    _, revision = joined_source([("web", "u", ">=1 <2 || ~3"), ("values", "v", "a=b;c"), ("x-1", "w", "main")])
+    assert revisions_of(revision) == {"web": ">=1 <2 || ~3", "values": "a=b;c", "x-1": "main"}
+    for single in ("main", "a=b", ">=1 <2", "a" * 40, "a=b;c", ""):
+        assert revisions_of(single) == {}

@@ -97,6 +97,26 @@ def test_a_folder_of_another_repository_is_part_of_the_build(setting: Setting) -
     assert build.sources[1].file.endswith(f"/origin.git@{commit[:12]}/web/web.yaml")
 
 
+def test_builds_of_several_sources_are_joined(setting: Setting) -> None:
+    """Each source is rendered by itself; an object of both is an error that names both."""
+    url = setting.own.url("origin.git")
+    setting.repo.commit({"a/web.yaml": OBJECT % ("web", "web"), "b/own.yaml": OBJECT % ("own", "own")})
+    sources = [{"name": name, "repoURL": url, "path": name} for name in ("a", "b")]
+
+    def render(sources: list[dict[str, str]]) -> Build:
+        app = parse_application({"metadata": {"name": "app", "namespace": "gitsync"}, "spec": {"sources": sources}})
+        credentials = Credentials(parts=(ADA, ADA))
+        commit = setting.source.resolve(app.source, credentials)
+        return setting.bases().render(app, setting.source.snapshot(app.source, credentials, commit))
+
+    build = render(sources)
+    assert names(build) == ["web", "own"]
+    assert [origin.file for origin in build.sources] == ["a/a/web.yaml", "b/b/own.yaml"]
+    with pytest.raises(InvalidInput, match="the sources a and b both have it") as caught:
+        render([sources[0], {**sources[1], "path": "a"}])
+    assert caught.value.location == "spec.sources[b]"
+
+
 def test_repositories_of_an_application_that_is_gone_are_forgotten(setting: Setting) -> None:
     reference = setting.refer("?ref=v1")
     bases = setting.bases()

@@ -15,11 +15,12 @@ from gitsync.cli.requests import (
     DatabaseRecords,
     commit_of_sync,
     find_commit,
+    find_joined_commit,
     user_name,
     user_requests,
     view_of,
 )
-from gitsync.objects.application import parse_application
+from gitsync.objects.application import SourceGroup, parse_application
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.requests import DeclarationRequests, Pin, Revert, readable
@@ -38,11 +39,16 @@ def pin(
     evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, target.namespace, target.name)
     # a second pin remembers the branch, not the commit of the first one
-    followed = pinned_from(manifest) or parse_application(manifest).source.revision
-    commit = find_commit(evaluator, manifest, revision, followed)
+    app = parse_application(manifest)
+    followed = pinned_from(manifest) or app.source.revision
+    if isinstance(app.source, SourceGroup):
+        commit, commits = find_joined_commit(manifest, revision)
+    else:
+        commit = find_commit(evaluator, manifest, revision, followed)
+        commits = {}
     requests = DeclarationRequests(DatabaseRecords(target.data), SystemClock())
     writer = ClusterWriter(evaluator.client)
-    requests.pin(writer, target.key, Pin(commit, followed), User(user_name(origin.by, "--by")), origin.reason)
+    requests.pin(writer, target.key, Pin(commit, followed, commits), User(user_name(origin.by, "--by")), origin.reason)
     option = f" -n {target.namespace}" if target.namespace != NAMESPACE else ""
     say(f"{target.key} pinned to {commit.id[:12]} {commit.subject} ({commit.author})")
     say(f"newer commits of {followed} are not applied until: gitsync unpin {target.name}{option}")

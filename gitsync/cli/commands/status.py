@@ -77,12 +77,13 @@ def _print_one(application: Manifest) -> None:
     row = _row(application)
     state = application.get("status") or {}
     revision = state.get("revision") or {}
-    source = at(application, "spec", "source", default={})
+    sources = at(application, "spec", "sources") or [at(application, "spec", "source", default={})]
+    commits = {part["name"]: part["commit"][:12] for part in revision.get("sources") or ()}
     pinned = pinned_from(application)
     counts = ", ".join(f"{count} {name}" for name, count in (state.get("resources") or {}).items())
     for label, value in (
         ("Application", f"{row['namespace']}/{row['name']}"),
-        ("Source", f"{source.get('repoURL', '')} {source.get('revision', '')} {source.get('path', '')}"),
+        *(("Source", _source_line(source, commits)) for source in sources),
         ("Pinned", f"instead of {pinned}" if pinned else ""),
         ("Sync", words(row["sync"])),
         ("Health", words(row["health"])),
@@ -94,6 +95,14 @@ def _print_one(application: Manifest) -> None:
         if value:
             say(f"{label + ':':13}{value}")
     _print_conditions(state)
+
+
+def _source_line(source: Mapping[str, Any], commits: Mapping[str, str]) -> str:
+    """Return a source in words, with its commit where it is one of several."""
+    name = str(source.get("name", ""))
+    words = (name and f"{name}:", *(source.get(member, "") for member in ("repoURL", "chart", "revision", "path")))
+    commit = commits.get(name, "")
+    return " ".join(filter(None, (*words, commit and f"at {commit}")))
 
 
 def _print_conditions(state: Mapping[str, Any]) -> None:

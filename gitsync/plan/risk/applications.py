@@ -32,8 +32,14 @@ _Source = tuple[str, str, str]
 WIDER: dict[str, Callable[[Application, Application], bool]] = {
     # other authors would have the rights of the Application
     "spec.source": lambda old, new: _source(old) != _source(new),
-    "spec.source.verify": lambda old, new: old.source.verify.mode != "None" and new.source.verify != old.source.verify,
-    "spec.source.decryption": lambda old, new: new.source.decryption not in (None, old.source.decryption),
+    "spec.source.verify": lambda old, new: (
+        any(part.verify.mode != "None" for part in old.source.parts)
+        and [part.verify for part in new.source.parts] != [part.verify for part in old.source.parts]
+    ),
+    "spec.source.decryption": lambda old, new: _lacks(
+        (part.decryption for part in new.source.parts if part.decryption),
+        (part.decryption for part in old.source.parts),
+    ),
     "spec.destination.namespace": lambda old, new: new.destination.namespace != old.destination.namespace,
     "spec.destination.allowClusterScoped": lambda old, new: (
         new.destination.allow_cluster_scoped and not old.destination.allow_cluster_scoped
@@ -150,7 +156,7 @@ def _parsed(manifest: Manifest) -> Application:
 
 def _source(app: Application) -> tuple[str, str, str]:
     """Return whose commits have the rights of an Application, and the Secret that is sent to that server."""
-    return app.source.repo_url, app.source.revision, app.source.credentials_secret
+    return app.source.repo_url, app.source.revision, "\n".join(part.credentials_secret for part in app.source.parts)
 
 
 def _approvers(app: Application) -> set[tuple[str, str]]:
@@ -186,7 +192,7 @@ def _set_wider_than_parent(manifest: Manifest, parent: Application) -> str:
     # The approval of a user: an author of a commit must not give it.
     if APPROVE_DELETIONS in annotations_of(manifest):
         return _APPROVAL_OF_DELETIONS
-    own = (parent.source.repo_url, parent.source.revision, parent.source.credentials_secret)
+    own = _source(parent)
     return _GENERATORS if _sources(manifest) - {own} else ""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from random import random
 
 from gitsync.errors import (
@@ -15,10 +16,10 @@ from gitsync.errors import (
     SourceUnavailable,
     detached,
 )
-from gitsync.objects.application import Application, GitSource
-from gitsync.objects.record import Commit
+from gitsync.objects.application import Application, GitSource, apps_of_parts
+from gitsync.objects.record import Commit, joined_commits
 from gitsync.objects.signers import Signer, Trust
-from gitsync.ports import CREDENTIALS_SECRET, Clock, Snapshot, Source, SourceRevision
+from gitsync.ports import CREDENTIALS_SECRET, Clock, Credentials, Snapshot, Source, SourceRevision
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.input import ReconcileInput
@@ -134,12 +135,12 @@ class Fetcher:
         # an unfetched commit has no files; a revision that does not exist makes the old commit the wrong one
         if error is not None and (not cache.commit or cache.is_unfetched or isinstance(error, InvalidInput)):
             raise self._until_next_poll(detached(error), cache)
-        trusted = self._trusted(inputs.app)
+        trusted = self._trusted_of_all(inputs.app)
         # also when the signers changed: a commit is not trusted any more once its key is removed
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self._fetch(inputs.app, cache)
-            if trusted:
-                self._signatures.verify(self._revision(inputs, cache, snapshot.git_dir, trusted), trusted)
+            if any(trusted):
+                self._verify(inputs, cache, snapshot, trusted)
             cache.fetched = snapshot.commit
             cache.trusted = trusted
         # only here: a poll whose fetch fails is a failure too
@@ -259,6 +260,39 @@ class Fetcher:
             error.retry_after = max(cache.next_poll - self._clock.monotonic(), _SHORTEST_WAIT)
         return error
 
+    def _verify(self, inputs: ReconcileInput, cache: GitCache, snapshot: Snapshot, trusted: Sequence[Trust]) -> None:
+        """Raise Refused unless the commit is signed, or that of each of several sources as its settings require."""
+        app = inputs.app
+        since = inputs.state.last_of(app)
+        if not snapshot.parts:
+            revision = self._revision(
+                app.source,
+                cache.credentials,
+                SourceRevision(snapshot.git_dir, cache.commit, app.source.path, since),
+                trusted[0],
+            )
+            self._signatures.verify(revision, trusted[0])
+            return
+        old_commits = self._joined_before(app, since)
+        for part, trust, credentials in zip(snapshot.parts, trusted, cache.credentials.parts, strict=True):
+            if trust:
+                old = old_commits.get(part.source.name, "")
+                # of all files: others may use each of them as values
+                revision = SourceRevision(part.git_dir, part.commit, "", old)
+                self._signatures.verify(self._revision(part.source, credentials, revision, trust), trust)
+
+    def _joined_before(self, app: Application, commit: str) -> Mapping[str, str]:
+        """Return what the last commit of several sources joined, nothing where it is not here any more."""
+        if not commit:
+            return {}
+        with suppress(SourceUnavailable):  # the newest commit of each source is verified then
+            return joined_commits(self._source.commits(app.source, commit, limit=1)[0])
+        return {}
+
+    def _trusted_of_all(self, app: Application) -> tuple[Trust, ...]:
+        """Return who has to sign the commits of each source."""
+        return tuple(map(self._trusted, apps_of_parts(app)))
+
     def _trusted(self, app: Application) -> Trust:
         """Return who has to sign: the keys that the Application names, and the signers of its policies."""
         required = self._signatures.signers_of(app)
@@ -268,12 +302,14 @@ class Fetcher:
         keys = self._secrets.signer_keys(app) or ("",)
         return ((Signer(keys=keys),), *required)
 
-    def _revision(self, inputs: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> SourceRevision:
-        """Return what is verified; the tag only where one of the signers may sign tags."""
-        source = inputs.app.source
+    def _revision(
+        self, source: GitSource, credentials: Credentials, revision: SourceRevision, trusted: Trust
+    ) -> SourceRevision:
+        """Return what is verified; with the tag only where one of the signers may sign tags."""
         has_taggers = any(signer.tags for signers in trusted for signer in signers)
-        tag = self._source.tag(source, cache.credentials, cache.commit) if has_taggers else None
-        return SourceRevision(git_dir, cache.commit, source.path, inputs.state.last_of(inputs.app), tag)
+        return (
+            replace(revision, tag=self._source.tag(source, credentials, revision.commit)) if has_taggers else revision
+        )
 
 
 def _max_age(inputs: ReconcileInput, cache: GitCache, now: float) -> float:

@@ -16,6 +16,7 @@ from gitsync.errors import (
     UnexpectedError,
     one_line,
 )
+from gitsync.objects.application import Application, SourceGroup
 from gitsync.objects.change import Action, Change, HoldReason, Risk
 from gitsync.objects.conditions import (
     READY,
@@ -29,7 +30,7 @@ from gitsync.objects.conditions import (
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.record import AuditRecord, Commit, Outcome, joined_commits
 from gitsync.sync.additions import HELD, UNDECLARED, held_condition, undeclared_condition
 from gitsync.sync.post_sync import CONDITION
 from gitsync.sync.running import RUNNING, running_condition, running_status
@@ -142,9 +143,16 @@ def _revision(report: Report) -> dict[str, Any]:
         "good": report.state.last_good,
         "message": report.commit.subject if report.commit else previous.get("message", ""),
         "author": report.commit.author if report.commit else previous.get("author", ""),
+        "sources": _joined(report.app, report.commit) if report.commit else previous.get("sources"),
         "remotes": dict(report.remotes) if report.remotes is not None else previous.get("remotes"),
     }
     return {key: value for key, value in revision.items() if value}
+
+
+def _joined(app: Application, commit: Commit) -> list[dict[str, str]]:
+    """Return the commits that one joins, empty for one source, whose message is not read for that."""
+    commits = joined_commits(commit) if isinstance(app.source, SourceGroup) else {}
+    return [{"name": name, "commit": id} for name, id in commits.items()]
 
 
 def _counts(report: Report) -> dict[str, int]:
@@ -213,6 +221,7 @@ def _history(report: Report) -> list[dict[str, Any]]:
         "by": report.record.initiator,
         "trigger": report.record.trigger,
         **({"reason": one_line(report.record.message, _REASON)} if report.record.message else {}),
+        **({"sources": sources} if (sources := _joined(report.app, report.record.commit)) else {}),
     }
     return [entry, *entries][: report.app.history_limit]
 

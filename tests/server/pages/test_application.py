@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gitsync.objects.application import NamedSource, SourceGroup
 from tests.server.conftest import Open
 from tests.server.fakes import application
 
@@ -24,3 +25,24 @@ def test_it_says_whether_the_limits_after_a_sync_are_kept(site: Open, status: st
 
 def test_limits_are_not_named_where_there_are_none(site: Open) -> None:
     assert "Limits" not in site([application("shop")]).get("/apps/gitsync/shop").text
+
+
+def test_each_of_several_sources_has_its_commit(site: Open) -> None:
+    view = application("shop")
+    assert view.application is not None
+    sources = (
+        NamedSource(name="web", repo_url="https://charts.example.com", chart="web", revision="1.x"),
+        NamedSource(name="values", repo_url="https://git.example.com/values.git"),
+    )
+    joined = [{"name": "web", "commit": "a" * 40}, {"name": "values", "commit": "b" * 40}]
+    view = replace(
+        view,
+        application=replace(view.application, source=SourceGroup.of(sources)),
+        status={**view.status, "revision": {**view.status["revision"], "sources": joined}},
+    )
+    page = " ".join(site([view]).get("/apps/gitsync/shop").text.split())
+    assert (
+        f'web/.<small>1.x at <code title="{"a" * 40}">{"a" * 12}</code> of helm+https://charts.example.com/web</small>'
+        in page
+    )
+    assert f'values<small>main at <code title="{"b" * 40}">{"b" * 12}</code> of https' in page

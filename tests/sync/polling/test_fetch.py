@@ -31,7 +31,7 @@ from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceUnavail
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.record import Commit
+from gitsync.objects.record import Commit, joined_commits
 from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import SourceRevision
 from gitsync.runtime.workqueue import WorkQueue
@@ -112,6 +112,12 @@ class Site:
                 self.fetch(fetcher)
             due[number] = self.cache.next_poll
         return self.git.requests - began
+
+    def fetch_several(self, fetcher: Fetcher, *sources: Manifest, status: Manifest | None = None) -> Commit:
+        manifest = {"status": {"revision": status or {}}, "metadata": META, "spec": {"sources": list(sources)}}
+        given = ReconcileInput.parse(manifest, self.clock.now())
+        fetcher.poll(given, self.cache)
+        return fetcher.checkout(given, self.cache)
 
     def fetch(self, fetcher: Fetcher, status: Manifest | None = None, **source: object) -> Commit:
         manifest: Manifest = {
@@ -210,6 +216,26 @@ def test_the_commits_since_the_applied_one_are_verified(site: Site) -> None:
     site.secret("keys", a="good")
     site.fetch(site.make(), status={"revision": {"applied": applied}}, **VERIFY)
     assert site.since == [applied]
+
+
+def test_each_of_several_sources_is_verified_by_its_own_keys(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    site.secret("keys", a="good")
+    site.secret("others", a="bad")
+    url = site.git.url("origin.git")
+    signed = {"name": "signed", "repoURL": url, "path": "x", **VERIFY}
+    fetcher = site.make()
+    first = site.fetch_several(fetcher, signed, {"name": "open", "repoURL": url})
+    assert [[signer.keys for signers in trust for signer in signers] for trust in site.verified] == [[("good",)]]
+
+    site.repo.commit({"x/a.yaml": "a: 2"})
+    site.cache = GitCache()
+    verify = {"mode": "SignedCommits", "secretRef": {"name": "others"}}
+    with pytest.raises(Refused, match="not signed"):
+        site.fetch_several(
+            fetcher, signed, {"name": "open", "repoURL": url, "verify": verify}, status={"applied": first.id}
+        )
+    assert site.since[1:] == [joined_commits(first)["signed"], joined_commits(first)["open"]]
 
 
 def test_signers_of_a_policy_have_to_sign_besides_those_of_the_application(site: Site) -> None:
