@@ -310,3 +310,21 @@ def test_a_failed_first_evaluation_is_not_repeated(stage: Stage) -> None:
     until_quiet(lambda: is_failed() and jobs(stage))
     assert len(evaluated) == 1
     assert "0 of 1 cases passed" in condition(stage, "Stalled")["message"]
+
+
+def test_a_canary_without_metrics_is_not_promoted(stage: Stage) -> None:
+    analysis = [{"name": "errors", "prometheusQuery": "errors", "max": "0.05"}]
+
+    def measured(seconds: int) -> dict[str, Any]:
+        canary = {"steps": [{"weight": 50}], "analysis": analysis}
+        return {"type": "Canary", "progressDeadlineSeconds": seconds, "canary": canary}
+
+    first = serves(stage, update=measured(600), replicas=2)
+    change(stage, "helper-canary", update=measured(600), replicas=2, version="2.0.0")
+    absent = "errors has no data: it needs a Prometheus"
+    eventually(stage, lambda: start_pods(stage) or absent in condition(stage, "Reconciling").get("message", ""))
+    assert status(stage)["currentRevision"] == first
+    # One second is over at once: the revision is given up.
+    stage.apply(declared(stage, update=measured(1), replicas=2, version="2.0.0"))
+    eventually(stage, lambda: absent in condition(stage, "Stalled").get("message", ""))
+    assert status(stage)["currentRevision"] == first != status(stage)["failedRevision"]
