@@ -33,7 +33,11 @@ DIGEST: Final = "Digest"
 """The state of a notice that has several messages in it."""
 _NAMED = 20
 """Applications that a message about a common cause names."""
+_TEXTS = 3
+"""Different texts of a common cause that a message has."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_PATH = re.compile(r"(https?://[^/\s]+)?[^\s:;,]*/[^\s:;,]*")
+"""A path of a URL, whose host is kept, of a file or of a request, or an object as namespace/name."""
 
 
 _DRIFT_STATES: Final = {"drift": "DriftDetected", "healed": "DriftHealed", "heal-failed": "HealFailed"}
@@ -59,8 +63,12 @@ class Notice:
         """What several Applications may have in common, None where each message stays its own."""
         if self.kind not in ("failed", "recovered"):
             return None
-        # numbers differ between attempts, such as the seconds until the next one
-        return self.state, _NUMBER.sub("", self.text.replace(self.application, ""))
+        # which kind or object is observed first differs; what cannot be observed has its cause outside of them
+        if self.state == "Unknown":
+            return self.state, ""
+        # numbers differ between attempts, such as the seconds until the next one; paths between repositories of a
+        # server and between objects
+        return self.state, _NUMBER.sub("", _PATH.sub(r"\1", self.text))
 
     @property
     def title(self) -> str:
@@ -98,7 +106,8 @@ def together(notices: Sequence[Notice]) -> Notice:
     first = notices[0]
     names = tuple(sorted(notice.application for notice in notices))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    text = f"{first.text}\n{', '.join(names[:_NAMED])}{more}"
+    texts = list(dict.fromkeys(notice.text for notice in notices))[:_TEXTS]
+    text = "\n".join([*texts, f"{', '.join(names[:_NAMED])}{more}"])
     return Notice(f"{len(names)} Applications", first.kind, first.state, text, members=names)
 
 

@@ -13,6 +13,7 @@ import pytest
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import ApiObjectDetails
 from gitsync.errors import InvalidInput, TransientError
+from gitsync.objects.conditions import CLUSTER_UNAVAILABLE
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, StateEvent
 from gitsync.sandbox.server import Sandbox
@@ -138,6 +139,36 @@ def test_one_cause_is_one_message_with_one_recovery() -> None:
     (end,) = inbox.got
     assert (end.title, end.kind) == ("50 Applications: Recovered", "recovered")
     assert end.text.startswith("no longer: Git cannot be read")
+
+
+def unobserved(key: str, text: str) -> ApplicationView:
+    view = application(key.rpartition("/")[2], phase="Observing", sync="Unknown", health="Unknown")
+    ready = {"type": "Ready", "status": "Unknown", "reason": CLUSTER_UNAVAILABLE, "message": text}
+    return replace(view, status={**view.status, "conditions": [ready]})
+
+
+def test_an_outage_that_each_application_words_is_one_message() -> None:
+    """Applications differ in their repositories, objects and kinds, and one server is why none can be read."""
+    texts = {
+        "FetchFailed": [f"https://git.example.com/{name}.git: 502 by the Git server" for name in ("a/b", "c/d", "e")],
+        "Unknown": [f"{kind} may be out of date: no answer" for kind in ("Deployment apps/v1", "ConfigMap v1", "Job")],
+    }
+    for state, messages in texts.items():
+        inbox, view, _, notifier = many(3)
+        for key, text in zip(list(view.views), messages, strict=True):
+            view.views[key] = unreadable(key, text) if state == "FetchFailed" else unobserved(key, text)
+        notifier.check()
+        (notice,) = inbox.got
+        assert (notice.state, len(notice.members)) == (state, 3)
+        assert notice.text.splitlines()[:3] == messages
+
+
+def test_failures_of_two_servers_are_two_causes() -> None:
+    inbox, view, _, notifier = many(6)
+    for number, key in enumerate(list(view.views)):
+        view.views[key] = unreadable(key, f"https://git{'ab'[number % 2]}.example.com/repo.git: 502 by the Git server")
+    notifier.check()
+    assert [len(notice.members) for notice in inbox.got] == [3, 3]
 
 
 def test_an_outage_that_ends_soon_is_one_message() -> None:
