@@ -89,6 +89,10 @@ class _Outbox:
         true = {(key, notice.state, "") for notice in notices}
         for stale in [topic for topic in self.waiting if topic[0] == key and topic[1] in KINDS and topic not in true]:
             del self.waiting[stale]
+        for notice in notices:
+            # what is seen first of an outage, such as a broken connection, may not be its cause
+            if (pending := self.waiting.get((key, notice.state, ""))) is not None:
+                self.waiting[key, notice.state, ""] = _Pending(notice, pending.since)
         reported = self.reported.get(key, ())
         returned: tuple[str, ...] = ()
         if any(notice.kind in _LASTING for notice in notices):

@@ -163,6 +163,16 @@ def test_an_outage_that_each_application_words_is_one_message() -> None:
         assert notice.text.splitlines()[:3] == messages
 
 
+def test_a_message_has_the_cause_of_when_it_is_sent() -> None:
+    inbox, view, clock, notifier = many(1, settle=10.0)
+    for text in ("the connection broke", "the API server answers 403"):
+        view.views["gitsync/app-0"] = unobserved("gitsync/app-0", text)
+        notifier.check()
+        clock.seconds += 6
+    notifier.check()
+    assert [notice.text for notice in inbox.got] == ["the API server answers 403"]
+
+
 def test_failures_of_two_servers_are_two_causes() -> None:
     inbox, view, _, notifier = many(6)
     for number, key in enumerate(list(view.views)):
