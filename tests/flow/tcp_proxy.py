@@ -57,7 +57,11 @@ class Proxy:
                 if self._is_down:
                     near.close()
                     continue
-                far = socket.create_connection(("127.0.0.1", self._target))
+                try:
+                    far = socket.create_connection(("127.0.0.1", self._target))
+                except OSError:  # the target has ended
+                    near.close()
+                    continue
                 with self._lock:
                     self._open |= {near, far}
                 for source, sink in ((near, far), (far, near)):

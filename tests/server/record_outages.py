@@ -194,7 +194,7 @@ def record(name: str, outage: Outage, alert: str) -> None:
             later = read(rig.world)
     series = {}
     for key in sorted(before.keys() | during.keys()):
-        growth = max(later.get(key, 0.0) - during.get(key, 0.0), 0.0) * 60 / SETTLED if _grows(key) else 0.0
+        growth = max(later.get(key, 0.0) - during.get(key, 0.0), 0.0) * 60 / SETTLED if grows(key) else 0.0
         series[key] = [_rounded(before.get(key)), _rounded(during.get(key)), _rounded(growth)]
     text = json.dumps({"alert": alert, "series": series}, indent=1)
     # one line for each series
@@ -202,7 +202,7 @@ def record(name: str, outage: Outage, alert: str) -> None:
     (FOLDER / f"{name}.json").write_text(f"{text}\n")
 
 
-def _grows(key: str) -> bool:
+def grows(key: str) -> bool:
     """Whether a series is a count, or the time since something that happens no more."""
     return key.startswith("gitsync_oldest_look") or "_total{" in key or "_bucket{" in key
 
