@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -14,14 +16,19 @@ from gitsync.agents.waves import WaveChange, WaveLimit, WavePart, part_in_wave
 from gitsync.cli.dashboard import Dashboard, items
 from gitsync.cli.output import Format, say, show, show_one
 from gitsync.cluster.client import Client, segment
-from gitsync.errors import InvalidInput, Rejected
+from gitsync.errors import ClusterUnavailable, InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, API_VERSION, APPLICATION_LABEL, VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.display import inner_lines
 from gitsync.plan.tracking import owner_of
+from gitsync.ports import MetricResult
+from gitsync.server.formatting import parse_time
 
 _COLUMNS = ("revision", "created", "state", "changed", "evaluation", "commit", "author", "message")
+_QUALITY_COLUMNS = (
+    *("revision", "since", "state", "commit", "evaluation", "requests", "errors", "latency", "toolsOk", "tokens"),
+)
 _UPGRADE_COLUMNS = ("agent", "namespace", "revision", "expansion", "wave", "state", "differences")
 _PROMPT_COLUMNS = ("version", "description")
 _MOST_PROMPTS = 60
@@ -79,6 +86,80 @@ def revision_rows(
             "prompt": _prompt(revision),
             "promptLines": _lines(previous, revision),
         }
+
+
+_OPERATIONS = "gen_ai_client_operation_duration_seconds"
+"""Latency and number of requests to the model; names as in docs/agents-operate.md."""
+
+
+def _figure_queries(ref: ObjectRef, period: str) -> dict[str, str]:
+    """Return the queries for the figures of an Agent in a period such as ``[600s] offset 60s``."""
+    agent = f'namespace="{ref.namespace}", service="{ref.name}"'
+    chat = f'{agent}, gen_ai_operation_name="chat"'
+    answered = f"sum(increase({_OPERATIONS}_count{{{chat}}}{period}))"
+    failed = f'sum(increase({_OPERATIONS}_count{{{chat}, error_type!=""}}{period}))'
+    called = f"sum(increase(agent_tool_calls_total{{{agent}}}{period}))"
+    good = f'sum(increase(agent_tool_calls_total{{{agent}, outcome="ok"}}{period}))'
+    return {
+        "requests": answered,
+        # a series of errors exists only after the first one
+        "errors": f"({failed} or vector(0)) / {answered}",
+        "latency": f"histogram_quantile(0.95, sum by (le) (increase({_OPERATIONS}_bucket{{{chat}}}{period})))",
+        "toolsOk": f"({good} or vector(0)) / {called}",
+        "tokens": f"sum(increase(gen_ai_client_token_usage_sum{{{agent}}}{period}))",
+    }
+
+
+def quality_rows(
+    agent: Manifest, rows: Iterable[Mapping[str, Any]], ask: Callable[[str], MetricResult] | None, now: datetime
+) -> Iterator[dict[str, Any]]:
+    """
+    Yield a row for each revision, newest first: its evaluation, and its figures while it was the newest that served.
+
+    ``rows`` are those of `revision_rows`. Without ``ask``, and for revisions that never served, no figure is known.
+    Shares are between 0 and 1, latency is the 95th percentile in seconds. Raise ClusterUnavailable when Prometheus
+    does not answer.
+    """
+    end = now
+    for row in rows:
+        since = parse_time(row["created"])
+        figures: dict[str, float | None] = dict.fromkeys(_figure_queries(ref_of(agent), ""))
+        is_served = row["state"] not in ("failed", "candidate") and not row["evaluation"].startswith("Failed")
+        if ask is not None and is_served and since is not None and end > since:
+            offset = round((now - end).total_seconds())
+            period = f"[{round((end - since).total_seconds())}s]" + (f" offset {offset}s" if offset else "")
+            queries = _figure_queries(ref_of(agent), period)
+            figures = {name: _figure(ask(query)) for name, query in queries.items()}
+            end = since
+        known = {name: row[name] for name in ("revision", "state", "commit", "evaluation", "message")}
+        yield {**known, "since": row["created"], **figures}
+
+
+def _figure(result: MetricResult) -> float | None:
+    """Return the number of a result, None where the period has no data."""
+    if result.problem.startswith("Prometheus ") or "token for Prometheus" in result.problem:
+        raise ClusterUnavailable(result.problem, location="--prometheus")
+    value = result.samples[0].value if result.samples else None
+    return value if value is not None and isfinite(value) else None
+
+
+def show_quality(
+    client: Client, agent: Manifest, ask: Callable[[str], MetricResult] | None, now: datetime, output: Format
+) -> None:
+    """Print how good each revision was: its evaluation and its figures."""
+    revisions = list(revision_rows(agent, _kept(client, agent), _syncs(client, agent)))
+    rows = list(quality_rows(agent, revisions, ask, now))
+    is_table = output in (Format.TABLE, Format.WIDE)
+    show([_with_units(row) for row in rows] if is_table else rows, _QUALITY_COLUMNS, output, key="revision")
+    if ask is None and is_table:
+        say("requests, errors, latency, tools and tokens: name a Prometheus with --prometheus")
+
+
+def _with_units(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of figures as a table shows it."""
+    forms = {"requests": "{:.0f}", "errors": "{:.1%}", "latency": "{:.2f} s", "toolsOk": "{:.1%}", "tokens": "{:.0f}"}
+    figures = {name: form.format(row[name]) if row[name] is not None else "-" for name, form in forms.items()}
+    return {**row, **figures}
 
 
 def upgrade_rows(agents: Iterable[Manifest], limit: WaveLimit) -> list[dict[str, Any]]:

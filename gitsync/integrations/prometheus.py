@@ -52,7 +52,7 @@ class Prometheus:
             asked, future = self._asked.get(query, (float("-inf"), None))
             # the age counts from the request, so that a slow answer is not taken for a newer one
             if future is None or (future.done() and now - asked >= max_age):
-                future = self._pool.submit(self._ask, query)
+                future = self._pool.submit(self.ask, query)
                 self._asked[query] = (now, future)
                 self._asked.move_to_end(query)
                 if len(self._asked) > _REMEMBERED:
@@ -63,7 +63,8 @@ class Prometheus:
         """Cancel pending requests and send no more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, query: str) -> MetricResult:
+    def ask(self, query: str) -> MetricResult:
+        """Return the result of the query now; wait for the answer."""
         headers = {"Accept": "application/json"}
         try:
             if self._token is not None:

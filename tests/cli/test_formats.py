@@ -48,9 +48,9 @@ LISTS: dict[str, tuple[str, ...]] = {
     "upgrade": ("--check",),
 }
 OTHERS = {"explain", "agent contract", "agent history", "agent lock", "agent prompts", "build", "eval", "preview"}
-OTHERS |= {"agent bom", "agent upgrade", "images", "rehearse", "report"}
+OTHERS |= {"agent bom", "agent quality", "agent upgrade", "images", "rehearse", "report"}
 """
-Four readers of folders, one of registries, three lists of one object, commands whose output is a document, and one
+Four readers of folders, one of registries, four lists of one object, commands whose output is a document, and one
 that has rows only after an upgrade of the controller.
 """
 

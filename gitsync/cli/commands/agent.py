@@ -24,7 +24,7 @@ from gitsync.cli.agent_contracts import (
     write_lock,
     write_summary,
 )
-from gitsync.cli.agent_revisions import show_prompts, show_revisions, show_upgrades, upgrade_rows
+from gitsync.cli.agent_revisions import show_prompts, show_quality, show_revisions, show_upgrades, upgrade_rows
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
 from gitsync.cli.options import ApplicationTarget, ClusterTarget, Output, RequestOrigin, command, command_group
@@ -33,6 +33,7 @@ from gitsync.cli.requests import DatabaseRecords, audit_request, user_name
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected, WrongState
 from gitsync.gate.policy import Policy
+from gitsync.integrations.prometheus import Prometheus
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.user import User
@@ -247,6 +248,26 @@ def history(target: AgentTarget, output: Output = Format.TABLE) -> Exit:
     """List the kept revisions of an Agent: what changed, the commit, and the verdict of the evaluation."""
     live = _read(target)
     show_revisions(live.client, live.manifest, output)
+    return Exit.OK
+
+
+@agent.command()
+@command
+def quality(
+    target: AgentTarget,
+    prometheus: Annotated[
+        str, typer.Option(envvar="GITSYNC_PROMETHEUS", help="The URL of the Prometheus that scrapes the Agent.")
+    ] = "",
+    prometheus_token_file: Annotated[
+        Path | None, typer.Option(envvar="GITSYNC_PROMETHEUS_TOKEN_FILE", help="The file with its bearer token.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> Exit:
+    """Show how good each kept revision of an Agent was: evaluation, requests, errors, latency, tools, tokens."""
+    live = _read(target)
+    clock = SystemClock()
+    server = Prometheus(prometheus, clock, token=prometheus_token_file) if prometheus else None
+    show_quality(live.client, live.manifest, server.ask if server else None, clock.now(), output)
     return Exit.OK
 
 
