@@ -23,7 +23,6 @@ from gitsync.preview.documents import to_html, to_markdown
 from gitsync.preview.report import PreviewReport, report_of, with_live, with_rehearsal
 from gitsync.preview.roots import Root
 from gitsync.preview.text import annotate, to_lines
-from gitsync.services.policies import read_policies
 from gitsync.workers.helm import HelmProgram
 
 
@@ -129,7 +128,11 @@ def preview(
 
 
 def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Root]) -> Preview:
-    policy_set = read_policies(policies) if policies else PolicySet()
+    policy_set = PolicySet()
+    if policies:
+        from gitsync.services.policies import read_policies  # late, with the engine: a preview of 1 s needs none of it
+
+        policy_set = read_policies(policies)
     return preview_of(
         Sides(change.base, change.result, change.merge.changed, HelmProgram()),
         change.is_own,
