@@ -10,11 +10,16 @@ from gitsync.cli.comparison import Evaluator
 from gitsync.cli.options import GitTarget
 from gitsync.cli.output import Exit, say
 from gitsync.cli.requests import audit_request, user_name
-from gitsync.edit.adopt import ClusterValue, EditPurpose
+from gitsync.edit.adopt import KEEP, Adoption, ClusterValue, EditPurpose
 from gitsync.edit.adopt import adopt as adoption_of
 from gitsync.edit.proof import EditTarget
+from gitsync.errors import Refused
+from gitsync.gate.policy import update_violations
 from gitsync.objects.application import Application
 from gitsync.objects.tree import Tree
+from gitsync.plan.commit_effect import commit_effect, effect_risk
+from gitsync.plan.normalize import desired_objects
+from gitsync.preview.compare import cluster_scoped_kinds
 from gitsync.preview.roots import find_roots
 from gitsync.render.build import Build, build
 from gitsync.services.adopt import AdoptService, ProposedAdoption
@@ -69,6 +74,8 @@ class EditedFolder:
             return Exit.DIFFERENT
         for value in adoption.values:
             say(f"take: {value}", is_warning=True)
+        if purpose is not KEEP:
+            self._check_bounds(adoption)
         if options.dry_run:
             return Exit.DIFFERENT
         user = user_name()
@@ -82,6 +89,21 @@ class EditedFolder:
             )
         )
         return Exit.DIFFERENT if adoption.refused else Exit.OK
+
+    def _check_bounds(self, adoption: Adoption) -> None:
+        """Raise Refused for edits that the operator's policies do not let an update propose."""
+        edited = EditTarget(self.tree, self.path, self._roots, HelmProgram()).after(adoption.files)
+        manifests = edited.build(edited.tree, self.path).manifests
+        cluster_scoped = cluster_scoped_kinds((*self.build.manifests, *manifests))
+        old, new = (
+            desired_objects(self.app, side, lambda of: of not in cluster_scoped).values()
+            for side in (self.build.manifests, manifests)
+        )
+        risk = effect_risk(commit_effect(old, new, self.app))
+        policy = self.evaluator.policies.of(self.app)
+        reasons = list(update_violations(policy, self.app, adoption.files, risk))
+        if reasons:
+            raise Refused("; ".join(reasons), object=f"Application {self.app.key}", hint="change it by hand")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gitsync.objects.application import Application, Approvers, Window, field_of
+from gitsync.objects.change import Risk
 from gitsync.objects.parsing import Section, Spec, Strings, Text
 from gitsync.objects.patterns import matches
 from gitsync.objects.ref import GroupKind, ObjectRef
@@ -50,6 +51,16 @@ class HostReviewer(Section):
     groups: Strings = Field((), description="Groups of the user here.")
 
 
+class RequiredUpdates(Section):
+    """What image updates and promotions may propose."""
+
+    paths: Strings = Field((), description="Files that they may edit, as patterns with `*`; absent: all.")
+    branches: Strings = Field((), description="Branches into which they may be proposed, as patterns; absent: all.")
+    max_class: Annotated[Risk | None, Field(strict=False)] = Field(
+        None, description="Highest class of what they change; what is above is written by a person. Absent: any."
+    )
+
+
 class Require(Spec):
     """What the operator requires; an Application can be stricter, never weaker."""
 
@@ -59,6 +70,11 @@ class Require(Spec):
     approvers: RequiredApprovers = Field(
         default_factory=RequiredApprovers,
         description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
+    )
+    updates: RequiredUpdates = Field(
+        default_factory=RequiredUpdates,
+        description="Bounds of `gitsync images --update` and `gitsync promote`; the images are bounded by"
+        " `allow.images`, and the repositories by `allow.repositories`.",
     )
     reviewers: Annotated[tuple[HostReviewer, ...], Field(strict=False, max_length=1000)] = Field(
         (),
@@ -91,6 +107,21 @@ class Require(Spec):
         (), description="Times in which syncs are allowed or denied, besides the windows of the Application."
     )
     read_only: bool = Field(False, description="Whether nothing is written: plans are only shown.")
+
+
+def update_violations(policy: Policy, app: Application, files: Iterable[str], risk: Risk) -> Iterator[str]:
+    """Yield why an image update or a promotion may not be proposed: by its branch, the files it edits, its class."""
+    branch = app.source.revision.removeprefix("refs/heads/")
+    # before any file: an Application that may not read its repository proposes nothing to it either
+    yield from application_violations(policy, app)
+    for bounds in (require.updates for require in policy.require):
+        if not _matches(bounds.branches, branch):
+            yield f"branch {branch} is not allowed for updates by policy {policy.name}"
+        for file in files:
+            if not _matches(bounds.paths, file):
+                yield f"{file} is not allowed for updates by policy {policy.name}"
+        if bounds.max_class is not None and risk.level > bounds.max_class.level:
+            yield f"the update is {risk.value}, and policy {policy.name} allows at most {bounds.max_class.value}"
 
 
 def unmet(require: Require, app: Application) -> Iterator[str]:

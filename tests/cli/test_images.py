@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +65,32 @@ def test_a_policy_bounds_the_images(shop: Shop, tmp_path: Any) -> None:
     )
     done = shop("images", "prod", "--policies", tmp_path / "policies")
     assert (done.code, "image web is not allowed by the policy" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        ({"maxClass": "Safe"}, "the update is Moderate, and policy a allows at most Safe"),
+        ({"paths": ["prod/images/*"]}, "prod/web.yaml is not allowed for updates by policy a"),
+        ({"branches": ["staging"]}, "branch main is not allowed for updates by policy a"),
+    ],
+)
+def test_a_policy_bounds_what_an_update_may_change(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounds: dict[str, Any], reason: str
+) -> None:
+    world = shop.world
+    monkeypatch.setattr(Registries, "tags", lambda self, image: ("1.0.0", "1.1.0"))
+    world.application("prod", images=[{"name": NAME, "semver": ">=1"}])
+    world.repo.commit("Prod", {"prod/web.yaml": deployment("api", image=f"{NAME}:1.0.0")})
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    spec = {"applications": ["*"], "allow": {"controllerRights": True}, "require": {"updates": bounds}}
+    text = {"apiVersion": "gitsync.dev/v1alpha1", "kind": "Policy", "metadata": {"name": "a"}, "spec": spec}
+    (folder / "a.yaml").write_text(json.dumps(text))
+    done = shop("images", "prod", "--update", "--branch", "gitsync/images-prod", "--policies", folder)
+    assert (done.code, reason in done.err) == (2, True), done.err
+    # nothing was pushed
+    assert "gitsync/images-prod" not in world.repo.git("ls-remote", "origin")
 
 
 STATUS = {

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gitsync.gate.policy import Policy, Require, application_violations, violations
+from gitsync.gate.policy import Policy, Require, application_violations, update_violations, violations
 from gitsync.objects.application import parse_application
+from gitsync.objects.change import Risk
 from gitsync.objects.ref import ObjectRef
 from tests.gate.factories import application, is_namespaced
 
@@ -161,3 +162,29 @@ def test_a_policy_limits_what_is_followed(revision, is_allowed):
     expected = f"spec.source.revision: {revision} is not allowed by policy team"
     assert [expected in line for line in lines] == ([] if is_allowed else [True])
     assert application_violations(Policy(revisions=("*",)), app) == ()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "files", "risk", "reasons"),
+    [
+        ({}, ["a.yaml"], Risk.DANGEROUS, []),
+        ({"paths": ["prod/*"]}, ["prod/images.yaml"], Risk.SAFE, []),
+        ({"paths": ["prod/*"]}, ["prod/a.yaml", "base/a.yaml"], Risk.SAFE, ["base/a.yaml is not allowed for updates"]),
+        ({"branches": ["release/*"]}, ["a.yaml"], Risk.SAFE, ["branch main is not allowed for updates"]),
+        ({"maxClass": "Safe"}, ["a.yaml"], Risk.MODERATE, ["the update is Moderate, and policy"]),
+        ({"maxClass": "Moderate"}, ["a.yaml"], Risk.MODERATE, []),
+    ],
+)
+def test_updates_stay_within_their_bounds(bounds, files, risk, reasons):
+    policy = Policy(name="team", require=(Require.model_validate({"updates": bounds}),))
+    app = parse_application(
+        {
+            "metadata": {"name": "shop", "namespace": "gitsync"},
+            "spec": {"source": {"repoURL": "https://git.example.com/a", "revision": "refs/heads/main"}},
+        }
+    )
+    lines = list(update_violations(policy, app, files, risk))
+    assert len(lines) == len(reasons)
+    assert all(line.startswith(reason) for line, reason in zip(lines, reasons, strict=True))
+    elsewhere = Policy(name="team", repositories=("https://git.example.com/b",))
+    assert "spec.source.repoURL is not allowed by policy team" in list(update_violations(elsewhere, app, [], risk))
