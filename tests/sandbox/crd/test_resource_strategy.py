@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from gitsync.sandbox.crd import strategy
@@ -16,6 +18,12 @@ def test_defaults_fill_objects_that_are_there() -> None:
     assert of.default(given)["spec"] == {"nested": {"on": True}, "mode": "Fast"}
     assert given["spec"] == {"nested": {}}
     assert "spec" not in of.default(widget())
+
+
+def test_an_equal_schema_is_compiled_once() -> None:
+    schema = spec_schema(count={"type": "integer", "minimum": -(10**30)})
+    assert strategy(definition(schema), "v1").root is strategy(definition(copy.deepcopy(schema)), "v1").root
+    assert strategy(definition(schema), "v1").root is not strategy(definition(spec_schema()), "v1").root
 
 
 def test_a_null_that_may_not_be_becomes_the_default_or_goes() -> None:
