@@ -179,8 +179,9 @@ def test_a_definition_with_the_names_of_another_stops_its_own_kind_only(stage: S
     eventually(stage, lambda: "gadgets" in json.dumps(stage.status().get("conditions")))
     stage.patch("ConfigMap", "a", {"data": {"a": "edited"}})
     eventually(stage, lambda: stage.live("ConfigMap", "a")["data"] == {"a": "1"})
-    stage.synced(stage.commit({"other.yaml": definition(group, "Gadget")}))
-    assert stage.live("Gadget", "g", api=f"{group}/v1")
+    # without a change of its names: a real server keeps the verdict on former ones (seen with 1.36)
+    stage.synced(stage.revert())
+    assert stage.get("CustomResourceDefinition", f"gadgets.{group}", namespace="", api=CRDS) is None
 
 
 def test_a_stored_version_that_is_removed_is_named(stage: Stage) -> None:
