@@ -93,8 +93,8 @@ def test_an_invalid_commit_is_shown_with_file_and_line(shop: Shop) -> None:
     assert "shop/prompt.yaml:" in shop("status").out
 
 
-def test_history_of_an_unknown_owner_is_refused(shop: Shop) -> None:
-    done = shop("history", "agent:triage")
+def test_history_of_an_unknown_owner_is_refused(unchanged_shop: Shop) -> None:
+    done = unchanged_shop("history", "agent:triage")
     assert done.code == 2
     assert "no sync of agent:triage is recorded in namespace gitsync; name the namespace of the object" in done.err
 
