@@ -231,6 +231,10 @@ class ExecutionCache:
     detections: Mapping[tuple[str, ...], datetime] | None = None
     """When findings were detected before a restart, as the status tells; None until it was read."""
     failed_repairs: dict[ObjectRef, FailedRepair] = field(default_factory=dict)
+    slow_repairs: dict[str, Operation] = field(default_factory=dict)
+    """The repairs, by the id of their operation, of which a write was not answered within their reconcile."""
+    answered_repairs: list[tuple[Operation, StepResult]] = field(default_factory=list)
+    """The results of such writes, until the next reconcile has recorded them."""
     completed_hooks: Mapping[str, Any] = field(default_factory=dict)
     """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""
     replaced: dict[ObjectRef, float] = field(default_factory=dict)

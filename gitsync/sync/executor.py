@@ -147,7 +147,14 @@ class SyncExecutor:
     def take_answered(self, application: str, cache: ExecutionCache) -> None:
         """Keep the results of writes that were answered since the last reconcile, for the operation that made them."""
         operation = cache.operation.id if cache.operation is not None else ""
-        answered = self._writes.of(application).take()
+        writes = self._writes.of(application)
+        answered = writes.take()
+        repairs = cache.slow_repairs
+        cache.answered_repairs += [
+            (repairs[write.request.sync], write.result) for write in answered if write.request.sync in repairs
+        ]
+        if not writes.running:
+            repairs.clear()
         # an answer for an operation that has ended meanwhile is in the audit; the next one does not count it
         cache.answered += [write.result for write in answered if write.request.sync == operation]
 

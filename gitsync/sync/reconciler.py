@@ -25,7 +25,7 @@ from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import RepairRequest, Target
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned
-from gitsync.sync.repair import Repairer
+from gitsync.sync.repair import Repaired, Repairer
 from gitsync.sync.replacements import Replacer
 from gitsync.sync.status.build import executing_status
 from gitsync.sync.status.outcome import difference_of, outcome_of
@@ -75,6 +75,8 @@ class Reconciler:
     def reconcile(self, report: Report, cache: ReconcileCache, target: Target) -> None:
         """Observe, plan, and run the steps that the gate allows."""
         planned = self.prepare(report, cache, target)
+        # before the drift is compared: what a slow write has restored would have been ended by others
+        self._note_repaired(report, cache, planned, self._repairer.take_answered(report.app, cache))
         self._report_drift(report, cache, planned)
         decision = self._gate.decide(planned, cache)
         planned, decision, waiting = self._repair(report, cache, planned, decision)
@@ -136,16 +138,22 @@ class Reconciler:
             return planned, decision, due.message
         report.stage = FailureReason.APPLY
         repaired = self._repairer.run(planned, cache, due.steps, partial(self._widen, report))
-        report.healed += repaired.healed
-        restored = [result.change for result in repaired.results if result.outcome is Outcome.SUCCEEDED]
-        self._drift.repaired(planned, cache.execution, restored, len(repaired.results) - len(restored))
-        report.record = repaired.record or report.record
+        self._note_repaired(report, cache, planned, repaired)
         # without a sync the repairs are all that the user requested; a sync acknowledges when it has ended
         if not decision.trigger:
             _acknowledge_request(report, cache)
         report.requeue_in(_next_attempt(cache, self._clock.monotonic()))
         after = self._plan_repaired(report, cache, planned, due.steps)
         return after, self._gate.decide(after, cache), due.message
+
+    def _note_repaired(self, report: Report, cache: ReconcileCache, planned: Planned, repaired: Repaired) -> None:
+        """Report what repairs restored, and end its drift."""
+        if not repaired.results:
+            return
+        report.healed += repaired.healed
+        restored = [result.change for result in repaired.results if result.outcome is Outcome.SUCCEEDED]
+        self._drift.repaired(planned, cache.execution, restored, len(repaired.results) - len(restored))
+        report.record = repaired.record or report.record
 
     def _plan_repaired(
         self, report: Report, cache: ReconcileCache, planned: Planned, steps: Sequence[Change]

@@ -117,7 +117,33 @@ class Repairer:
             results += self._applier.write(request, batch)
         # a running write is neither: its answer reconciles the Application again
         answered = [result for result in results if not isinstance(result.error, NotAnswered)]
-        is_repeated = self._note(planned.app, cache, answered)
+        if len(answered) < len(results):
+            cache.execution.slow_repairs[operation.id] = operation
+        return self._record(planned.app, cache, operation, answered)
+
+    def take_answered(self, app: Application, cache: ReconcileCache) -> Repaired:
+        """Return and record what repairs did whose writes were answered after their reconcile."""
+        answered = cache.execution.answered_repairs
+        cache.execution.answered_repairs = []
+        operations = {operation.id: operation for operation, _ in answered}
+        runs = [
+            # what was answered in time has a record of its own
+            self._record(
+                app,
+                cache,
+                replace(operation, steps={}, was_saved=False),
+                [result for other, result in answered if other is operation],
+            )
+            for operation in operations.values()
+        ]
+        record = next((run.record for run in reversed(runs) if run.record is not None), None)
+        return Repaired(tuple(result for run in runs for result in run.results), record)
+
+    def _record(
+        self, app: Application, cache: ReconcileCache, operation: Operation, answered: list[StepResult]
+    ) -> Repaired:
+        """Note and record the results of a run."""
+        is_repeated = self._note(app, cache, answered)
         # an object that only changed since it was planned is planned again: nothing has failed yet
         answered = [result for result in answered if not _is_planned_again(result, cache.execution)]
         operation.steps.update(record_steps(answered))
@@ -127,7 +153,7 @@ class Repairer:
         if answered and not (is_repeated and len(failed) == len(answered)):
             message = f"{failed[0].change.ref}: {failed[0].message}" if failed else ""
             took = round((self._clock.monotonic() - operation.began) * 1000)
-            record = save_record(operation, planned.app, self._records, Ending(message, took))
+            record = save_record(operation, app, self._records, Ending(message, took))
         return Repaired(tuple(answered), record)
 
     def _requested(self, planned: Planned) -> tuple[Change, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import RecordUnavailable, Rejected
+from gitsync.objects.record import Outcome
 from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
 from tests.fakes.engine import Engine, config_map, edited
 
@@ -28,6 +29,37 @@ def test_a_repair_ends_drift() -> None:
     engine = drifted(self_heal=True)
     engine.reconcile()
     assert ended(engine) == [("a", "self-heal", 0.0)]
+
+
+def test_a_repair_that_is_answered_later_ends_drift() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"))
+    edited(engine, "a", x="2")
+    engine.pool.slow.add("a")
+    assert engine.reconcile().record is None
+    assert ended(engine) == []
+    engine.pool.answer()
+    engine.clock.seconds += 5
+    report = engine.reconcile()
+    assert ended(engine) == [("a", "self-heal", 5.0)]
+    assert report.record is not None
+    assert (report.record.trigger, [step.outcome for step in report.record.steps]) == ("drift", [Outcome.SUCCEEDED])
+    assert (report.healed, engine.status["drift"]["correctedTotal"]) == (1, 1)
+    assert engine.reconcile().record is None
+
+
+def test_a_repair_that_fails_later_ends_nothing_and_waits() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"))
+    edited(engine, "a", x="2")
+    engine.pool.slow.add("a")
+    engine.cluster.failures["a"].append(Rejected("not today", code=403))
+    engine.reconcile()
+    engine.pool.answer()
+    engine.written()
+    report = engine.reconcile()
+    assert (report.record.outcome if report.record else None, ended(engine)) == (Outcome.FAILED, [])
+    assert engine.written() == [], "a failure is retried with a delay"
 
 
 def test_drift_that_lasts_is_not_in_the_history() -> None:
