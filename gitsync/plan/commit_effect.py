@@ -46,7 +46,9 @@ def commit_effect(
     judged = [classify(step, rules, known.get(family(step.ref)), scope) for step in steps]
     followed = {step.follows for step in judged}
     shown = [step for step in judged if step.action is not Action.PRUNE or step.ref not in followed]
-    return tuple(map(mask_change, sorted(shown, key=lambda step: (-step.risk.level, step.ref))))
+    # both values are declared: of a Secret too, none of them is that of a cluster
+    masked = (mask_change(step, ("after", "before")) for step in shown)
+    return tuple(sorted(masked, key=lambda step: (-step.risk.level, step.ref)))
 
 
 def _version_change(desired: Manifest, old: Manifest) -> Iterator[FieldDifference]:

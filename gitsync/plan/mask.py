@@ -6,7 +6,7 @@ import base64
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gitsync.objects.change import ABSENT, Change, FieldDifference
 from gitsync.objects.keys import LAST_APPLIED
@@ -41,28 +41,35 @@ def mask(manifest: Manifest) -> Manifest:
     return result
 
 
-def mask_difference(ref: ObjectRef, difference: FieldDifference) -> FieldDifference:
-    """Return a difference that may be shown: whether a value was added, removed or changed, never the value."""
+_SIDES: Final = ("in Git", "in the cluster")
+
+
+def mask_difference(ref: ObjectRef, difference: FieldDifference, sides: tuple[str, str] = _SIDES) -> FieldDifference:
+    """
+    Return a difference that may be shown: whether a value was added, removed or changed, never the value.
+
+    ``sides`` say where the desired and the live value are.
+    """
     if not is_secret(ref) or not _is_hidden(difference.pointer):
         return difference
     one_sided = difference.desired is ABSENT or difference.live is ABSENT
     note = "" if difference.desired == difference.live else " only" if one_sided else ", differs"
     return replace(
         difference,
-        desired=_hidden_value(difference.desired, note and f"in Git{note}"),
-        live=_hidden_value(difference.live, note and f"in the cluster{note}"),
+        desired=_hidden_value(difference.desired, note and f"{sides[0]}{note}"),
+        live=_hidden_value(difference.live, note and f"{sides[1]}{note}"),
     )
 
 
-def mask_change(change: Change) -> Change:
-    """Return a step that may be shown, with both sides and all differences masked."""
+def mask_change(change: Change, sides: tuple[str, str] = _SIDES) -> Change:
+    """Return a step that may be shown, with both sides and all differences masked; see ``mask_difference``."""
     if not is_secret(change.ref):
         return change
     return replace(
         change,
         desired=mask(change.desired) if change.desired else change.desired,
         live=mask(change.live) if change.live else change.live,
-        differences=tuple(mask_difference(change.ref, difference) for difference in change.differences),
+        differences=tuple(mask_difference(change.ref, difference, sides) for difference in change.differences),
     )
 
 

@@ -73,6 +73,14 @@ literals: [a=1]
     assert place(traces[""]) == "prod/generator.yaml:8"
 
 
+def test_values_of_secrets_are_said_to_differ_between_the_commits() -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\ndata: {a: aGlkZGVu}\n"
+    base = {"prod/kustomization.yaml": "resources: [a.yaml]", "prod/a.yaml": secret}
+    [change] = compare(base, {**base, "prod/a.yaml": secret.replace("aGlkZGVu", "b3RoZXI=")}).changes
+    [difference] = change.steps[0].differences
+    assert (difference.live, difference.desired) == ("•••••• (before, differs)", "•••••• (after, differs)")
+
+
 def test_a_folder_that_appears_or_goes_is_created_or_pruned() -> None:
     without = {path: text for path, text in BASE.items() if not path.startswith("other/")}
 
