@@ -216,7 +216,8 @@ def _expressions(schema: Schema, field: str, causes: list[StatusCause], *, root:
         if message is not None and not message.strip():
             text = "message must be non-empty if specified"
             causes.append(invalid(f"{path}.message", message, text))
-        if message and "\n" in message:
+        # trimmed, as the API server does: a block scalar of YAML ends with a line break
+        if message and "\n" in message.strip():
             causes.append(invalid(f"{path}.message", message, "message must not contain line breaks"))
         if rule.get("messageExpression"):
             try:

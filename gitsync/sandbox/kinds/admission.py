@@ -242,8 +242,8 @@ def _validation(validation: Mapping[str, Any], field: str) -> list[StatusCause]:
     if validation.get("messageExpression"):
         causes += _expression(validation["messageExpression"], f"{field}.messageExpression", "string")
     message = validation.get("message", "")
-    # Messages become Warning headers, which have one line.
-    if "\n" in message:
+    # Messages become Warning headers, which have one line; the API server trims them first.
+    if "\n" in message.strip():
         causes.append(invalid(f"{field}.message", message, "message must not contain line breaks"))
     reason = validation.get("reason")
     if reason is not None and reason not in _REASONS:

@@ -25,6 +25,19 @@ def test_a_good_definition_has_no_causes() -> None:
     assert causes_of(definition(spec_schema(a={"type": "string", "default": "x"}))) == []
 
 
+# found in public folders, and accepted by a kube-apiserver 1.36.2
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"type": "string", "x-kubernetes-int-or-string": True},
+        {"type": "string", "x-kubernetes-validations": [{"rule": "self != ''", "message": "is empty\n"}]},
+    ],
+    ids=["a type beside int-or-string", "a message that ends with a line break"],
+)
+def test_what_the_api_server_accepts_has_no_causes(member: dict[str, Any]) -> None:
+    assert causes_of(definition(spec_schema(a=member))) == []
+
+
 @pytest.mark.parametrize(
     ("crd", "cause"),
     [
