@@ -44,7 +44,8 @@ def test_several_sources_are_synced_and_pinned_together(world: World) -> None:
         until(lambda: has("1", "a"), describe=world.status)
         first = commits()
         assert first["extra"] == first_commit
-        assert world.status()["history"][0]["sources"] == world.status()["revision"]["sources"]
+        entry = world.status()["history"][-1]
+        assert {part["name"]: part["commit"] for part in entry["sources"]} == first
 
         # a commit of either source is another commit of the Application
         second_commit = world.repo.commit("Change extra", {"extra/extra.yaml": config_map("extra", text="b")})
