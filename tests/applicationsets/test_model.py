@@ -29,7 +29,7 @@ INVALID = [
     (manifest(listed(), template=template(namespace="other")), r"metadata\.namespace: .*is not a known field"),
     (manifest(listed(), template=template(annotations={"gitsync.dev/tracking-id": "x"})), "is set by gitsync"),
     (manifest(listed(), template=template(annotations={"gitsync.dev/hold-0a": "x"})), "is set by gitsync"),
-    (manifest(listed(), template={**TEMPLATE, "spec": {}}), r"spec\.template\.spec\.source: .*is required"),
+    (manifest(listed(), template={**TEMPLATE, "spec": {}}), r"spec\.template\.spec: .*source is missing"),
     (
         manifest(listed(), template={**TEMPLATE, "spec": {**TEMPLATE["spec"], "nothing": "{{x}}"}}),
         r"spec\.template\.spec\.nothing: .*is not a known field",
