@@ -125,7 +125,7 @@ class _Outbox:
             self._send(digest(notices) if len(notices) > 1 else notices[0])
 
     def _taken(self, topics: list[_Topic], now: float) -> Notice:
-        """Return the message about some topics, which wait no more."""
+        """Remove some topics from those that wait, and return the message about them."""
         notices = [self._take(topic, now) for topic in topics]
         if len(notices) == 1:
             return notices[0]
