@@ -223,6 +223,9 @@ class Stage:
         """Return the URL path of an object, or of its collection for an empty name."""
         group, _, version = api.rpartition("/")
         resource = self.cluster.resource(group, version, kind)
+        if resource is None:  # it was not served when this client asked last
+            self._forget()
+            resource = self.cluster.resource(group, version, kind)
         assert resource is not None, f"{kind} of {api} is not served"
         space = (self.namespace if namespace is None else namespace) if resource.namespaced else ""
         return collection_path(resource, space) + (f"/{name}" if name else "")
