@@ -16,7 +16,7 @@ from gitsync.agents.expansion.volumes import volumes_of
 from gitsync.agents.keys import BACKUP_LABEL, child, compact, labels_for
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.state import Backup
-from gitsync.objects.manifest import Manifest, at, labels_of, metadata_of
+from gitsync.objects.manifest import Manifest, at, labels_of, metadata_of, resource_version_of
 from gitsync.objects.ref import ref_of
 
 _STAMP = "%Y%m%d%H%M%S"
@@ -51,8 +51,7 @@ def known_backups(manifests: Iterable[Manifest]) -> tuple[KnownBackup, ...]:
     for manifest in manifests:
         groups.setdefault(labels_of(manifest)[BACKUP_LABEL], []).append(manifest)
     backups = [_known(id, tuple(objects)) for id, objects in groups.items()]
-    # A backup has several objects; ids break the tie of those that were begun in one second.
-    return tuple(sorted(backups, key=lambda manifest: (manifest.began, _natural(manifest.id)), reverse=True))
+    return tuple(sorted(backups, key=_age, reverse=True))
 
 
 def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBackup]) -> str:
@@ -77,6 +76,20 @@ def seconds_until_next(backup: Backup, now: datetime) -> float | None:
     following: datetime = croniter(backup.schedule, now).get_next(datetime)
     # At least a second: a reconcile at the very time of the schedule would be repeated at once.
     return max((following - now).total_seconds(), 1.0)
+
+
+def _age(backup: KnownBackup) -> tuple[str, int, tuple[str | int, ...]]:
+    """
+    Return a key that sorts backups by when they began.
+
+    Times of creation have whole seconds. Of two in one second the later one was written last: the earlier one has
+    ended by then. Ids break the tie of what has no version.
+    """
+    # a deletion is a write too, and what is deleted must not make the one that replaces it the older one
+    kept = (manifest for manifest in backup.objects if "deletionTimestamp" not in metadata_of(manifest))
+    versions = (resource_version_of(manifest) for manifest in kept)
+    written = max((int(version) for version in versions if version.isdecimal()), default=0)
+    return backup.began, written, _natural(backup.id)
 
 
 def _natural(id: str) -> tuple[str | int, ...]:

@@ -73,6 +73,20 @@ def test_the_backup_that_a_change_waits_for_is_kept() -> None:
     assert expired(NIGHTLY, failed, "generation-3") == ()
 
 
+def test_of_backups_of_one_second_the_one_written_last_is_newer() -> None:
+    second = "2026-01-05T00:00:00Z"
+    requested = snapshot("one", second, readyToUse=True)
+    before_change = snapshot("generation-2", second, readyToUse=True)
+    requested["metadata"]["resourceVersion"] = "98"
+    before_change["metadata"]["resourceVersion"] = "103"
+    backups = known_backups([requested, before_change])
+    assert [backup.id for backup in backups] == ["generation-2", "one"]
+    assert [backup.id for backup in expired(Backup(keep=1), backups, "generation-2")] == ["one"]
+    # its deletion, while a finalizer holds it
+    requested["metadata"] |= {"resourceVersion": "120", "deletionTimestamp": second}
+    assert [backup.id for backup in known_backups([requested, before_change])] == ["generation-2", "one"]
+
+
 def test_a_backup_that_an_earlier_agent_left_guards_no_change() -> None:
     left, own = good("generation-2", "2025-12-31T00:00:00Z"), good("generation-2", CREATED.isoformat())
     assert guard_id(2, "0123456789", CREATED, ()) == "generation-2"
