@@ -91,7 +91,7 @@ def _not_a_folder(path: str, place: str) -> InvalidInput:
         folders = []
     similar = [os.path.join(above, name) for name in get_close_matches(os.path.basename(place), folders, 3, 0.5)]
     hint = f"similar names: {', '.join(similar)}" if similar else ""
-    return InvalidInput("there is no such folder", location=path, hint=hint)
+    return InvalidInput("the folder does not exist", location=path, hint=hint)
 
 
 def _is_top(folder: str) -> bool:

@@ -42,7 +42,7 @@ def test_an_empty_folder_of_that_name_is_no_repository(app: Path, tmp_path: Path
 
 
 def test_a_folder_that_is_absent_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no such folder"):
+    with pytest.raises(InvalidInput, match="the folder does not exist"):
         open_path(str(tmp_path / "absent" / "below"))
 
 
