@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gitsync.objects.application import Application, NamedSource
 from gitsync.objects.change import Risk
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.health import Health
@@ -72,6 +73,20 @@ def deployed_status(view: ApplicationView, context: str, url: str = "", note: st
     if note and Phase.of(status) is Phase.AWAITING_APPROVAL:
         text = f"waits for an approval; {note}"
     return DeployedStatus(commit, CommitStatus(context, state, text, url))
+
+
+def own_commit(app: Application, status: Mapping[str, Any], commit: str) -> str:
+    """
+    Return the commit of the repository that an Application is seen with, in one that joins several sources.
+
+    It is empty where the status has none; a commit of one source is its own.
+    """
+    if not isinstance(app.source, NamedSource):
+        return commit
+    current = at(status, "revision", default={})
+    entries = [{"revision": current.get("fetched"), "sources": current.get("sources")}, *(status.get("history") or ())]
+    joined = next((entry.get("sources") for entry in entries if entry.get("revision") == commit), None) or ()
+    return next((str(part["commit"]) for part in joined if part["name"] == app.source.name), "")
 
 
 def _state(status: Mapping[str, Any], commit: str) -> tuple[CommitState, str]:

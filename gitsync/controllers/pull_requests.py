@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gitsync import __version__
-from gitsync.controllers.commit_statuses import deployed_status, preview_status
+from gitsync.controllers.commit_statuses import deployed_status, own_commit, preview_status
 from gitsync.errors import (
     GitsyncError,
     InvalidInput,
@@ -21,17 +21,25 @@ from gitsync.errors import (
     WrongState,
 )
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, GitSource, SourceGroup, apps_of_parts
 from gitsync.objects.change import HoldReason
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, content_hash, metadata_of
 from gitsync.objects.patterns import matches
 from gitsync.objects.record import Commit
 from gitsync.objects.remote import without_user
-from gitsync.objects.urls import repository_key
-from gitsync.ports import ApplicationView, Clock, Credentials, ProposalSource, StateReader
+from gitsync.objects.urls import is_artifact, repository_key
+from gitsync.ports import ApplicationView, Clock, Credentials, MergeResult, ProposalSource, Snapshot, StateReader
 from gitsync.ports.hosts import CodeHost, CodeHosts, CommitStatus, PullRequest, PullRequestState
-from gitsync.ports.previews import KeptProposal, Previewer, PreviewRequest, Proposal, ProposalStore, ProposalView
+from gitsync.ports.previews import (
+    JoinedChange,
+    KeptProposal,
+    Previewer,
+    PreviewRequest,
+    Proposal,
+    ProposalStore,
+    ProposalView,
+)
 from gitsync.preview.documents import MARKER, problem_markdown, to_markdown
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard
@@ -119,10 +127,16 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Deployers:
-    """Applications that deploy a repository; ``main`` is the one whose settings and credentials count."""
+    """
+    Applications that deploy a repository; ``main`` is the one whose settings and credentials count.
+
+    One with several sources is seen as if that of the repository were its only one; ``groups`` has all of them, by
+    the key of the Application.
+    """
 
     main: Application
     views: tuple[ApplicationView, ...]
+    groups: Mapping[str, Application]
 
     @property
     def applications(self) -> tuple[Application, ...]:
@@ -256,17 +270,20 @@ class PullRequestController:
     def _followers(self) -> dict[str, _Deployers]:
         """Return the Applications of each repository of which one asks for previews."""
         repositories: defaultdict[str, list[ApplicationView]] = defaultdict(list)
+        wholes: dict[str, Application] = {}
         for view in self._ports.view.applications():
-            if view.application is not None:
-                repositories[repository_key(view.application.source.repo_url)].append(view)
+            if view.application is not None and isinstance(view.application.source, SourceGroup):
+                wholes[view.key] = view.application
+            for own in _of_repositories(view):
+                repositories[repository_key(own.source.repo_url)].append(replace(view, application=own))
         followers: dict[str, _Deployers] = {}
         for key, views in repositories.items():
-            groups = list(self._groups(views))
+            groups = list(self._groups(views, wholes))
             # several never share what is kept: each has a key of its own, whichever comes first
             followers |= {f"{key} {group.main.key}" if groups[1:] else key: group for group in groups}
         return followers
 
-    def _groups(self, views: Iterable[ApplicationView]) -> Iterator[_Deployers]:
+    def _groups(self, views: Iterable[ApplicationView], wholes: Mapping[str, Application]) -> Iterator[_Deployers]:
         """
         Yield the Applications of a repository, those apart that must not use the credentials of others.
 
@@ -276,7 +293,7 @@ class PullRequestController:
         rest = list(views)
         while asking := _asking(view.application for view in rest):
             group = [view for view in rest if view.application and self._may_use(asking[0], view.application)]
-            yield _Deployers(asking[0], tuple(group))
+            yield _Deployers(asking[0], tuple(group), wholes)
             rest = [view for view in rest if view not in group]
 
     def _may_use(self, owner: Application, app: Application) -> bool:
@@ -412,12 +429,15 @@ class PullRequestController:
             merged, snapshot = ports.source.merge(
                 source, ports.credentials_of(followers.main), base, proposal.head, ref=proposal.ref
             )
+            joined = list(self._joined(followers, proposal.base_branch, merged))
+            snapshot = replace(snapshot, joined=tuple(files for _, files in joined if files is not None))
             request = PreviewRequest(
                 merged,
                 tuple(dict.fromkeys(without_user(app.source.repo_url) for app in followers.applications)),
-                tuple(self._manifests(followers, proposal.base_branch)),
+                tuple(manifest for _, manifest in self._manifests(followers, proposal.base_branch, is_joined=False)),
                 ports.policies(),
                 ports.controller_rights,
+                tuple(change for change, _ in joined),
             )
             tree = merged.tree
             # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same
@@ -433,15 +453,38 @@ class PullRequestController:
         keys = tuple(view.key for view in followers.views)
         return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged, tree)
 
-    def _manifests(self, followers: _Deployers, branch: str) -> Iterable[Manifest]:
-        """Yield the Applications that follow a branch, as their specs are now."""
+    def _manifests(
+        self, followers: _Deployers, branch: str, *, is_joined: bool
+    ) -> Iterable[tuple[Application, Manifest]]:
+        """Yield the Applications that follow a branch, with one source or several, and their specs as they are now."""
         for app in followers.applications:
             manifest = self._ports.manifest_of(app.key)
-            if manifest is not None and app.source.revision.removeprefix(_HEADS) == branch:
+            is_wanted = (app.key in followers.groups) is is_joined
+            if manifest is not None and is_wanted and app.source.revision.removeprefix(_HEADS) == branch:
                 metadata = {name: metadata_of(manifest)[name] for name in ("name", "namespace")}
-                yield {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata} | {
-                    "spec": manifest.get("spec")
-                }
+                head = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata}
+                yield app, head | {"spec": manifest.get("spec")}
+
+    def _joined(
+        self, followers: _Deployers, branch: str, merge: MergeResult
+    ) -> Iterator[tuple[JoinedChange, Snapshot | None]]:
+        """Yield what a merge is for Applications with several sources, with the files of all."""
+        for app, manifest in self._manifests(followers, branch, is_joined=True):
+            whole = followers.groups[app.key]
+            group = whole.source
+            assert isinstance(group, SourceGroup)
+            names = [member.name for member in group.members if _target(member) == _target(app.source)]
+            try:
+                credentials = self._ports.credentials_of(whole)
+                result, files = self._ports.source.merge_among(
+                    group, credentials, names, merge, max_age=whole.sync.interval
+                )
+            except TransientError:
+                raise
+            except GitsyncError as error:  # the other Applications are previewed all the same
+                yield JoinedChange(manifest, problem=str(error)), None
+            else:
+                yield JoinedChange(manifest, files.git_dir, result), files
 
     def _report_all(self, host: CodeHost, followers: _Deployers, repository: _Known) -> TransientError | None:
         """Report to the host what has changed; return a failure that a retry may mend."""
@@ -491,7 +534,8 @@ class PullRequestController:
         if view.plan is None or not _waits_for_approval(view):
             return None
         credentials = self._ports.credentials_of(app)
-        merge = repository.merges.get(self._ports.source.tree(app.source, credentials, view.plan.revision))
+        commit = own_commit(app, view.status, view.plan.revision)
+        merge = repository.merges.get(self._ports.source.tree(app.source, credentials, commit)) if commit else None
         return merge if merge is not None and merge.proposal.url else None
 
     def _approve(
@@ -523,7 +567,8 @@ class PullRequestController:
 
     def _context(self, followers: _Deployers, app: Application) -> str:
         """Return the name of the status of an Application."""
-        names = [other.name for other in followers.applications]
+        # by key: one may have two branches of the repository as sources
+        names = [name for name, _ in {(other.name, other.namespace) for other in followers.applications}]
         # two of one name, in different namespaces, would overwrite each other
         return f"gitsync/{app.name if names.count(app.name) == 1 else app.key}"
 
@@ -536,8 +581,9 @@ class PullRequestController:
             context = self._context(followers, app)
             note = repository.reported.get((context, "review"), "")
             deployed = deployed_status(view, context, self._page(f"/apps/{app.key}"), note)
-            if deployed is not None:
-                self._set_status(host, repository, context, deployed.commit, deployed.status)
+            commit = own_commit(app, view.status, deployed.commit) if deployed is not None else ""
+            if deployed is not None and commit:
+                self._set_status(host, repository, context, commit, deployed.status)
 
     def _report(self, host: CodeHost, main: Application, repository: _Known, number: int, view: ProposalView) -> None:
         settings = main.pull_requests
@@ -580,6 +626,25 @@ class PullRequestController:
 
     def _page(self, path: str) -> str:
         return f"{self._ports.web_url.rstrip('/')}{path}" if self._ports.web_url else ""
+
+
+def _target(source: GitSource) -> tuple[str, str]:
+    """Return the repository and the branch that a source follows."""
+    return repository_key(source.repo_url), source.revision.removeprefix(_HEADS)
+
+
+def _of_repositories(view: ApplicationView) -> Iterator[Application]:
+    """Yield an Application as if each branch of Git that it deploys were its only source."""
+    app = view.application
+    if app is None or not isinstance(app.source, SourceGroup):
+        yield from (app,) if app is not None else ()
+        return
+    branches = {_target(part.source): part for part in reversed(apps_of_parts(app))}
+    for part in branches.values():
+        if is_artifact(part.source.repo_url):
+            continue
+        # others may own a repository that it reads without credentials: they get no statuses
+        yield part if part.source.credentials_secret else replace(part, pull_requests=None)
 
 
 def _asking(applications: Iterable[Application | None]) -> list[Application]:

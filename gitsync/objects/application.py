@@ -557,7 +557,8 @@ class PullRequestSettings(Section):
 
     host: Literal["Gitea", "GitHub", "GitLab"] = Field(
         description="The program of the Git host: `Gitea`, also for Forgejo, `GitHub` or `GitLab`. Its API is at the"
-        " host of `source.repoURL`, and gets the token of `source.credentials`."
+        " host of `source.repoURL`, and gets the token of `source.credentials`; of several sources, that of each one"
+        " that has `credentials`."
     )
     comment: bool = Field(True, description="Whether the preview is a comment on the pull request, beside its status.")
     fail_above: Annotated[Risk | None, Field(strict=False)] = Field(
@@ -653,8 +654,6 @@ class ApplicationSpec(Section):
             what = "both source and sources are set" if self.sources else "source is missing"
             raise PydanticCustomError("source", "{what}", {"what": what, "hint": "write source, or a list of sources"})
         of_one = {
-            "pullRequests": self.pull_requests,
-            "proposals": self.proposals,
             "images": self.images,
             "promotion": self.promotion,
         }

@@ -14,11 +14,26 @@ from gitsync.preview.report import PreviewReport
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedChange:
+    """
+    What a merge is for an Application with several sources, one of which is the repository.
+
+    ``merge`` is of commits that join all sources, in ``git_dir``; without it, ``problem`` is why they are not joined.
+    """
+
+    application: Manifest
+    git_dir: str = ""
+    merge: MergeResult | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PreviewRequest:
     """
     A merge to preview.
 
-    ``urls`` are those of the repository, ``applications`` the manifests of the Applications that deploy it, and
+    ``urls`` are those of the repository, ``applications`` the manifests of the Applications that deploy it alone,
+    ``joined`` what the merge is for those with further sources, and
     ``policies`` the operator's Policy files by name; with ``controller_rights`` they let Applications without a
     ServiceAccount write.
     """
@@ -28,6 +43,7 @@ class PreviewRequest:
     applications: tuple[Manifest, ...] = ()
     policies: Mapping[str, bytes] = field(default_factory=dict)
     controller_rights: bool = False
+    joined: tuple[JoinedChange, ...] = ()
 
 
 class Previewer(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gitsync.errors import FileNotFetched
-from gitsync.objects.application import Application, GitSource, NamedSource
+from gitsync.objects.application import Application, GitSource, NamedSource, SourceGroup
 from gitsync.objects.charts import ChartOptions
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
@@ -93,10 +93,12 @@ class Snapshot:
     tenant: str = ""
     parts: tuple[SourcePart, ...] = ()
     """Where the commit joins those of several sources."""
+    joined: tuple[Snapshot, ...] = ()
+    """The commits of several sources, of which this is one, that a preview reads beside it."""
 
     def fetch(self, missing: FileNotFetched) -> bool:
         """Fetch a file into the mirror that lacks it; return False where that one belongs to no part of this."""
-        places: tuple[Snapshot | RemoteBase, ...] = (self, *self.remotes)
+        places: tuple[Snapshot | RemoteBase, ...] = (self, *self.remotes, *self.joined)
         # by folder: the error names the mirror that lacks the file, and each repository has one
         for part in places:
             if part.git_dir == missing.git_dir and part.fetch_file is not None:
@@ -262,6 +264,22 @@ class ProposalSource(Protocol):
 
         ``ref`` names the head at servers that give out no commit by its id. Nothing is pushed. Raise Refused where the
         two conflict.
+        """
+        ...
+
+    def merge_among(
+        self,
+        group: SourceGroup,
+        credentials: Credentials,
+        names: Collection[str],
+        merge: MergeResult,
+        *,
+        max_age: float,
+    ) -> tuple[MergeResult, Snapshot]:
+        """
+        Return a merge in the repository of some of several sources as one of commits that join all, and its files.
+
+        The other sources are at the commits that their revisions name now.
         """
         ...
 

@@ -11,7 +11,7 @@ from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for, with_controller_rights
 from gitsync.gate.validation import ManifestRule, check_rules, parse_rules
 from gitsync.kube.kinds import CRD, NAMESPACE
-from gitsync.objects.application import Application, Destination, GitSource
+from gitsync.objects.application import Application, Destination, GitSource, SourceGroup
 from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
 from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest, at
@@ -21,7 +21,7 @@ from gitsync.plan.commit_effect import commit_effect, effect_digest, effect_risk
 from gitsync.plan.normalize import desired_objects
 from gitsync.preview.effects import Effect, effects_of, made_secrets, missing_references
 from gitsync.preview.roots import BuildSources, Root, find_roots
-from gitsync.render.build import Build, build
+from gitsync.render.build import Build, build, joined_build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import Traces, trace
 from gitsync.render.yaml.reader import read_all
@@ -113,29 +113,46 @@ class Sides:
     helm: Helm | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class JoinedRoot:
+    """
+    An Application with several sources, of which the change is in one.
+
+    Its sides are those of the joined files; without them, ``problem`` is why the other sources cannot be read.
+    """
+
+    root: Root
+    sides: Sides | None
+    problem: str = ""
+
+
 def preview(
     sides: Sides,
     is_own: Callable[[str], bool],
     rules: Rules | None = None,
     below: Collection[str] = (),
     known: Collection[Root] = (),
+    joined: Collection[JoinedRoot] = (),
 ) -> Preview:
     """
     Return what a change does to each deployed folder, without a cluster.
 
     ``is_own`` tells whether a URL is that of this repository; with ``below``, only folders at or below these paths are
-    covered. ``known`` are Applications of a cluster, which need not be declared in the repository.
+    covered. ``known`` are Applications of a cluster, which need not be declared in the repository; ``joined`` are those
+    with several sources.
     """
     # Of both sides: the objects of a folder that the change removes are deleted.
     roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own), *known))
     deployed = {root.path for root in roots if root.application}
     roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
     covered = [root for root in roots_once if _is_selected(root, below)]
-    sources = (BuildSources(sides.base), BuildSources(sides.result))
-    # On either side: a file may be read only before or only after the change.
-    touched = [root for root in covered if any(side.reads_any(root, sides.changed) for side in sources)]
-    comparison = _RootComparer(sides, rules or Rules(), roots_once)
-    changes = sorted((change for root in touched if (change := comparison.of(root)) is not None), key=_rank)
+    covered += [item.root for item in joined]
+    of_roots = {item.root: item.sides for item in joined if item.sides is not None}
+    comparison = _RootComparer(sides, rules or Rules(), (*roots_once, *of_roots), of_roots)
+    touched = [root for root in covered if comparison.is_touched(root)]
+    unreadable = [RootChange((item.root,), base_problem=item.problem) for item in joined if item.sides is None]
+    made = (change for root in touched if (change := comparison.of(root)) is not None)
+    changes = sorted((*unreadable, *made), key=_rank)
     # traced only now: a build that records every step takes longer than all others together
     return Preview(tuple(covered), tuple(comparison.traced(group) for group in _grouped(changes)))
 
@@ -158,11 +175,10 @@ class ChangedRoot:
 def changed_roots(sides: Sides, is_own: Callable[[str], bool], below: Collection[str] = ()) -> Iterator[ChangedRoot]:
     """Yield the deployed folders that declare something else after a change; raise as their builds do."""
     covered = [root for root in find_roots(sides.result, is_own) if _is_selected(root, below)]
-    sources = (BuildSources(sides.base), BuildSources(sides.result))
     comparison = _RootComparer(sides, Rules(), covered)
     for root in covered:
-        if any(side.reads_any(root, sides.changed) for side in sources):
-            changed = comparison.sides_of(root)
+        if comparison.is_touched(root):
+            changed = comparison.declared(root)
             if changed.old != changed.new:
                 yield changed
 
@@ -225,27 +241,42 @@ def _is_production(root: Root) -> bool:
 
 
 class _RootComparer:
-    """Build folders on both sides; parsed files are shared by all builds."""
+    """Build folders on both sides, some on sides of their own; parsed files are shared by all builds."""
 
-    def __init__(self, sides: Sides, rules: Rules, roots: Sequence[Root]) -> None:
+    def __init__(
+        self, sides: Sides, rules: Rules, roots: Sequence[Root], of_roots: Mapping[Root, Sides] | None = None
+    ) -> None:
         self._sides = sides
         self._rules = rules
         self._roots = roots
+        self._of_roots = of_roots or {}
+        self._read = (BuildSources(sides.base), BuildSources(sides.result))
         self._cache = ParseCache()
         self._provided: frozenset[tuple[GroupKind, str, str]] | None = None
         self._namespaces: frozenset[str] | None = None
 
+    def is_touched(self, root: Root) -> bool:
+        """Return whether the build of a root reads a changed file."""
+        sides = self._sides_of(root)
+        read = (BuildSources(sides.base), BuildSources(sides.result)) if root in self._of_roots else self._read
+        # On either side: a file may be read only before or only after the change.
+        return any(side.reads_any(root, sides.changed) for side in read)
+
+    def _sides_of(self, root: Root) -> Sides:
+        return self._of_roots.get(root, self._sides)
+
     def of(self, root: Root) -> RootChange | None:
         """Return what changes in a root, None where nothing does."""
         app = root.application or _stand_in(root)
+        sides = self._sides_of(root)
         try:
-            old, base_problem = self._objects(self._sides.base, root, app), ""
+            old, base_problem = self._objects(sides.base, root, app), ""
         except FileNotFetched:  # who called has it fetched, and begins again
             raise
         except GitsyncError as error:
             old, base_problem = {}, str(error)
         try:
-            new = self._objects(self._sides.result, root, app)
+            new = self._objects(sides.result, root, app)
         except FileNotFetched:
             raise
         except RemoteNeeded as error:  # no fault of the change: files of other repositories are not read here
@@ -263,7 +294,7 @@ class _RootComparer:
         plans = {root.application.key: effect_digest(steps)} if root.application else {}
         return RootChange((root,), steps, effects, broken, plans=plans)
 
-    def sides_of(self, root: Root) -> ChangedRoot:
+    def declared(self, root: Root) -> ChangedRoot:
         """Return what a root declares on both sides; raise as a build does where one cannot be built."""
         app = root.application or _stand_in(root)
         old = self._objects(self._sides.base, root, app)
@@ -276,7 +307,7 @@ class _RootComparer:
 
     def _is_namespace_used(self, name: str) -> bool:
         if self._namespaces is None:
-            refs = [ref for _, objects in self._built(self._sides.base) for ref in objects]
+            refs = [ref for _, objects in self._built(lambda sides: sides.base) for ref in objects]
             self._namespaces = frozenset(ref.name if ref.of == NAMESPACE else ref.namespace for ref in refs)
         return name in self._namespaces
 
@@ -286,7 +317,7 @@ class _RootComparer:
         wanted = {step.ref: fields for step in change.steps if (fields := _declared_fields(step))}
         if not wanted:
             return change
-        made = self._build(self._sides.result, root, provenance=True)
+        made = self._build(self._sides_of(root).result, root, provenance=True)
         return replace(change, traces=trace(made, wanted))
 
     def _is_provided(self, ref: ObjectRef) -> bool:
@@ -296,16 +327,16 @@ class _RootComparer:
         return not self._provided.isdisjoint({(ref.of, ref.namespace, ref.name), (ref.of, _ANY, ref.name)})
 
     def _provided_by_all(self) -> Iterator[tuple[GroupKind, str, str]]:
-        for root, objects in self._built(self._sides.result):
+        for root, objects in self._built(lambda sides: sides.result):
             for ref in (*objects, *(secret for pair in objects.items() for secret in made_secrets(*pair))):
                 # the namespace into which a folder without an Application is deployed is not known
                 yield ref.of, ref.namespace if root.application else _ANY, ref.name
 
-    def _built(self, tree: Tree) -> Iterator[tuple[Root, dict[ObjectRef, Manifest]]]:
-        """Yield all folders with what they declare, without those that cannot be built."""
+    def _built(self, tree_of: Callable[[Sides], Tree]) -> Iterator[tuple[Root, dict[ObjectRef, Manifest]]]:
+        """Yield all folders with what they declare on one side, without those that cannot be built."""
         for root in self._roots:
             try:
-                yield root, self._objects(tree, root, root.application or _stand_in(root))
+                yield root, self._objects(tree_of(self._sides_of(root)), root, root.application or _stand_in(root))
             except FileNotFetched:
                 raise
             except GitsyncError:  # it is reported where the change reaches it
@@ -318,23 +349,36 @@ class _RootComparer:
             return {}
         try:
             rendered = self._build(tree, root)
-        except EmptyRender:  # an empty folder declares nothing
-            return {}
+        except EmptyRender:
+            # of several sources, the others go on declaring what they do: the controller reports the empty one
+            if root in self._of_roots:
+                raise
+            return {}  # an empty folder declares nothing
         # As the controller does: what it will refuse has to fail here.
         reject_ambiguous_bools(rendered.manifests)
         cluster_scoped = cluster_scoped_kinds(rendered.manifests)
         return desired_objects(app, rendered.manifests, lambda of: of not in cluster_scoped)
 
     def _build(self, tree: Tree, root: Root, *, provenance: bool = False) -> Build:
-        return build(
-            tree,
-            root.path,
-            cache=self._cache,
-            renderer=root.renderer,
-            provenance=provenance,
-            chart=root.application.chart if root.application else None,
-            helm=self._sides.helm,
-        )
+        builds = [
+            (
+                render.name,
+                build(
+                    tree,
+                    render.path,
+                    cache=self._cache,
+                    renderer=render.renderer,
+                    provenance=provenance,
+                    chart=render.chart,
+                    helm=self._sides.helm,
+                ),
+            )
+            for render in root.renders
+        ]
+        app = root.application
+        if app is None or not isinstance(app.source, SourceGroup):
+            return builds[0][1]
+        return joined_build(builds, app.destination.namespace, app.chart)
 
     def _violations(self, root: Root, objects: Mapping[ObjectRef, Manifest]) -> tuple[str, ...]:
         """Return what the policies reject; those that name Applications say nothing about a bare folder."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gitsync.objects.application import SourceGroup
 from gitsync.objects.change import ABSENT, DRIFT, Change, FieldDifference
 from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest
@@ -141,7 +142,8 @@ class PreviewReport(_Model):
 
 def report_of(preview: Preview, base: str, head: str, authors_of: AuthorsOf) -> PreviewReport:
     """Return the report of a preview between two commits, with the authors of the lines of new values."""
-    traces = (setters for change in preview.changes for fields in change.traces.values() for setters in fields.values())
+    of_one = (change for change in preview.changes if not _is_joined(change))
+    traces = (setters for change in of_one for fields in change.traces.values() for setters in fields.values())
     places = {place(setters) for setters in traces}
     authors = authors_of(places - {""})
     changed = {root for change in preview.changes for root in change.roots}
@@ -151,8 +153,14 @@ def report_of(preview: Preview, base: str, head: str, authors_of: AuthorsOf) -> 
         risk=preview.risk.value,
         covered=tuple(root.name for root in preview.covered),
         unchanged=tuple(root.name for root in preview.covered if root not in changed),
-        changes=tuple(_change(change, authors) for change in preview.changes),
+        changes=tuple(_change(change, {} if _is_joined(change) else authors) for change in preview.changes),
     )
+
+
+def _is_joined(change: RootChange) -> bool:
+    """Return whether the files of a change are those of several sources: the repository has others by these names."""
+    app = change.roots[0].application
+    return app is not None and isinstance(app.source, SourceGroup)
 
 
 def with_live(report: PreviewReport, changes: Iterable[RootChange]) -> PreviewReport:
@@ -167,7 +175,7 @@ def with_rehearsal(report: PreviewReport, rehearsal: ReportedRehearsal) -> Previ
 
 def _change(change: RootChange, authors: Mapping[str, Commit]) -> ReportedChange:
     return ReportedChange(
-        roots=tuple(root.path or "." for root in change.roots),
+        roots=tuple(root.places for root in change.roots),
         applications=tuple(root.application.key for root in change.roots if root.application),
         risk=change.risk.value,
         problem=change.problem,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, FolderRender, SourceGroup, parse_application
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import GROUP
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.kustomize.charts import CHART_FILE, DEFAULT_HOME
@@ -27,20 +28,33 @@ _MOST_ENTRIES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that is deployed: the path of an Application, or a kustomization that no other one includes."""
+    """
+    A folder that is deployed: the path of an Application, or a kustomization that no other one includes.
+
+    The path of an Application with several sources is that of the tree that joins them.
+    """
 
     path: str
     application: Application | None = None
 
     @property
-    def name(self) -> str:
-        """``namespace/name`` of the Application with its path, or the path alone."""
-        return f"{self.application.key} ({self.path or '.'})" if self.application else self.path or "."
+    def renders(self) -> tuple[FolderRender, ...]:
+        """The folder and how it is rendered; of an Application with several sources, those of all."""
+        if self.application is None:
+            return (FolderRender("", self.path, "Auto", ChartOptions()),)
+        if not isinstance(self.application.source, SourceGroup):
+            return (FolderRender("", self.path, self.application.source.renderer, self.application.chart),)
+        return tuple(render._replace(path=_clean(render.path)) for render in self.application.renders)
 
     @property
-    def renderer(self) -> str:
-        """How the folder is rendered."""
-        return self.application.source.renderer if self.application else "Auto"
+    def places(self) -> str:
+        """The paths of what is rendered."""
+        return ", ".join(render.path or "." for render in self.renders)
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the Application with its path, or the path alone."""
+        return f"{self.application.key} ({self.places})" if self.application else self.places
 
 
 def find_roots(tree: Tree, is_own: Callable[[str], bool]) -> tuple[Root, ...]:
@@ -132,11 +146,14 @@ class BuildSources:
 
     def reads_any(self, root: Root, changed: Collection[str]) -> bool:
         """Whether the build of a root can read one of the changed paths."""
-        if not _has_kustomization(self._tree, root.path) or root.renderer in ("Plain", "Helm"):
-            folders = (root.path, *self._chart_sources(root))
+        return any(self._is_read_by(render, changed) for render in root.renders)
+
+    def _is_read_by(self, render: FolderRender, changed: Collection[str]) -> bool:
+        if not _has_kustomization(self._tree, render.path) or render.renderer in ("Plain", "Helm"):
+            folders = (render.path, *self._chart_sources(render))
             return any(_is_below(path, folder) for path in changed for folder in folders)
         files: set[str] = set()
-        pending = [root.path]
+        pending = [render.path]
         visited: set[str] = set()
         while pending:
             folder = pending.pop()
@@ -154,13 +171,13 @@ class BuildSources:
             for path in changed
         )
 
-    def _chart_sources(self, root: Root) -> Iterator[str]:
+    def _chart_sources(self, render: FolderRender) -> Iterator[str]:
         """Yield what a chart reads beside the files below its folder: values, and what links lead to."""
-        if root.application is None or self._tree.entry(f"{root.path}/{CHART_FILE}".lstrip("/")) is not Entry.FILE:
+        if self._tree.entry(f"{render.path}/{CHART_FILE}".lstrip("/")) is not Entry.FILE:
             return
-        for file in root.application.chart.value_files:
-            yield from self._passed("", file if file.startswith("/") else f"{root.path}/{file}")
-        yield from self._linked([root.path])
+        for file in render.chart.value_files:
+            yield from self._passed("", file if file.startswith("/") else f"{render.path}/{file}")
+        yield from self._linked([render.path])
 
     def _linked(self, paths: Iterable[str]) -> Iterator[str]:
         """Yield what links on the way to some paths, and in and below them, lead to."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.charts import ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.build_cache import CachedSteps
 from gitsync.render.errors import ErrorCollector
@@ -206,6 +207,35 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
     return _result(_Run(files, steps, recorder), resources, context.build_metadata, (*context.warnings, *unused))
+
+
+def joined_build(builds: Sequence[tuple[str, Build]], namespace: str, chart: ChartOptions) -> Build:
+    """
+    Return the builds of several sources, by their names, as one; raise InvalidInput for an object of two of them.
+
+    ``namespace`` is that of objects without one; ``chart`` is what all of them depend on where one is a chart.
+    """
+    sources: dict[ObjectRef, str] = {}
+    for name, made in builds:
+        for manifest in made.manifests:
+            ref = ref_of(manifest)
+            placed = ref._replace(namespace=ref.namespace or namespace)
+            other = sources.setdefault(placed, name)
+            if other != name:
+                raise InvalidInput(
+                    f"the sources {other} and {name} both have it",
+                    location=f"spec.sources[{name}]",
+                    object=str(ref),
+                    hint="remove it from one of them, or patch it in a kustomization over the other",
+                )
+    return Build(
+        manifests=tuple(manifest for _, made in builds for manifest in made.manifests),
+        files_read=frozenset().union(*(made.files_read for _, made in builds)),
+        warnings=tuple(warning for _, made in builds for warning in made.warnings),
+        sources=tuple(origin for _, made in builds for origin in made.sources),
+        provenance=tuple(history for _, made in builds for history in made.provenance),
+        chart=chart if any(made.chart for _, made in builds) else None,
+    )
 
 
 class _Finish:

@@ -150,6 +150,27 @@ class Repositories:
         fetch_file = partial(fetch_requested, mirror, source, credentials, head)
         return merged, Snapshot(Commit(merged.commit), tree, str(mirror.path), fetch_file=fetch_file)
 
+    def merge_among(
+        self,
+        group: SourceGroup,
+        credentials: Credentials,
+        names: Collection[str],
+        merge: MergeResult,
+        *,
+        max_age: float,
+    ) -> tuple[MergeResult, Snapshot]:
+        """Return a merge in some of several sources as one of all; see the port ``ProposalSource``."""
+        mirror = self._mirror(group)
+        assert isinstance(mirror, JoinedMirror)
+        current = mirror.commits_of(mirror.resolve(group.revision, credentials, max_age))
+        base, result = (mirror.join({**current, **dict.fromkeys(names, id)}) for id in (merge.base, merge.commit))
+        mirror.note_left_out()
+        changed = frozenset(f"{name}/{path}" for name in names for path in merge.changed)
+        tree = GitTree(mirror.path, result, self.transport.limits, mirror.objects)
+        fetch_file = partial(fetch_requested, mirror, group, credentials, base)
+        files = Snapshot(Commit(result), tree, str(mirror.path), fetch_file=fetch_file)
+        return MergeResult(base, merge.head, result, changed), files
+
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
         """Fetch a commit into the mirror unless it is there; see the port."""
         mirror = self._mirror(source)

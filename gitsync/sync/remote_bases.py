@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 from gitsync.errors import InvalidInput, Refused, RemoteNeeded, SourceUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, GitSource, SourceGroup
-from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
 from gitsync.objects.tree import MountedTree, Tree
 from gitsync.objects.urls import CHART_SCHEME, matches_url
 from gitsync.ports import Credentials, RemoteBase, Renderer, Snapshot, Source
-from gitsync.render.build import Build
+from gitsync.render.build import Build, joined_build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 
 _T = TypeVar("_T")
@@ -212,7 +211,7 @@ class RemoteBases:
         ]
         if not isinstance(app.source, SourceGroup):
             return builds[0][1]
-        return joined_build(builds, app)
+        return joined_build(builds, app.destination.namespace, app.chart)
 
     def forget(self, key: str) -> None:
         """Forget the repositories of an Application that is gone, so that their mirrors are deleted."""
@@ -274,31 +273,6 @@ class RemoteBases:
             policy.trust for policy in policies
         )
         return RemoteFetcher(self._source, credentials_for, policies, interval, only_commits=is_signed)
-
-
-def joined_build(builds: Sequence[tuple[str, Build]], app: Application) -> Build:
-    """Return the builds of several sources, by their names, as one; raise InvalidInput for an object of two of them."""
-    sources: dict[ObjectRef, str] = {}
-    for name, build in builds:
-        for manifest in build.manifests:
-            ref = ref_of(manifest)
-            placed = ref._replace(namespace=ref.namespace or app.destination.namespace)
-            other = sources.setdefault(placed, name)
-            if other != name:
-                raise InvalidInput(
-                    f"the sources {other} and {name} both have it",
-                    location=f"spec.sources[{name}]",
-                    object=str(ref),
-                    hint="remove it from one of them, or patch it in a kustomization over the other",
-                )
-    return Build(
-        manifests=tuple(manifest for _, build in builds for manifest in build.manifests),
-        files_read=frozenset().union(*(build.files_read for _, build in builds)),
-        warnings=tuple(warning for _, build in builds for warning in build.warnings),
-        sources=tuple(origin for _, build in builds for origin in build.sources),
-        # where one is a chart, its options are among those of the Application
-        chart=app.chart if any(build.chart for _, build in builds) else None,
-    )
 
 
 def with_remotes(snapshot: Snapshot, bases: Mapping[str, RemoteBase]) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Collection
 from dataclasses import replace
@@ -15,8 +16,8 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import matches_url
 from gitsync.ports import MergeResult
-from gitsync.ports.previews import PreviewRequest
-from gitsync.preview.compare import Sides, preview, rules_of
+from gitsync.ports.previews import JoinedChange, PreviewRequest
+from gitsync.preview.compare import JoinedRoot, Sides, preview, rules_of
 from gitsync.preview.report import report_of
 from gitsync.preview.roots import Root
 from gitsync.source.git import environment, run
@@ -28,26 +29,43 @@ from gitsync.workers import protocol
 
 def of_preview(request: PreviewRequest) -> dict[str, Any]:
     """Return a merge to preview as JSON can hold it."""
-    merge = request.merge
     return {
-        "commits": [merge.base, merge.head, merge.commit],
-        "changed": [protocol.bytes_as_text(path) for path in sorted(merge.changed)],
+        **_of_merge(request.merge),
         "urls": list(request.urls),
         "applications": list(request.applications),
         "controller_rights": request.controller_rights,
         "policies": {name: content.decode("latin-1") for name, content in request.policies.items()},
+        "joined": [
+            [change.application, change.git_dir, change.merge and _of_merge(change.merge), change.problem]
+            for change in request.joined
+        ],
     }
+
+
+def _of_merge(merge: MergeResult) -> dict[str, Any]:
+    return {
+        "commits": [merge.base, merge.head, merge.commit],
+        "changed": [protocol.bytes_as_text(path) for path in sorted(merge.changed)],
+    }
+
+
+def _to_merge(message: dict[str, Any]) -> MergeResult:
+    base, head, commit = message["commits"]
+    return MergeResult(base, head, commit, frozenset(map(protocol.text_as_bytes, message["changed"])))
 
 
 def to_preview(message: dict[str, Any]) -> PreviewRequest:
     """Return the merge to preview that ``of_preview`` wrote."""
-    base, head, commit = message["commits"]
     return PreviewRequest(
-        MergeResult(base, head, commit, frozenset(map(protocol.text_as_bytes, message["changed"]))),
+        _to_merge(message),
         tuple(message["urls"]),
         tuple(message["applications"]),
         {name: text.encode("latin-1") for name, text in message["policies"].items()},
         message["controller_rights"],
+        tuple(
+            JoinedChange(application, git_dir, _to_merge(merge) if merge else None, problem)
+            for application, git_dir, merge, problem in message["joined"]
+        ),
     )
 
 
@@ -83,22 +101,34 @@ def previewed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, An
     merged = asked.merge
     git_dir = request["git_dir"]
     limits = SourceLimits(file_bytes=request["file_bytes"])
-    reader = ObjectReader(git_dir)
+    with contextlib.ExitStack() as stack:
 
-    try:
-        base, result = (
-            MeteredTree(GitTree(git_dir, commit, limits, reader), limits.read_bytes)
-            for commit in (merged.base, merged.commit)
-        )
+        def sides_of(git_dir: str, reader: ObjectReader, merge: MergeResult) -> Sides:
+            trees = (GitTree(git_dir, commit, limits, reader) for commit in (merge.base, merge.commit))
+            base, result = (MeteredTree(tree, limits.read_bytes) for tree in trees)
+            return Sides(base, result, merge.changed, helm)
+
+        def opened(git_dir: str) -> ObjectReader:
+            reader = ObjectReader(git_dir)
+            stack.callback(reader.close)
+            return reader
+
+        reader = opened(git_dir)
         comparison = preview(
-            Sides(base, result, merged.changed, helm),
+            sides_of(git_dir, reader, merged),
             lambda url: any(matches_url(own, url) for own in asked.urls),
             rules_of(asked.policies, controller_rights=asked.controller_rights),
             known=[Root(app.source.path, app) for app in map(_known_application, asked.applications)],
+            joined=[
+                JoinedRoot(
+                    Root("", parse_application(change.application)),
+                    sides_of(change.git_dir, opened(change.git_dir), change.merge) if change.merge else None,
+                    change.problem,
+                )
+                for change in asked.joined
+            ],
         )
         report = report_of(comparison, merged.base, merged.head, partial(line_authors, git_dir, reader, merged.commit))
-    finally:
-        reader.close()
     printed: dict[str, Any] = _printable(report.model_dump(mode="json"))
     return printed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from gitsync.controllers.pull_requests import POLL_PERIOD, HostApprovals, PullRequestController, PullRequestPorts
 from gitsync.errors import RecordUnavailable, SourceThrottled, SourceUnavailable
 from gitsync.gate.policy import Policy, Require
-from gitsync.objects.application import Application, GitSource, parse_application
+from gitsync.objects.application import Application, GitSource, SourceGroup, parse_application
 from gitsync.objects.change import Decision, HoldReason, Plan, Risk, Verdict
 from gitsync.objects.keys import API_VERSION, GIT_PUSHED
 from gitsync.objects.manifest import Manifest
@@ -69,6 +69,25 @@ class Mapped:
         if (base, head) not in self.merged:
             self.merged[base, head] = self.repositories.merge(self._of(source), Credentials(), base, head, ref=ref)
         return self.merged[base, head]
+
+    def merge_among(
+        self,
+        group: SourceGroup,
+        credentials: Credentials,
+        names: Collection[str],
+        merge: MergeResult,
+        *,
+        max_age: float,
+    ) -> tuple[MergeResult, Snapshot]:
+        return self.repositories.merge_among(self._group(group), Credentials(), names, merge, max_age=0.0)
+
+    def _group(self, group: SourceGroup) -> SourceGroup:
+        return SourceGroup.of(
+            tuple(
+                member.model_copy(update={"repo_url": self.url}) if member.repo_url.startswith("http:") else member
+                for member in group.members
+            )
+        )
 
     def tree(self, source: GitSource, credentials: Credentials, commit: str) -> str:
         return self.repositories.tree(self._of(source), Credentials(), commit)
@@ -182,14 +201,17 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
     with code_host(HostServer()) as server:
         url = f"{server.base}/{REPOSITORY}"
         declared = manifest(url, **settings)
+        if "sources" in settings:
+            declared["spec"] = {**settings, "sources": sources_of(url, tmp_path, *settings["sources"])}
         app = parse_application(declared)
         views = Views({app.key: view_of(app)})
         clock = FakeClock()
         previewer = InProcess()
         approved: list[tuple[str, Approval]] = []
         state: Any = views
+        source = Mapped(Repositories(tmp_path / "mirrors", Transport(("file",))), repo.url)
         ports = PullRequestPorts(
-            Mapped(Repositories(tmp_path / "mirrors", Transport(("file",))), repo.url),
+            source,
             ApiHosts(Transport(("http",))),
             previewer,
             state,
@@ -208,6 +230,21 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
         yield Shop(controller, server, repo, previewer, clock, views, repository_key(url), approved)
 
 
+def sources_of(url: str, folder: Path, *others: str) -> list[dict[str, Any]]:
+    """Return the repository of the host as a source, and another one, whose revisions these are, of another server."""
+    other = GitRepo(folder / "other")
+    other.commit({"map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n"}, "Add a map")
+    own = {"name": "own", "repoURL": url, "path": ".", "credentials": {"secretRef": {"name": "token"}}}
+    return [own, *({"name": name, "repoURL": other.url, "path": ".", "revision": name} for name in others)]
+
+
+def view_app(shop: Shop) -> Application:
+    """Return the Application."""
+    app = shop.views.known["gitsync/shop"].application
+    assert app is not None
+    return app
+
+
 def test_a_pull_request_gets_a_status_and_a_comment(shop: Shop) -> None:
     head = shop.push("change/1", 3)
     shop.open(1, head)
@@ -218,6 +255,57 @@ def test_a_pull_request_gets_a_status_and_a_comment(shop: Shop) -> None:
     assert "+ .spec.replicas: 3   # web.yaml:5" in comment["body"]
     [view] = shop.controller.proposals()
     assert f"(https://gitsync.example.com/pulls/{view.proposal.key})" in comment["body"]
+
+
+@pytest.mark.parametrize(
+    "shop", [{"pullRequests": {"host": "Gitea"}, "sources": ["main"]}], indirect=True, ids=["two sources"]
+)
+def test_a_change_of_one_of_several_sources_is_previewed(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    assert shop.wake() == POLL_PERIOD
+
+    assert shop.statuses(head) == [("success", "Moderate: 1 object in 1 deployed folder")]
+    [comment] = shop.server.comments[1]
+    assert "+ .spec.replicas: 3   # own/web.yaml:5" in comment["body"]
+    [view] = shop.controller.proposals()
+    assert view.report is not None
+    assert view.report.covered == ("gitsync/shop (own, main)",)
+    assert [*view.report.changes[0].plans] == ["gitsync/shop"]
+
+
+@pytest.mark.parametrize(
+    "shop", [{"pullRequests": {"host": "Gitea"}, "sources": ["missing"]}], indirect=True, ids=["missing branch"]
+)
+def test_a_source_that_cannot_be_read_is_the_reason(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    [view] = shop.controller.proposals()
+    assert view.report is not None
+    [change] = view.report.changes
+    assert "missing" in change.base_problem
+    assert not change.steps
+
+
+@pytest.mark.parametrize(
+    "shop", [{"pullRequests": {"host": "Gitea"}, "sources": ["main"]}], indirect=True, ids=["two sources"]
+)
+def test_the_commit_of_its_source_gets_the_status_of_a_sync(shop: Shop) -> None:
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.wake()
+    base = git(shop.repo.work, "rev-parse", "main").strip()
+    revision = {"fetched": "f" * 40, "applied": "f" * 40}
+    status = {"phase": "Synced", "health": "Healthy", "revision": revision}
+    shop.views.known["gitsync/shop"] = view_of(view_app(shop), **status)
+    shop.wake()
+    assert shop.statuses(base, "gitsync/shop") == []
+    joined = {**revision, "sources": [{"name": "main", "commit": "e" * 40}, {"name": "own", "commit": base}]}
+    shop.views.known["gitsync/shop"] = view_of(view_app(shop), **{**status, "revision": joined})
+    shop.wake()
+    assert shop.statuses(base, "gitsync/shop") == [("success", "Synced and Healthy")]
+    # neither the joined commit, which no host has, nor that of the other server
+    assert shop.server.statuses.keys() == {head, base}
 
 
 def test_a_push_updates_the_one_comment(shop: Shop) -> None:

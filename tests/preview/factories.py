@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from gitsync.preview.compare import Preview, Rules, Sides, preview
+from gitsync.objects.application import parse_application
+from gitsync.preview.compare import JoinedRoot, Preview, Rules, Sides, preview
 from gitsync.preview.report import PreviewReport, report_of
+from gitsync.preview.roots import Root
 from tests.render.kustomize_cases import MemoryTree
 
 Files = Mapping[str, str]
@@ -21,6 +24,16 @@ def compare(base: Files, result: Files, rules: Rules | None = None, below: tuple
     paths = base.keys() | result.keys()
     changed = frozenset(path for path in paths if base.get(path) != result.get(path))
     return preview(Sides(tree(base), tree(result), changed), lambda url: True, rules, below)
+
+
+def compare_joined(base: Files, result: Files, *sources: dict[str, Any]) -> Preview:
+    """Return the preview of a change for an Application with these sources, whose files the paths begin with."""
+    spec = {"sources": [{"repoURL": "https://git.example.com/x", **source} for source in sources]}
+    app = parse_application({"metadata": {"name": "shop", "namespace": "default"}, "spec": spec})
+    changed = frozenset(path for path in base.keys() | result.keys() if base.get(path) != result.get(path))
+    nothing = Sides(tree({}), tree({}), frozenset())
+    root = JoinedRoot(Root("", app), Sides(tree(base), tree(result), changed))
+    return preview(nothing, lambda url: True, joined=[root])
 
 
 def report(base: Files, result: Files, rules: Rules | None = None) -> PreviewReport:

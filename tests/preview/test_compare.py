@@ -9,7 +9,7 @@ from gitsync.gate.validation import ManifestRule
 from gitsync.objects.change import Action, Risk
 from gitsync.preview.compare import Rules
 from gitsync.render.provenance.trace import place
-from tests.preview.factories import compare, deployment
+from tests.preview.factories import compare, compare_joined, deployment
 
 BASE = {
     "base/kustomization.yaml": "resources: [d.yaml]",
@@ -45,6 +45,44 @@ def test_overlays_in_which_other_values_change_are_apart_production_first() -> N
 
 def test_a_change_that_renders_to_the_same_changes_nothing() -> None:
     assert compare(BASE, {**BASE, "base/d.yaml": f"# a comment\n{deployment()}"}).changes == ()
+
+
+JOINED = {
+    "web/d.yaml": deployment(),
+    "extra/overlay/kustomization.yaml": "resources: [c.yaml]",
+    "extra/overlay/c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: x}\n",
+    "extra/unused.yaml": "a: 1\n",
+}
+WEB = {"name": "web", "path": "."}
+EXTRA = {"name": "extra", "path": "overlay"}
+
+
+def test_a_change_in_one_of_several_sources_is_one_plan() -> None:
+    changed = {**JOINED, "extra/overlay/c.yaml": JOINED["extra/overlay/c.yaml"].replace("x", "z")}
+    found = compare_joined(JOINED, changed, WEB, EXTRA)
+    [change] = found.changes
+    assert [str(step.ref) for step in change.steps] == ["ConfigMap default/c"]
+    assert place(change.traces[change.steps[0].ref][".data.a"]) == "extra/overlay/c.yaml:4"
+    assert [root.name for root in found.covered] == ["default/shop (web, extra/overlay)"]
+    assert [*change.plans] == ["default/shop"]
+
+
+def test_what_no_source_renders_changes_nothing() -> None:
+    assert compare_joined(JOINED, {**JOINED, "extra/unused.yaml": "a: 2\n"}, WEB, EXTRA).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"extra/overlay/c.yaml": deployment(replicas=2)}, "the sources web and extra both have it"),
+        ({"web/d.yaml": None}, "the path web"),
+    ],
+)
+def test_sources_that_do_not_fit_any_more_are_the_problem(changed: dict[str, str | None], problem: str) -> None:
+    result = {path: text for path, text in {**JOINED, **changed}.items() if text is not None}
+    [change] = compare_joined(JOINED, result, WEB, EXTRA).changes
+    assert problem in change.problem
+    assert change.steps == ()
 
 
 def test_another_version_of_a_kind_is_a_change() -> None:
