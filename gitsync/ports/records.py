@@ -35,6 +35,10 @@ class Records(Reviews, Protocol):
     dashboard and the commands for reading.
     """
 
+    def reviewed(self, digests: Collection[str]) -> frozenset[tuple[str, str]]:
+        """Return Application and digest of the plans that have reviews; ``review`` tells whether these are valid."""
+        ...
+
     # durable first: a write whose intent is lost with the machine would have no record at all
     def audit(self, records: Iterable[AuditRecord]) -> None:
         """Append links to the audit chain, durably, before returning."""

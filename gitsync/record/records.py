@@ -168,6 +168,13 @@ class SqlRecords:
             links = reviews.find(connection, application, digest, heads)
             return reviews.last_review(connection, links, now, sync)
 
+    def reviewed(self, digests: Collection[str]) -> frozenset[tuple[str, str]]:
+        """Return Application and digest of the plans that have reviews; see the port."""
+        if not digests:
+            return frozenset()
+        with self._database.reading() as connection:
+            return reviews.plans_of(connection, digests)
+
     def end_approval(self, application: str, digest: str) -> None:
         """Drop the approvals of a plan: its sync is over."""
         with self._database.writing() as connection:

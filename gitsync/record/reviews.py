@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,6 +19,12 @@ _LINKS = (
     select(REVIEWS.c.link)
     .where(REVIEWS.c.application == bindparam("application"), REVIEWS.c.digest == bindparam("digest"))
     .order_by(REVIEWS.c.link)
+)
+
+_PLANS = (
+    select(REVIEWS.c.application, REVIEWS.c.digest)
+    .where(REVIEWS.c.digest.in_(bindparam("digests", expanding=True)))
+    .distinct()
 )
 
 
@@ -63,6 +69,12 @@ def find(connection: Connection, application: str, digest: str, heads: Iterable[
     if problems:
         raise _mismatch(problems[0])
     return links
+
+
+def plans_of(connection: Connection, digests: Collection[str]) -> frozenset[tuple[str, str]]:
+    """Return Application and digest of the plans that have rows, with one of these digests."""
+    rows = connection.execute(_PLANS, {"digests": list(digests)})
+    return frozenset((application, digest) for application, digest in rows)
 
 
 def last_review(connection: Connection, links: list[AuditRecord], now: datetime, sync: str) -> Review | None:

@@ -205,6 +205,7 @@ class VisibleRecords:
         self.audit = records.audit
         self.keep_review = records.keep_review
         self.review = records.review
+        self.reviewed = records.reviewed
         self.save = records.save
         self.mark_failed = records.mark_failed
         self.end_approval = records.end_approval

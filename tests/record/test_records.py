@@ -145,6 +145,13 @@ def test_an_approval_is_for_one_plan_and_for_a_time(records: SqlRecords) -> None
     assert [link.action for link in records.audit_records()] == ["approve"]
 
 
+def test_the_plans_with_reviews_are_told_by_one_query(records: SqlRecords) -> None:
+    approved(records)
+    approved(records, "d2")
+    assert records.reviewed(["d1", "d3"]) == {("gitsync/dev", "d1")}
+    assert records.reviewed([]) == frozenset()
+
+
 def test_an_approval_is_for_one_sync(records: SqlRecords) -> None:
     approved(records)
     records.end_approval("gitsync/dev", "d1")

@@ -14,6 +14,7 @@ from gitsync.server.formatting import visible
 from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list
+from gitsync.server.queries.applications import AppRow
 from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
 from gitsync.server.queries.objects import resource_row
 from gitsync.server.queries.timeline import Position, changes
@@ -59,6 +60,12 @@ def applications(
     shown, following = page_of(ordered, start, app_list.PAGE)
     is_by_name = sort == "name"
     kept = {"sort": "name"} if is_by_name else {}
+
+    def rows_of_facet(name: str) -> list[AppRow]:
+        # a facet counts what would match without its own choice: else all other choices would have none
+        wider = query.without(name)
+        return ordered if wider == query else app_list.matching(rows, wider)
+
     return pages.show(
         request,
         "apps.html",
@@ -69,12 +76,9 @@ def applications(
         names=app_list.NAMES,
         sort="name" if is_by_name else "worst",
         start=start,
-        # a facet counts what would match without its own choice: else all other choices would have none
-        sync_counts=app_list.counts(app_list.matching(rows, query.without("sync")), "sync", app_list.SYNC_STATES),
-        health_counts=app_list.counts(
-            app_list.matching(rows, query.without("health")), "health", app_list.HEALTH_STATES
-        ),
-        suspended=sum(row.is_suspended for row in app_list.matching(rows, query.without("is"))),
+        sync_counts=app_list.counts(rows_of_facet("sync"), "sync", app_list.SYNC_STATES),
+        health_counts=app_list.counts(rows_of_facet("health"), "health", app_list.HEALTH_STATES),
+        suspended=sum(row.is_suspended for row in rows_of_facet("is")),
         following=following,
         page_size=app_list.PAGE,
         url=list_url("/apps", str(query), **kept),

@@ -47,39 +47,35 @@ def _rejection(engine: Backend, key: str, digest: str) -> Review | None:
     return review if review is not None and not review.approves else None
 
 
-def awaiting_decision(views: Iterable[ApplicationView], engine: Backend) -> list[ApplicationView]:
-    """Return the applications whose plan waits for a review; without the records, all that need one."""
-    asked = [view for view in views if needs_approval(view)]
-    try:
-        return [view for view in asked if rejection(view, engine) is None]
-    # rather one decision too many than none
-    except RecordUnavailable:
-        return asked
-
-
 def decisions_awaited(engine: Backend) -> int:
-    """Return how many plans wait for a review: of Applications, Agents and systems."""
-    owners = engine.view.held_owners()
+    """
+    Return how many plans wait for a review: of Applications, Agents and systems.
+
+    Those that were rejected do not; without the records, all that need one count.
+    """
+    views = filter(needs_approval, engine.view.applications())
+    plans = [(view.key, view.plan.digest) for view in views if view.plan is not None]
+    for app, plan in map(held_plan, engine.view.held_owners()):
+        plans.append((app.key, plan.digest))
+    # rather one decision too many than none
     with suppress(RecordUnavailable):
-        owners = tuple(owner for owner in owners if not _is_rejected(engine, owner))
-    return len(awaiting_decision(engine.view.applications(), engine)) + len(owners)
+        # every page shows the number: one query for all, as of most plans that wait no review is there yet
+        reviewed = engine.records.reviewed([digest for _, digest in plans])
+        return sum(plan not in reviewed or _rejection(engine, *plan) is None for plan in plans)
+    return len(plans)
 
 
 def holds_in_force(view: ApplicationView, now: datetime) -> tuple[FieldHold, ...]:
     """Return the fields of an Application that users hold now, those first that end first."""
     holds = view.application.holds if view.application is not None else ()
-    return tuple(sorted(active_holds(holds, now), key=lambda hold: (hold.until, hold.name)))
+    # every page asks this of all Applications, and few have any
+    return tuple(sorted(active_holds(holds, now), key=lambda hold: (hold.until, hold.name))) if holds else ()
 
 
 def all_holds(engine: Backend) -> list[tuple[str, FieldHold]]:
     """Return the fields of all Applications that users hold now, with the keys of these."""
     now = engine.clock.now()
     return [(view.key, hold) for view in engine.view.applications() for hold in holds_in_force(view, now)]
-
-
-def _is_rejected(engine: Backend, owner: Manifest) -> bool:
-    app, plan = held_plan(owner)
-    return _rejection(engine, app.key, plan.digest) is not None
 
 
 _SHOWN_PLANS = 64
