@@ -856,6 +856,18 @@ def apps_of_parts(app: Application) -> tuple[Application, ...]:
     return tuple(replace(app, source=part) for part in app.source.parts)
 
 
+def app_of_part(app: Application, name: str) -> Application:
+    """Return an Application as if its source of a name were the only one; itself where no source is named."""
+    if not name:
+        return app
+    for part in apps_of_parts(app):
+        if isinstance(part.source, NamedSource) and part.source.name == name:
+            return part
+    raise InvalidInput(
+        f"no source is named {name[:40]!r}", object=f"Application {app.key}", hint="name one of spec.sources"
+    )
+
+
 def dependencies_of(manifest: Manifest) -> tuple[str, ...]:
     """Return the Applications that one depends on, as ``namespace/name``; its own namespace where none is named."""
     namespace = metadata_of(manifest).get("namespace", "")

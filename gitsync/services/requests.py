@@ -18,7 +18,7 @@ from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
 from gitsync.gate.approvals import may_operate
 from gitsync.gate.policy import Policy
 from gitsync.kube.field_path import parse_path
-from gitsync.objects.application import Application, Destination, GitSource
+from gitsync.objects.application import Application, Destination, GitSource, app_of_part
 from gitsync.objects.change import Decision, HoldReason, Plan
 from gitsync.objects.holds import LONGEST_HOLD, FieldHold
 from gitsync.objects.manifest import Manifest, at
@@ -111,7 +111,8 @@ class Revert:
     Commits to revert, newest first, by an author, on the tracked branch or on another one for review.
 
     ``shown`` is the newest commit of the branch that the user saw, empty where nothing was shown. ``followers`` are
-    the keys of the Applications that follow the tracked branch.
+    the keys of the Applications that follow the tracked branch. ``source`` is the name of the one of several sources
+    whose commits they are.
     """
 
     commits: Sequence[Commit]
@@ -119,6 +120,7 @@ class Revert:
     branch: str = ""
     shown: str = ""
     followers: tuple[str, ...] = ()
+    source: str = ""
 
 
 class UserRequests:
@@ -266,7 +268,7 @@ class UserRequests:
         The audit record names the newest reverted commit, and in its details all of them.
         """
         self.check_operator(view, by)
-        app = readable(view)
+        app = app_of_part(readable(view), revert.source)
         # what the user saw is what is reverted: a commit that came since would be reverted unseen
         if not revert.commits or (revert.shown and revert.commits[0].id != revert.shown):
             raise WrongState(

@@ -13,14 +13,14 @@ from gitsync.cli.output import Exit, say
 from gitsync.cli.requests import (
     ClusterWriter,
     DatabaseRecords,
-    commit_of_sync,
     find_commit,
     find_joined_commit,
+    find_revert_target,
     user_name,
     user_requests,
     view_of,
 )
-from gitsync.objects.application import SourceGroup, parse_application
+from gitsync.objects.application import SourceGroup, app_of_part, parse_application
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.requests import DeclarationRequests, Pin, Revert, readable
@@ -77,6 +77,9 @@ def rollback(
         typer.Option(help="Revert all commits after this commit, or after the one of this sync; by default the last."),
     ] = "",
     branch: Annotated[str, typer.Option(help="Push to this branch for review instead of the tracked one.")] = "",
+    source: Annotated[
+        str, typer.Option(help="The one of several sources whose commits to revert; by default the one that changed.")
+    ] = "",
     author: Annotated[str, typer.Option(help="The author of the revert: Name <mail>.")] = "",
     reason: Reason = "",
 ) -> Exit:
@@ -85,11 +88,12 @@ def rollback(
     manifest = one_application(evaluator.client, target.namespace, target.name)
     view = view_of(manifest)
     service = RevertService(evaluator.source, evaluator.secrets, evaluator.policies.signers, evaluator.hosts)
-    commits = service.commits(readable(view), commit_of_sync(manifest, to))
+    wanted = find_revert_target(manifest, source, to)
+    commits = service.commits(app_of_part(readable(view), wanted.source), wanted.after)
     user = user_name()
     requests, _ = user_requests(evaluator.client, target.data)
     # Git takes no author without an address
-    revert = Revert(commits, author or f"{user} <{user}@localhost>", branch)
+    revert = Revert(commits, author or f"{user} <{user}@localhost>", branch, source=wanted.source)
     reverted = requests.revert(view, service, revert, User(author or user), reason)
     for commit in commits:
         say(f"reverted: {commit.id[:12]} {commit.subject} ({commit.author})")

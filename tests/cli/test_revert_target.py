@@ -1,0 +1,81 @@
+"""Which source of several a rollback reverts, and to which commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitsync.cli.requests import find_revert_target
+from gitsync.errors import GitsyncError
+from gitsync.objects.manifest import Manifest
+
+CHART = {"name": "web", "repoURL": "https://charts.example.com/stable", "chart": "web", "revision": "1.x"}
+VALUES = {"name": "values", "repoURL": "https://git.example.com/values.git"}
+EXTRA = {"name": "extra", "repoURL": "https://git.example.com/deploy.git", "path": "prod"}
+
+
+def joined(number: int, **commits: str) -> dict[str, Any]:
+    """Return the entry of a sync of these commits, each of one letter."""
+    names = [{"name": name, "commit": letter * 40} for name, letter in commits.items()]
+    return {"id": number, "revision": f"{number}" * 40, "sources": names}
+
+
+FIRST = joined(1, web="a", values="a", extra="a")
+VALUES_CHANGED = joined(2, web="a", values="b", extra="a")
+EXTRA_CHANGED = joined(3, web="a", values="b", extra="b")
+CHART_CHANGED = joined(4, web="b", values="b", extra="b")
+SYNCS = (FIRST, VALUES_CHANGED, EXTRA_CHANGED, CHART_CHANGED)
+
+
+def manifest(syncs: int) -> Manifest:
+    """Return an Application after so many syncs."""
+    done = [*reversed(SYNCS[:syncs])]
+    revision = {"fetched": done[0]["revision"], "sources": done[0]["sources"]} if done else {}
+    return {
+        "metadata": {"name": "shop", "namespace": "x"},
+        "spec": {"sources": [CHART, VALUES, EXTRA]},
+        "status": {"revision": revision, "history": done},
+    }
+
+
+@pytest.mark.parametrize(
+    ("syncs", "source", "to", "target"),
+    [
+        pytest.param(3, "", "", ("extra", ""), id="the source that changed last"),
+        pytest.param(2, "", "1", ("values", "a" * 40), id="the source that changed since a sync"),
+        pytest.param(3, "values", "1", ("values", "a" * 40), id="one of those that changed since a sync"),
+        pytest.param(3, "values", "", ("values", ""), id="another source"),
+        pytest.param(3, "values", "a" * 7, ("values", "a" * 7), id="a commit of a source"),
+        pytest.param(3, "extra", "2" * 8, ("extra", "a" * 40), id="the joined commit of a sync"),
+    ],
+)
+def test_one_source_is_reverted(syncs: int, source: str, to: str, target: tuple[str, str]) -> None:
+    assert find_revert_target(manifest(syncs), source, to) == target
+
+
+@pytest.mark.parametrize(
+    ("syncs", "source", "to", "message"),
+    [
+        pytest.param(3, "", "1", "values, extra changed since that sync; name the source", id="two changed"),
+        pytest.param(1, "", "", "no source is known to have changed", id="the first sync"),
+        pytest.param(0, "", "", "no source is known to have changed", id="none yet"),
+        pytest.param(4, "", "", "web is an artifact of a registry, which has no commits", id="the chart changed"),
+        pytest.param(3, "other", "", "no source is named 'other'; name one of spec.sources", id="unknown source"),
+        pytest.param(3, "", "main", "names no sync in the history", id="a branch without a source"),
+    ],
+)
+def test_what_cannot_be_reverted_is_named(syncs: int, source: str, to: str, message: str) -> None:
+    with pytest.raises(GitsyncError, match=message):
+        find_revert_target(manifest(syncs), source, to)
+
+
+def test_the_only_source_needs_no_name() -> None:
+    app: Manifest = {
+        "metadata": {"name": "shop", "namespace": "x"},
+        "spec": {"source": {"repoURL": "https://git.example.com/shop.git"}},
+        "status": {"history": [{"id": 7, "revision": "c" * 40}]},
+    }
+    assert find_revert_target(app, "", "7") == ("", "c" * 40)
+    with pytest.raises(GitsyncError, match="no source is named 'web'"):
+        find_revert_target(app, "web", "7")
