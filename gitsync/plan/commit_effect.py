@@ -13,6 +13,7 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.drift import compare_objects
 from gitsync.plan.generated import family, is_generated, paired, predecessors
 from gitsync.plan.mask import mask_change
+from gitsync.plan.options import is_left_alone
 from gitsync.plan.risk.table import Scope, classify
 
 
@@ -31,8 +32,11 @@ def commit_effect(
     old, new = ({ref_of(item): item for item in side} for side in (declared_before, declared_after))
     # the later definition of a kind replaces the earlier one, as in the cluster
     schema_of = partial(shipped_schema, defined=DefinedKinds((*old.values(), *new.values())))
-    steps = [Change(ref, Action.PRUNE, live=old[ref]) for ref in old.keys() - new.keys()]
+    # tests of charts have another random name in each render, and no sync applies one
+    steps = [Change(ref, Action.PRUNE, live=old[ref]) for ref in old.keys() - new.keys() if not is_left_alone(old[ref])]
     for ref, desired in new.items():
+        if is_left_alone(desired):
+            continue
         if ref not in old:
             steps.append(Change(ref, Action.CREATE, desired=desired))
         elif desired != old[ref]:

@@ -107,6 +107,14 @@ def options_of(manifest: Manifest) -> Options:
     return _Reader(annotations, str(ref_of(manifest))).options()
 
 
+def is_left_alone(manifest: Manifest) -> bool:
+    """Return whether a sync never writes an object, such as the test of a chart; a bad option is for it to report."""
+    try:
+        return options_of(manifest).reconcile is Reconcile.NEVER
+    except InvalidInput:
+        return False
+
+
 class _Reader:
     """Read the annotations of one object; errors name the object."""
 

@@ -144,6 +144,7 @@ def preview(
     # Of both sides: the objects of a folder that the change removes are deleted.
     roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own), *known))
     deployed = {root.path for root in roots if root.application}
+    deployed |= {path for item in joined for path in _own_paths(item.root, is_own)}
     roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
     covered = [root for root in roots_once if _is_selected(root, below)]
     covered += [item.root for item in joined]
@@ -222,6 +223,14 @@ def _latest(roots: Iterable[Root]) -> list[Root]:
     for root in roots:  # those of the result precede those of the base
         latest.setdefault((root.application.key if root.application else "", root.path), root)
     return list(latest.values())
+
+
+def _own_paths(root: Root, is_own: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the folders of the repository that an Application with several sources deploys."""
+    if root.application is not None and isinstance(root.application.source, SourceGroup):
+        for member in root.application.source.members:
+            if member.folder and is_own(member.repo_url):
+                yield member.path if member.path != "." else ""
 
 
 def _is_selected(root: Root, below: Collection[str]) -> bool:

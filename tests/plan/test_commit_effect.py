@@ -10,11 +10,16 @@ from tests.plan.factories import application, config, deployment, desired_of, li
 
 APP = application()
 SECRET: Manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"a": "b"}}
+HOOK = "helm.sh/hook"
+TEST: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "test-ab", "annotations": {HOOK: "test"}}}
 BASE = (config("settings", a="1"), config("gone", a="1"), deployment(), SECRET)
 CHANGES = {
     "an image": (config("settings", a="1"), config("gone", a="1"), deployment(image="web@sha256:2"), SECRET),
     "a deletion": (config("settings", a="1"), deployment(), SECRET),
     "a new object": (*BASE, config("new", b="2")),
+    "an image beside a test": (
+        *(config("settings", a="1"), config("gone", a="1"), deployment(image="web@sha256:2"), SECRET, TEST),
+    ),
     "a value": (config("settings", a="2"), config("gone", a="1"), deployment(), SECRET),
 }
 
@@ -28,6 +33,14 @@ def test_the_plan_of_a_merge_does_what_was_shown(result: tuple[Manifest, ...]) -
     plan = plan_of(APP, list(result), live_of(APP, *BASE))
     assert plan.writes
     assert effect_digest(plan.writes) == shown(*result)
+
+
+@pytest.mark.parametrize("option", [{HOOK: "test"}, {"gitsync.dev/reconcile": "disabled"}])
+def test_an_object_that_no_sync_writes_has_no_effect(option: dict[str, str]) -> None:
+    old, new = ({**TEST, "metadata": {"name": name, "annotations": option}} for name in ("test-ab", "test-cd"))
+    assert commit_effect([old], [new]) == ()
+    bad = {**TEST, "metadata": {"name": "a", "annotations": {"gitsync.dev/reconcile": "perhaps"}}}
+    assert len(commit_effect([], [bad])) == 1
 
 
 def test_a_plan_that_meets_drift_does_something_else() -> None:

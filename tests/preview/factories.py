@@ -26,14 +26,18 @@ def compare(base: Files, result: Files, rules: Rules | None = None, below: tuple
     return preview(Sides(tree(base), tree(result), changed), lambda url: True, rules, below)
 
 
-def compare_joined(base: Files, result: Files, *sources: dict[str, Any]) -> Preview:
-    """Return the preview of a change for an Application with these sources, whose files the paths begin with."""
+def compare_joined(base: Files, result: Files, *sources: dict[str, Any], own: Files | None = None) -> Preview:
+    """
+    Return the preview of a change for an Application with these sources, whose names the paths begin with.
+
+    ``own`` are the files of the repository, which are those of one source.
+    """
     spec = {"sources": [{"repoURL": "https://git.example.com/x", **source} for source in sources]}
     app = parse_application({"metadata": {"name": "shop", "namespace": "default"}, "spec": spec})
     changed = frozenset(path for path in base.keys() | result.keys() if base.get(path) != result.get(path))
-    nothing = Sides(tree({}), tree({}), frozenset())
+    alone = Sides(tree(own or {}), tree(own or {}), frozenset())
     root = JoinedRoot(Root("", app), Sides(tree(base), tree(result), changed))
-    return preview(nothing, lambda url: True, joined=[root])
+    return preview(alone, lambda url: True, joined=[root])
 
 
 def report(base: Files, result: Files, rules: Rules | None = None) -> PreviewReport:

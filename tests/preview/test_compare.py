@@ -67,6 +67,13 @@ def test_a_change_in_one_of_several_sources_is_one_plan() -> None:
     assert [*change.plans] == ["default/shop"]
 
 
+def test_a_folder_of_one_of_several_sources_is_deployed_once() -> None:
+    changed = {**JOINED, "extra/overlay/c.yaml": JOINED["extra/overlay/c.yaml"].replace("x", "z")}
+    own = {path.removeprefix("extra/"): text for path, text in JOINED.items() if path.startswith("extra/")}
+    found = compare_joined(JOINED, changed, WEB, EXTRA, own=own)
+    assert [root.places for root in found.covered] == ["web, extra/overlay"]
+
+
 def test_what_no_source_renders_changes_nothing() -> None:
     assert compare_joined(JOINED, {**JOINED, "extra/unused.yaml": "a: 2\n"}, WEB, EXTRA).changes == ()
 
