@@ -29,7 +29,7 @@ SYNCS = (FIRST, VALUES_CHANGED, EXTRA_CHANGED, CHART_CHANGED)
 
 
 def manifest(syncs: int) -> Manifest:
-    """Return an Application after so many syncs."""
+    """Return an Application after a number of syncs."""
     done = [*reversed(SYNCS[:syncs])]
     revision = {"fetched": done[0]["revision"], "sources": done[0]["sources"]} if done else {}
     return {
