@@ -74,11 +74,8 @@ class _Target:
         into = self._into
         self._add_resources(into, [(name, i, path) for name in ("resources", "bases") for i, path in file.rows(name)])
         configuration = self._configuration()
-        if into.config is EMPTY and configuration is DEFAULTS:  # nearly all
-            into.config = configuration
-        else:
-            with _located(file.where("configurations")):
-                into.config = into.config.merge(configuration)
+        with _located(file.where("configurations")):
+            into.config = into.config.merge(configuration)
         if file.get("crds"):
             from gitsync.render.kustomize.config import config_from_crds  # late: few kustomizations list definitions
 

@@ -37,6 +37,9 @@ class TransformerConfig(NamedTuple):
         # Nearly all kustomizations configure nothing, and bases share the defaults.
         if other is self or other == EMPTY:
             return self
+        # the defaults are sorted and without repetitions, which takes half of the time of a small build
+        if self is EMPTY and other is DEFAULTS:
+            return other
         merged: dict[str, Any] = {
             member: _sorted_specs(merge_specs(getattr(self, member), getattr(other, member)))
             for member in self._fields
