@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -225,6 +225,55 @@ class Client:
         with self._lock:
             if self._api is refused:  # else another thread has just done it
                 self._api = _connect(self._connection)
+
+
+class DirectAnswer(Protocol):
+    """The answer of an API server in this process."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+class DirectClient(Client):
+    """
+    Ask an API server in this process, without a connection: such as a process that has no network.
+
+    ``answer`` gets the method, the path with its query, the headers with names in lower case, and the body. It has no
+    watches.
+    """
+
+    def __init__(self, answer: Callable[[str, str, Mapping[str, str], bytes], DirectAnswer]) -> None:
+        # without a connection there is nothing to set up
+        self._answer = answer
+
+    @property
+    def host(self) -> str:
+        """What messages name instead of a URL."""
+        return "this process"
+
+    @property
+    def place(self) -> str:
+        """Where the API server is."""
+        return self.host
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """Return the answer of a GET as text."""
+        return self._ask(Request("GET", path, query, accept="text/plain, */*")).body.decode(errors="replace")
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def _json(self, request: Request) -> Any:
+        return orjson.loads(self._ask(request).body)
+
+    def _ask(self, request: Request) -> DirectAnswer:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        body = orjson.dumps(request.body) if request.content_type else b""
+        answer = self._answer(request.method, request.target, headers, body)
+        if answer.status >= 400:
+            raise failure(answer.status, answer.body, answer.headers, f"{request.method} {request.path}")
+        return answer
 
 
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"

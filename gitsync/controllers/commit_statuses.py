@@ -33,6 +33,9 @@ def preview_status(view: ProposalView, fail_above: Risk | None, url: str = "") -
     if report is None:
         return CommitStatus(PREVIEW, CommitState.FAILURE, view.problem, url)
     problem = next((text for change in report.changes for text in (change.problem, *change.violations) if text), "")
+    if report.rehearsal is not None and not report.rehearsal.is_valid:
+        refusal = next(refusal for refusal in report.rehearsal.refusals if refusal.step != "revert")
+        problem = problem or f"{refusal.object}: {refusal.problem}"
     if problem:
         return CommitStatus(PREVIEW, CommitState.FAILURE, f"cannot be applied: {problem}", url)
     if fail_above is not None and Risk(report.risk).level > fail_above.level:

@@ -41,6 +41,7 @@ from gitsync.ports.previews import (
     ProposalView,
 )
 from gitsync.preview.documents import MARKER, problem_markdown, to_markdown
+from gitsync.preview.report import ReportedRehearsal, with_rehearsal
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard
 from gitsync.runtime.workqueue import WorkQueue
@@ -205,6 +206,8 @@ class PullRequestController:
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """Poll the proposals of the repositories with these URLs now; return how many repositories that are."""
         keys = [key for key, followers in self._followers().items() if is_it(followers.main.source.repo_url)]
+        if keys:  # it gets ready while the proposals are listed and merged
+            self._ports.previewer.prepare_preview()
         for key in keys:
             self._notified.add(key)
             self._queue.add_after(key, _DEBOUNCE)
@@ -222,7 +225,7 @@ class PullRequestController:
                 self._ports.store.forget(key)
             self._states.pop(key, None)
             return None
-        repository = self._repositories.get(key) or self._loaded(key)
+        repository = self._repositories.get(key) or self._loaded(key, ours.main)
         self._repositories[key] = repository
         self._states[key] = _state_of(ours)
         try:
@@ -233,10 +236,10 @@ class PullRequestController:
         finally:
             self._keep(key, repository)
 
-    def _loaded(self, key: str) -> _Known:
+    def _loaded(self, key: str, main: Application) -> _Known:
         """Return what the process that had the repository before has kept: nothing of it is reported again."""
         kept = dict(self._ports.store.all().get(key, {}))
-        rules = self._rules()
+        rules = self._rules(main)
         views = {name: row.view for name, row in kept.items() if row.view is not None and row.rules == rules}
         reported = {(name, kind): digest for name, row in kept.items() for kind, digest in row.reported.items()}
         return _Known(views=views, reported=reported, kept=kept, rules=rules)
@@ -262,10 +265,11 @@ class PullRequestController:
         else:
             repository.kept = rows
 
-    def _rules(self) -> str:
+    def _rules(self, main: Application) -> str:
         """Return a digest of what previews depend on beside their commits."""
         policies = {name: content.decode(errors="replace") for name, content in self._ports.policies().items()}
-        return content_hash([__version__, policies, self._ports.controller_rights])[:16]
+        is_rehearsed = main.pull_requests is not None and main.pull_requests.rehearse
+        return content_hash([__version__, policies, self._ports.controller_rights, is_rehearsed])[:16]
 
     def _followers(self) -> dict[str, _Deployers]:
         """Return the Applications of each repository of which one asks for previews."""
@@ -328,7 +332,7 @@ class PullRequestController:
         ]
 
     def _update(self, key: str, followers: _Deployers, repository: _Known) -> float:
-        rules = self._rules()
+        rules = self._rules(followers.main)
         if rules != repository.rules:
             repository.views.clear()
             repository.rules = rules
@@ -426,6 +430,7 @@ class PullRequestController:
         try:
             if not base:
                 raise InvalidInput(f"branch {proposal.base_branch} does not exist")
+            ports.previewer.prepare_preview()
             merged, snapshot = ports.source.merge(
                 source, ports.credentials_of(followers.main), base, proposal.head, ref=proposal.ref
             )
@@ -443,6 +448,10 @@ class PullRequestController:
             # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same
             is_merged = not merged.changed and not proposal.url
             report = ports.previewer.preview(snapshot, request)
+            settings = followers.main.pull_requests
+            # what cannot be built or is rejected fails anyway
+            if settings is not None and settings.rehearse and report.changes and report.is_valid:
+                report = with_rehearsal(report, self._rehearsed(snapshot, request))
             if not proposal.title:
                 proposal = _described(proposal, ports.source.commits(source, proposal.head, limit=1))
         except TransientError:
@@ -452,6 +461,14 @@ class PullRequestController:
             problem = str(error).encode(errors="backslashreplace").decode()
         keys = tuple(view.key for view in followers.views)
         return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged, tree)
+
+    def _rehearsed(self, snapshot: Snapshot, request: PreviewRequest) -> ReportedRehearsal:
+        try:
+            return self._ports.previewer.rehearse(snapshot, request)
+        except TransientError:
+            raise
+        except GitsyncError as error:  # such as one that takes longer than a render may: the preview counts without it
+            return ReportedRehearsal(not_judged=(f"the change: {error}",))
 
     def _manifests(
         self, followers: _Deployers, branch: str, *, is_joined: bool

@@ -564,6 +564,9 @@ class PullRequestSettings(Section):
     fail_above: Annotated[Risk | None, Field(strict=False)] = Field(
         None, description="The highest class with which the status `gitsync/preview` succeeds; absent: any."
     )
+    rehearse: bool = Field(
+        False, description="Whether each change is applied to a sandbox first; what that refuses fails the status."
+    )
 
 
 class ImagePolicy(Section):

@@ -10,7 +10,7 @@ from typing import Protocol
 from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.ports.source import MergeResult, Snapshot
-from gitsync.preview.report import PreviewReport
+from gitsync.preview.report import PreviewReport, ReportedRehearsal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,16 @@ class PreviewRequest:
 class Previewer(Protocol):
     """Preview a merge. Called by the controller of pull requests."""
 
+    def prepare_preview(self) -> None:
+        """Have what a preview needs ready soon, without waiting for it. Called when one will follow."""
+        ...
+
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         """Return what a merge does; raise InvalidInput where that takes more than the limits allow."""
+        ...
+
+    def rehearse(self, snapshot: Snapshot, request: PreviewRequest) -> ReportedRehearsal:
+        """Return what an API server in a sandbox refuses of a merge; raise InvalidInput as ``preview`` does."""
         ...
 
 

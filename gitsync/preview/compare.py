@@ -141,21 +141,14 @@ def preview(
     covered. ``known`` are Applications of a cluster, which need not be declared in the repository; ``joined`` are those
     with several sources.
     """
-    # Of both sides: the objects of a folder that the change removes are deleted.
-    roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own), *known))
-    deployed = {root.path for root in roots if root.application}
-    deployed |= {path for item in joined for path in _own_paths(item.root, is_own)}
-    roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
-    covered = [root for root in roots_once if _is_selected(root, below)]
-    covered += [item.root for item in joined]
-    of_roots = {item.root: item.sides for item in joined if item.sides is not None}
-    comparison = _RootComparer(sides, rules or Rules(), (*roots_once, *of_roots), of_roots)
-    touched = [root for root in covered if comparison.is_touched(root)]
+    comparison = _comparer(sides, is_own, rules or Rules(), known, joined)
+    readable = [root for root in comparison.roots if root in comparison.of_roots or _is_selected(root, below)]
     unreadable = [RootChange((item.root,), base_problem=item.problem) for item in joined if item.sides is None]
-    made = (change for root in touched if (change := comparison.of(root)) is not None)
+    made = (change for root in readable if comparison.is_touched(root) and (change := comparison.of(root)) is not None)
     changes = sorted((*unreadable, *made), key=_rank)
+    covered = (*readable, *(root for change in unreadable for root in change.roots))
     # traced only now: a build that records every step takes longer than all others together
-    return Preview(tuple(covered), tuple(comparison.traced(group) for group in _grouped(changes)))
+    return Preview(covered, tuple(comparison.traced(group) for group in _grouped(changes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +156,8 @@ class ChangedRoot:
     """
     What a deployed folder declares before and after a change, and the ``file:line`` of each object after it.
 
-    ``is_namespace_used`` tells whether another folder declares a namespace or objects in it before the change.
+    ``is_namespace_used`` tells whether another folder declares a namespace or objects in it before the change;
+    ``problem`` is why the folder cannot be built on one of the sides, of which nothing is known then.
     """
 
     root: Root
@@ -171,17 +165,42 @@ class ChangedRoot:
     new: Mapping[ObjectRef, Manifest]
     places: Mapping[ObjectRef, str]
     is_namespace_used: Callable[[str], bool] = lambda name: False
+    problem: str = ""
 
 
-def changed_roots(sides: Sides, is_own: Callable[[str], bool], below: Collection[str] = ()) -> Iterator[ChangedRoot]:
-    """Yield the deployed folders that declare something else after a change; raise as their builds do."""
-    covered = [root for root in find_roots(sides.result, is_own) if _is_selected(root, below)]
-    comparison = _RootComparer(sides, Rules(), covered)
-    for root in covered:
-        if comparison.is_touched(root):
+def changed_roots(
+    sides: Sides,
+    is_own: Callable[[str], bool],
+    below: Collection[str] = (),
+    known: Collection[Root] = (),
+    joined: Collection[JoinedRoot] = (),
+) -> Iterator[ChangedRoot]:
+    """Yield the deployed folders that declare something else after a change, and those that cannot be built."""
+    comparison = _comparer(sides, is_own, Rules(), known, joined)
+    for root in comparison.roots:
+        if not (root in comparison.of_roots or _is_selected(root, below)) or not comparison.is_touched(root):
+            continue
+        try:
             changed = comparison.declared(root)
-            if changed.old != changed.new:
-                yield changed
+        except FileNotFetched:  # who called has it fetched, and begins again
+            raise
+        except GitsyncError as error:
+            yield ChangedRoot(root, {}, {}, {}, problem=str(error))
+            continue
+        if changed.old != changed.new:
+            yield changed
+
+
+def _comparer(
+    sides: Sides, is_own: Callable[[str], bool], rules: Rules, known: Collection[Root], joined: Collection[JoinedRoot]
+) -> _RootComparer:
+    """Return what compares the deployed folders of both sides: the objects of a folder that is removed are deleted."""
+    roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own), *known))
+    deployed = {root.path for root in roots if root.application}
+    deployed |= {path for item in joined for path in _own_paths(item.root, is_own)}
+    roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
+    of_roots = {item.root: item.sides for item in joined if item.sides is not None}
+    return _RootComparer(sides, rules, (*roots_once, *of_roots), of_roots)
 
 
 def _grouped(changes: Iterable[RootChange]) -> Iterator[RootChange]:
@@ -257,8 +276,8 @@ class _RootComparer:
     ) -> None:
         self._sides = sides
         self._rules = rules
-        self._roots = roots
-        self._of_roots = of_roots or {}
+        self.roots = roots
+        self.of_roots = of_roots or {}
         self._read = (BuildSources(sides.base), BuildSources(sides.result))
         self._cache = ParseCache()
         self._provided: frozenset[tuple[GroupKind, str, str]] | None = None
@@ -267,12 +286,12 @@ class _RootComparer:
     def is_touched(self, root: Root) -> bool:
         """Return whether the build of a root reads a changed file."""
         sides = self._sides_of(root)
-        read = (BuildSources(sides.base), BuildSources(sides.result)) if root in self._of_roots else self._read
+        read = (BuildSources(sides.base), BuildSources(sides.result)) if root in self.of_roots else self._read
         # On either side: a file may be read only before or only after the change.
         return any(side.reads_any(root, sides.changed) for side in read)
 
     def _sides_of(self, root: Root) -> Sides:
-        return self._of_roots.get(root, self._sides)
+        return self.of_roots.get(root, self._sides)
 
     def of(self, root: Root) -> RootChange | None:
         """Return what changes in a root, None where nothing does."""
@@ -306,11 +325,16 @@ class _RootComparer:
     def declared(self, root: Root) -> ChangedRoot:
         """Return what a root declares on both sides; raise as a build does where one cannot be built."""
         app = root.application or _stand_in(root)
-        old = self._objects(self._sides.base, root, app)
-        new = self._objects(self._sides.result, root, app)
+        sides = self._sides_of(root)
+        old = self._objects(sides.base, root, app)
+        new = self._objects(sides.result, root, app)
         differing = [ref for ref, manifest in new.items() if old.get(ref) != manifest]
-        made = self._build(self._sides.result, root, provenance=True)
-        traces = trace(made, {ref: [""] for ref in differing})
+        # a folder that the change removes has no build
+        traces = (
+            trace(self._build(sides.result, root, provenance=True), {ref: [""] for ref in differing})
+            if differing
+            else {}
+        )
         places = {ref: fields[""][-1].where for ref, fields in traces.items() if fields}
         return ChangedRoot(root, old, new, places, self._is_namespace_used)
 
@@ -343,7 +367,7 @@ class _RootComparer:
 
     def _built(self, tree_of: Callable[[Sides], Tree]) -> Iterator[tuple[Root, dict[ObjectRef, Manifest]]]:
         """Yield all folders with what they declare on one side, without those that cannot be built."""
-        for root in self._roots:
+        for root in self.roots:
             try:
                 yield root, self._objects(tree_of(self._sides_of(root)), root, root.application or _stand_in(root))
             except FileNotFetched:
@@ -360,7 +384,7 @@ class _RootComparer:
             rendered = self._build(tree, root)
         except EmptyRender:
             # of several sources, the others go on declaring what they do: the controller reports the empty one
-            if root in self._of_roots:
+            if root in self.of_roots:
                 raise
             return {}  # an empty folder declares nothing
         # As the controller does: what it will refuse has to fail here.

@@ -15,7 +15,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -40,6 +40,7 @@ from gitsync.sandbox.http.endpoints import ResourceEndpoints
 from gitsync.sandbox.http.metrics import metrics_resources
 from gitsync.sandbox.http.openapi import OpenApi
 from gitsync.sandbox.http.transport.listener import Listener
+from gitsync.sandbox.http.transport.messages import Answer, HttpRequest, Response
 from gitsync.sandbox.http.transport.protocol import HttpConnection, serve_on
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.sandbox.printers import columns_of
@@ -62,8 +63,8 @@ class Sandbox:
 
     ``data`` is a folder that keeps it over restarts; without one it lives in memory. ``workloads`` runs the
     simulated nodes and what works on them; without ``controllers`` there is only the API server. Pods whose image is in
-    ``images`` run as processes, and ``proxy_url`` is an HTTP proxy that reaches their Services by name. Several may run
-    in one process and share nothing.
+    ``images`` run as processes, and ``proxy_url`` is an HTTP proxy that reaches their Services by name. One that is not
+    ``listening`` has no address, and answers through ``answer``. Several may run in one process and share nothing.
     """
 
     def __init__(
@@ -74,12 +75,14 @@ class Sandbox:
         workloads: bool = True,
         controllers: bool = True,
         images: Images | None = None,
+        listening: bool = True,
     ) -> None:
         self._data = data
         self._wanted_port = port
         self._workloads = workloads
         self._run_controllers = controllers
         self._images = images or {}
+        self._listening = listening
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -174,6 +177,26 @@ class Sandbox:
         self._loop.call_soon_threadsafe(run)
         return done.result()
 
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Response:
+        """
+        Return the answer to a request of the administrator, without a connection; names of headers are lower case.
+
+        Only whole answers: what a watch sends comes through a connection.
+        """
+        signed = {**headers, "authorization": f"Bearer {self.token}"}
+        request = HttpRequest.of(method, target, signed, body)
+
+        async def reply() -> Answer:
+            reply = self._application.handle(request)
+            return await reply if isinstance(reply, Awaitable) else reply
+
+        if self._loop is None:
+            raise RuntimeError("the sandbox is not running")
+        answer = asyncio.run_coroutine_threadsafe(reply(), self._loop).result()
+        if not isinstance(answer, Response):
+            raise TypeError(f"{method} {target} is answered by a stream, which needs a connection")
+        return answer
+
     def _run(self, started: Future[None]) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             try:
@@ -188,19 +211,23 @@ class Sandbox:
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         async with AsyncExitStack() as closing:
-            application = self._build(loop, closing)
-            factory = serve_on(application.handle, self._connections)
-            listener = Listener(factory, self._certificate.server_context(), self._wanted_port)
-            # Callbacks run in reverse order: the listener closes first, so no new connection comes.
-            closing.callback(self._disconnect)
-            closing.callback(listener.close)
-            self.url = f"http://127.0.0.1:{listener.port}"
-            self.tls_url = f"https://127.0.0.1:{listener.port}"
-            self._documents.address = f"127.0.0.1:{listener.port}"
+            self._application = self._build(loop, closing)
+            if self._listening:
+                self._listen(closing)
             self._loop = loop
             started.set_result(None)
             await self._stopping.wait()
             self._loop = None
+
+    def _listen(self, closing: AsyncExitStack) -> None:
+        factory = serve_on(self._application.handle, self._connections)
+        listener = Listener(factory, self._certificate.server_context(), self._wanted_port)
+        # Callbacks run in reverse order: the listener closes first, so no new connection comes.
+        closing.callback(self._disconnect)
+        closing.callback(listener.close)
+        self.url = f"http://127.0.0.1:{listener.port}"
+        self.tls_url = f"https://127.0.0.1:{listener.port}"
+        self._documents.address = f"127.0.0.1:{listener.port}"
 
     def _disconnect(self) -> None:
         for connection in list(self._connections):

@@ -15,7 +15,7 @@ from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, deta
 from gitsync.objects.charts import ChartOptions
 from gitsync.ports import Snapshot
 from gitsync.ports.previews import PreviewRequest
-from gitsync.preview.report import PreviewReport
+from gitsync.preview.report import PreviewReport, ReportedRehearsal
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.source.local import FILE_MIB
@@ -137,10 +137,25 @@ class RenderPool:
         answer = self._answer(snapshot, path, renderer, chart=chart and list(chart), wanted=protocol.of_wanted(wanted))
         return protocol.to_traces(answer["traces"])
 
+    def prepare_preview(self) -> None:
+        """Start a process where none is idle: it loads what a preview needs while the merge is being made."""
+        with self._changed:
+            if self._is_closed or self._idle or not self._is_free:
+                return
+            # where it cannot be started, the preview itself reports why
+            with contextlib.suppress(SourceUnavailable):
+                self._idle[self._start(is_for_previews=True)] = time.monotonic()
+            self._end_idle_later()
+
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         """Return what a merge does; raise InvalidInput as ``render`` does."""
         answer = self._answer(snapshot, "", "Preview", merge=of_preview(request))
         return PreviewReport.model_validate(answer["report"])
+
+    def rehearse(self, snapshot: Snapshot, request: PreviewRequest) -> ReportedRehearsal:
+        """Return what an API server refuses of a merge; raise InvalidInput as ``render`` does."""
+        answer = self._answer(snapshot, "", "Preview", rehearse=of_preview(request))
+        return ReportedRehearsal.model_validate(answer["rehearsal"])
 
     def adopt(self, snapshot: Snapshot, path: str, values: Sequence[ClusterValue], namespace: str) -> Adoption:
         """Return the edits that give fields the values of the cluster; raise InvalidInput as ``render`` does."""
@@ -282,9 +297,10 @@ class RenderPool:
         del self._idle[process]
         return process
 
-    def _start(self) -> Process:
+    def _start(self, *, is_for_previews: bool = False) -> Process:
+        command = render_command(self._memory_mib << 20, self._concealed, is_for_previews=is_for_previews)
         try:
-            process = Process(render_command(self._memory_mib << 20, self._concealed))
+            process = Process(command)
         except OSError as error:
             raise SourceUnavailable(f"no render process can be started: {error.strerror}") from error
         self._processes.add(process)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import posixpath
 from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.urls import matches_url
 from gitsync.ports import MergeResult
 from gitsync.ports.previews import JoinedChange, PreviewRequest
-from gitsync.preview.compare import JoinedRoot, Sides, preview, rules_of
+from gitsync.preview.compare import JoinedRoot, Sides, changed_roots, preview, rules_of
 from gitsync.preview.report import report_of
 from gitsync.preview.roots import Root
 from gitsync.source.git import environment, run
@@ -95,41 +95,65 @@ def line_authors(git_dir: str, reader: ObjectReader, merge: str, places: Collect
     return {place: reader.commit(id).commit for place, id in writers.items() if id != merge}
 
 
+class _OpenMerge:
+    """A merge with its trees open until ``closing`` ends."""
+
+    def __init__(
+        self, message: dict[str, Any], git_dir: str, file_bytes: int, helm: Helm | None, closing: ExitStack
+    ) -> None:
+        self._limits = SourceLimits(file_bytes=file_bytes)
+        self._helm = helm
+        self._closing = closing
+        self.request = to_preview(message)
+        self.reader = self._opened(git_dir)
+        self.sides = self._sides_of(git_dir, self.reader, self.request.merge)
+        self.known = [Root(app.source.path, app) for app in map(_known_application, self.request.applications)]
+        self.joined = [
+            JoinedRoot(
+                Root("", parse_application(change.application)),
+                self._sides_of(change.git_dir, self._opened(change.git_dir), change.merge) if change.merge else None,
+                change.problem,
+            )
+            for change in self.request.joined
+        ]
+
+    def is_own(self, url: str) -> bool:
+        """Whether a URL is that of the repository."""
+        return any(matches_url(own, url) for own in self.request.urls)
+
+    def _opened(self, git_dir: str) -> ObjectReader:
+        reader = ObjectReader(git_dir)
+        self._closing.callback(reader.close)
+        return reader
+
+    def _sides_of(self, git_dir: str, reader: ObjectReader, merge: MergeResult) -> Sides:
+        trees = (GitTree(git_dir, commit, self._limits, reader) for commit in (merge.base, merge.commit))
+        base, result = (MeteredTree(tree, self._limits.read_bytes) for tree in trees)
+        return Sides(base, result, merge.changed, self._helm)
+
+
 def previewed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, Any]:
     """Return the report about a merge, without the line authors that git cannot tell within a second."""
-    asked = to_preview(request["merge"])
-    merged = asked.merge
     git_dir = request["git_dir"]
-    limits = SourceLimits(file_bytes=request["file_bytes"])
-    with contextlib.ExitStack() as stack:
-
-        def sides_of(git_dir: str, reader: ObjectReader, merge: MergeResult) -> Sides:
-            trees = (GitTree(git_dir, commit, limits, reader) for commit in (merge.base, merge.commit))
-            base, result = (MeteredTree(tree, limits.read_bytes) for tree in trees)
-            return Sides(base, result, merge.changed, helm)
-
-        def opened(git_dir: str) -> ObjectReader:
-            reader = ObjectReader(git_dir)
-            stack.callback(reader.close)
-            return reader
-
-        reader = opened(git_dir)
-        comparison = preview(
-            sides_of(git_dir, reader, merged),
-            lambda url: any(matches_url(own, url) for own in asked.urls),
-            rules_of(asked.policies, controller_rights=asked.controller_rights),
-            known=[Root(app.source.path, app) for app in map(_known_application, asked.applications)],
-            joined=[
-                JoinedRoot(
-                    Root("", parse_application(change.application)),
-                    sides_of(change.git_dir, opened(change.git_dir), change.merge) if change.merge else None,
-                    change.problem,
-                )
-                for change in asked.joined
-            ],
-        )
-        report = report_of(comparison, merged.base, merged.head, partial(line_authors, git_dir, reader, merged.commit))
+    with ExitStack() as closing:
+        merge = _OpenMerge(request["merge"], git_dir, request["file_bytes"], helm, closing)
+        asked = merge.request
+        rules = rules_of(asked.policies, controller_rights=asked.controller_rights)
+        comparison = preview(merge.sides, merge.is_own, rules, known=merge.known, joined=merge.joined)
+        authors = partial(line_authors, git_dir, merge.reader, asked.merge.commit)
+        report = report_of(comparison, asked.merge.base, asked.merge.head, authors)
     printed: dict[str, Any] = _printable(report.model_dump(mode="json"))
+    return printed
+
+
+def rehearsed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, Any]:
+    """Return what a sandbox refuses of a merge."""
+    from gitsync.workers.rehearsals import rehearse_all  # late, with the sandbox: most previews have none
+
+    with ExitStack() as closing:
+        merge = _OpenMerge(request["rehearse"], request["git_dir"], request["file_bytes"], helm, closing)
+        rehearsal = rehearse_all(changed_roots(merge.sides, merge.is_own, known=merge.known, joined=merge.joined))
+    printed: dict[str, Any] = _printable(rehearsal.model_dump(mode="json"))
     return printed
 
 

@@ -62,10 +62,11 @@ class Concealed:
         return cls(tuple(hidden), (*shown, *own, *programs))
 
 
-def render_command(memory: int, concealed: Concealed) -> tuple[str, ...]:
-    """Return the command of a render process with a limit of memory in bytes."""
+def render_command(memory: int, concealed: Concealed, *, is_for_previews: bool = False) -> tuple[str, ...]:
+    """Return the command of a render process with a limit of memory in bytes; one for previews loads what they need."""
     paths = [orjson.dumps([str(path) for path in group]).decode() for group in (concealed.hidden, concealed.shown)]
-    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.server", str(memory), *paths)
+    options = ["--previews"] if is_for_previews else []
+    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.server", str(memory), *paths, *options)
 
 
 class Process:

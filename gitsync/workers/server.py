@@ -142,6 +142,10 @@ class RenderServer:
             from gitsync.workers.previews import previewed
 
             return protocol.frame({"report": previewed(request, self._helm), "is_last": self.is_done})
+        if "rehearse" in request:
+            from gitsync.workers.previews import rehearsed  # late, as previews
+
+            return protocol.frame({"rehearsal": rehearsed(request, self._helm), "is_last": self.is_done})
         tree = self._trees.open_all(request)
         if "values" in request:
             # late, as previews: most processes never edit
@@ -192,12 +196,15 @@ def main() -> None:
     """
     Serve on standard input and output.
 
-    Arguments are the limit on memory in bytes, the hidden paths and what is shown in them, as lists of JSON.
+    Arguments are the limit on memory in bytes, the hidden paths and what is shown in them, as lists of JSON. With
+    ``--previews`` it loads what previews need before the first one comes.
     """
     memory = int(sys.argv[1])
     hidden, shown = ([Path(item) for item in orjson.loads(argument)] for argument in sys.argv[2:4])
     helm = HelmProgram()
     helm.prepare()
+    if "--previews" in sys.argv[4:]:
+        import gitsync.workers.previews  # noqa: F401  # most processes never preview
     confine(memory, hidden, shown)
     gc.disable()  # a build makes many objects and hardly a cycle: collection waits until the process is idle
     with os.fdopen(os.dup(1), "wb") as replies:

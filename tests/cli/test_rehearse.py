@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.commands.rehearse import Rehearsal, Surroundings, rehearsal_of
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.server import Sandbox
+from gitsync.workers.rehearsals import Rehearsal, Surroundings, rehearsal_of
 from tests.allowed_cluster import is_allowed
 from tests.cli.conftest import Gitsync
 from tests.cli.factories import DEPLOYMENT

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from gitsync.cluster.client import Client, Connection, resource_of
+from gitsync.cluster.client import Client, Connection, DirectClient, resource_of
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable, InvalidInput, Rejected
 from gitsync.sandbox.server import Sandbox
@@ -103,3 +103,19 @@ def test_a_certificate_authority_that_was_replaced_is_read_again(
             client.get("/api/v1/configmaps")
     assert client._api is not before
     assert "items" in client.get("/api/v1/configmaps")
+
+
+def test_a_server_of_this_process_is_asked_without_a_connection() -> None:
+    with Sandbox(controllers=False, listening=False) as sandbox:
+        client = DirectClient(sandbox.answer)
+        assert sandbox.url == ""
+        spaces = "/api/v1/namespaces"
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+        applied = client.apply(f"{spaces}/default/configmaps/a", body, {"fieldManager": "test"})
+        assert applied["metadata"]["uid"]
+        assert client.get(f"{spaces}/default/configmaps")["items"][0]["metadata"]["name"] == "a"
+        with pytest.raises(Rejected, match="not found") as failed:
+            client.get(f"{spaces}/none")
+        assert failed.value.code == 404
+        with pytest.raises(TypeError, match="needs a connection"):
+            client.get(spaces, {"watch": "1"})

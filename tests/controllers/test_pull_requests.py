@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitsync.controllers.pull_requests import POLL_PERIOD, HostApprovals, PullRequestController, PullRequestPorts
-from gitsync.errors import RecordUnavailable, SourceThrottled, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, RecordUnavailable, SourceThrottled, SourceUnavailable
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, GitSource, SourceGroup, parse_application
 from gitsync.objects.change import Decision, HoldReason, Plan, Risk, Verdict
@@ -22,7 +22,7 @@ from gitsync.plan.commit_effect import commit_effect
 from gitsync.plan.normalize import desired_objects
 from gitsync.ports import ApplicationView, Credentials, MergeResult, Snapshot
 from gitsync.ports.previews import PreviewRequest
-from gitsync.preview.report import PreviewReport
+from gitsync.preview.report import PreviewReport, ReportedRefusal, ReportedRehearsal
 from gitsync.record.database import RecordDatabase
 from gitsync.record.proposals import SqlProposals
 from gitsync.render.yaml.reader import read_all
@@ -107,6 +107,19 @@ class InProcess:
     during: Any = lambda: None
     reports: dict[str, PreviewReport] = field(default_factory=dict)
     """By merge, which the previews of tests share: only what the controller does with them is counted."""
+    prepared: int = 0
+    rehearsal: ReportedRehearsal | GitsyncError = field(default_factory=ReportedRehearsal)
+    rehearsed: list[str] = field(default_factory=list)
+    """The heads that were rehearsed."""
+
+    def prepare_preview(self) -> None:
+        self.prepared += 1
+
+    def rehearse(self, snapshot: Snapshot, request: PreviewRequest) -> ReportedRehearsal:
+        self.rehearsed.append(request.merge.head)
+        if isinstance(self.rehearsal, GitsyncError):
+            raise self.rehearsal
+        return self.rehearsal
 
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         self.heads.append(request.merge.head)
@@ -386,6 +399,57 @@ def test_a_class_above_the_highest_fails_the_status(shop: Shop) -> None:
     assert shop.server.comments == {}
 
 
+REHEARSED: dict[str, Any] = {"pullRequests": {"host": "Gitea", "rehearse": True}}
+REFUSAL = ReportedRefusal(
+    folder=".", object="Deployment default/web", step="apply", problem="field is immutable", where="web.yaml:1"
+)
+
+
+@pytest.mark.parametrize("shop", [REHEARSED], indirect=True)
+def test_what_a_rehearsal_refuses_fails_the_status(shop: Shop) -> None:
+    shop.previewer.rehearsal = ReportedRehearsal(refusals=(REFUSAL,))
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.wake()
+    assert shop.statuses(head) == [("failure", "cannot be applied: Deployment default/web: field is immutable")]
+    assert "- apply `Deployment default/web` in `.`: `field is immutable`" in shop.server.comments[1][0]["body"]
+
+
+@pytest.mark.parametrize("shop", [REHEARSED], indirect=True)
+@pytest.mark.parametrize(
+    "rehearsal",
+    [
+        ReportedRehearsal(),
+        ReportedRehearsal(refusals=(REFUSAL.model_copy(update={"step": "revert"}),)),
+        InvalidInput("rendering takes longer than the limit of 60 s"),
+    ],
+    ids=["accepted", "only the revert is refused", "over the limits"],
+)
+def test_what_a_rehearsal_accepts_succeeds(shop: Shop, rehearsal: ReportedRehearsal | GitsyncError) -> None:
+    shop.previewer.rehearsal = rehearsal
+    head = shop.push("change/1", 3)
+    shop.open(1, head)
+    shop.wake()
+    assert shop.statuses(head) == [("success", "Moderate: 1 object in 1 deployed folder")]
+    [view] = shop.controller.proposals()
+    assert view.report is not None
+    assert view.report.rehearsal is not None
+    assert ("longer than the limit" in str(view.report.rehearsal.not_judged)) == isinstance(rehearsal, GitsyncError)
+
+
+@pytest.mark.parametrize("shop", [REHEARSED], indirect=True)
+def test_what_fails_anyway_is_not_rehearsed(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", "["))
+    shop.wake()
+    assert shop.previewer.rehearsed == []
+
+
+def test_nothing_is_rehearsed_by_default(shop: Shop) -> None:
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    assert (len(shop.previewer.heads), shop.previewer.rehearsed) == (1, [])
+
+
 def test_a_change_of_nothing_deployed_gets_no_comment(shop: Shop) -> None:
     git(shop.repo.work, "checkout", "-q", "-b", "docs")
     head = shop.repo.commit({"README.md": "x"}, "Write", push=False)
@@ -405,6 +469,13 @@ def test_a_closed_or_foreign_pull_request_is_not_listed(shop: Shop) -> None:
     shop.server.add(1, state="closed")
     shop.wake()
     assert shop.controller.proposals() == ()
+
+
+def test_a_preview_is_prepared_when_a_webhook_arrives(shop: Shop) -> None:
+    shop.controller.repository_changed(lambda url: False)
+    assert shop.previewer.prepared == 0
+    shop.controller.repository_changed(lambda url: True)
+    assert (shop.previewer.prepared, shop.previewer.heads) == (1, [])
 
 
 def test_a_newer_push_cancels_the_previews_that_follow(shop: Shop) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from gitsync.gate.policy import Policy
 from gitsync.gate.validation import ManifestRule
 from gitsync.objects.change import Action, Risk
-from gitsync.preview.compare import Rules
+from gitsync.preview.compare import ChangedRoot, Rules, Sides, changed_roots
 from gitsync.render.provenance.trace import place
-from tests.preview.factories import compare, compare_joined, deployment
+from tests.preview.factories import compare, compare_joined, deployment, tree
 
 BASE = {
     "base/kustomization.yaml": "resources: [d.yaml]",
@@ -246,3 +248,21 @@ def test_a_budget_that_allows_no_eviction_is_named() -> None:
     [change] = compare(base, {**base, "d.yaml": deployment(image="web:2")}).changes
 
     assert any("allows no eviction" in effect.text for effect in change.effects)
+
+
+def changed(base: Mapping[str, str], result: Mapping[str, str]) -> dict[str, ChangedRoot]:
+    paths = frozenset(path for path in base.keys() | result.keys() if base.get(path) != result.get(path))
+    changes = changed_roots(Sides(tree(dict(base)), tree(dict(result)), paths), lambda url: False)
+    return {change.root.path: change for change in changes}
+
+
+def test_a_folder_that_is_removed_is_a_changed_root() -> None:
+    result = {path: text for path, text in BASE.items() if not path.startswith("other/")}
+    [(path, change)] = changed(BASE, result).items()
+    assert (path, [ref.name for ref in change.old], change.new) == ("other", ["c"], {})
+
+
+def test_a_root_that_cannot_be_built_hides_no_other_one() -> None:
+    changes = changed(BASE, {**BASE, "other/c.yaml": "kind: [", "base/d.yaml": deployment(replicas=3)})
+    assert "other/c.yaml:" in changes["other"].problem
+    assert [changes[path].problem for path in ("dev", "prod")] == ["", ""]

@@ -15,7 +15,8 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.charts import ChartOptions
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Snapshot
+from gitsync.ports import MergeResult, Snapshot
+from gitsync.ports.previews import PreviewRequest
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
@@ -191,6 +192,18 @@ def test_a_process_stays_for_the_next_render(make_pool: Callable[..., RenderPool
         with contextlib.suppress(InvalidInput):
             pool.render(snapshot, path)
     assert len(children() - before) == 1
+
+
+def test_a_process_that_was_prepared_serves_the_next_request(
+    make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    before = children()
+    pool = make_pool(size=2)
+    pool.prepare_preview()
+    pool.prepare_preview()
+    [process] = children() - before
+    assert pool.render(snapshot, "good").manifests
+    assert children() - before == {process}
 
 
 def test_a_process_that_is_idle_for_long_ends(snapshot: Snapshot) -> None:
@@ -376,3 +389,21 @@ def pool_is_busy(before: set[int]) -> bool:
         Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "R"
         for process in children() - before
     )
+
+
+def test_a_change_is_rehearsed_within_the_limits(make_pool: Callable[..., RenderPool], tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path)
+    job = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\nspec:\n  template:\n    spec:\n"
+        "      restartPolicy: Never\n      containers: [{name: c, image: 'tool:1'}]\n"
+    )
+    base = repo.commit({"prod/kustomization.yaml": kustomization("job.yaml"), "prod/job.yaml": job})
+    head = repo.commit({"prod/job.yaml": job.replace("tool:1", "tool:2")})
+    request = PreviewRequest(MergeResult(base, head, head, frozenset({"prod/job.yaml"})), ())
+    tree = GitTree(repo.origin, head)
+    with contextlib.closing(tree):
+        rehearsal = make_pool().rehearse(Snapshot(Commit(head), tree, str(repo.origin)), request)
+    [refusal] = rehearsal.refusals
+    assert (refusal.folder, refusal.object, refusal.step) == ("prod", "Job default/migrate", "apply")
+    assert "field is immutable" in refusal.problem
+    assert refusal.where == "prod/job.yaml:1"

@@ -115,9 +115,10 @@ def preview(
 
         report = with_live(report, live_changes(cluster, previewed, comparison, policies))
     if rehearse:
-        from gitsync.cli.commands.rehearse import rehearsed  # late, with the sandbox
+        from gitsync.cli.commands.rehearse import changes_of  # late, with the sandbox
+        from gitsync.workers.rehearsals import rehearse_all
 
-        report = with_rehearsal(report, rehearsed(previewed))
+        report = with_rehearsal(report, rehearse_all(changes_of(previewed)))
     if markdown_file is not None:
         markdown_file.write_text(to_markdown(report), encoding="utf-8")
     if job is not None:

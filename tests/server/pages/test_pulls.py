@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from gitsync.ports.previews import Proposal, ProposalView
+from gitsync.preview.report import ReportedRefusal, ReportedRehearsal, with_rehearsal
 from gitsync.server.visibility import VisibleProposals
 from tests.preview.factories import deployment, report
 from tests.server.conftest import Open, Site
@@ -95,3 +96,18 @@ def test_a_viewer_sees_proposals_of_visible_applications_only() -> None:
     visible = VisibleProposals(proposals, lambda key: key == "gitsync/shop")
     assert [view.proposal.name for view in visible.proposals()] == ["#1"]
     assert visible.failures() == {}
+
+
+def test_one_shows_what_a_rehearsal_refuses(site: Open) -> None:
+    refusal = ReportedRefusal(
+        folder="web", object="Job default/migrate", step="apply", problem=HOSTILE, where="web/job.yaml:1"
+    )
+    view = proposal()
+    assert view.report is not None
+    rehearsal = ReportedRehearsal(refusals=(refusal,), not_judged=("Thing.example.com",))
+    view = replace(view, report=with_rehearsal(view.report, rehearsal))
+    text = opened(site, view).get(f"/pulls/{view.proposal.key}").text
+    assert "Rehearsal: refused" in text
+    assert "apply <b>Job default/migrate</b> in web" in text
+    assert "not judged: Thing.example.com" in text
+    assert "<script>alert" not in text
