@@ -54,6 +54,12 @@ class Applications(Collector):
                 "Applications whose plan waits for a person",
                 sum(map(needs_approval, views)),
             ),
+            # one whose revision the Git server does not have fails too, and is counted by the source alone
+            (
+                "applications_failed",
+                "Applications that fail for another reason than their source",
+                sum(str(view.status.get("phase")) == "Failed" and not _has_no_source(view) for view in views),
+            ),
             ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
             ("oldest_look_seconds", "Seconds since the oldest reconcile that succeeded", max(looks, default=0.0)),
             ("ready", "Whether /readyz answers that it can sync", float(not readiness_problem(self._engine))),
@@ -138,6 +144,10 @@ def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
     for value, count in sorted(counts.items()):
         gauge.add_metric([value], count)
     return gauge
+
+
+def _has_no_source(view: ApplicationView) -> bool:
+    return find_condition(view.status, SOURCE_READY).get("status") == "False"
 
 
 def _is_behind(view: ApplicationView) -> bool:

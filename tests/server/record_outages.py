@@ -40,8 +40,10 @@ RULES = Path(__file__).resolve().parents[2] / "manifests/gitsync/components/moni
 APPLICATIONS = 3
 SETTLED = 12.0
 """Seconds of an outage until its metrics are read, and again until they are read a second time."""
+RETRIED = 40.0
+"""The same for a denied status, which is written again after half a minute."""
 
-USED_LABELS = ("code", "phase", "sync", "health", "status", "stage", "le")
+USED_LABELS = ("code", "verb", "resource", "phase", "sync", "health", "status", "stage", "le")
 """The labels that rules name; series that differ in others are added."""
 
 Series = dict[str, float]
@@ -77,10 +79,26 @@ def unreachable(rig: Rig) -> Iterator[None]:
     rig.line.down(False)
 
 
+def denied_status(rig: Rig) -> Iterator[None]:
+    """Take the right to write the status of Applications away, and commit what changes it."""
+    fault = InjectedFault(FaultKind.ERROR, resource="applications.gitsync.dev", verb="update", code=403)
+    rig.world.sandbox.inject(fault)
+    files = {f"app{number}/a.yaml": config_map(f"a{number}", x="2") for number in range(APPLICATIONS)}
+    rig.world.repo.commit("second", files)
+    yield
+
+
 def git(rig: Rig) -> Iterator[None]:
     """Take the repository away."""
     bare = rig.world.repo.bare
     bare.rename(bare.with_name("away"))
+    yield
+
+
+def revision(rig: Rig) -> Iterator[None]:
+    """Delete the branch: the Applications fail, and by their source alone."""
+    rig.world.repo.git("push", "-q", "origin", "HEAD:refs/heads/kept")
+    (rig.world.repo.bare / "refs/heads/main").unlink()
     yield
 
 
@@ -126,7 +144,9 @@ OUTAGES: dict[str, tuple[Outage, str]] = {
     "line": (unreachable, "GitsyncApiErrors"),
     "rights": (injected(403), "GitsyncNotReady"),
     "rights-of-a-kind": (injected(403, "configmaps"), "GitsyncApplicationsUnknown"),
+    "status": (denied_status, "GitsyncStatusDenied"),
     "git": (git, "GitsyncSourceNotReady"),
+    "revision": (revision, "GitsyncSourceNotReady"),
     "database": (database, "GitsyncDatabaseDown"),
     "disk": (disk, "GitsyncDiskFull"),
     "clock": (clock, "GitsyncClockWrong"),
@@ -185,16 +205,17 @@ def running(folder: Path) -> Iterator[Rig]:
 
 def record(name: str, outage: Outage, alert: str) -> None:
     """Write what an outage does to the metrics."""
+    settled = RETRIED if name == "status" else SETTLED
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as rig:
         before = read(rig.world)
         with contextmanager(outage)(rig):
-            time.sleep(SETTLED)
+            time.sleep(settled)
             during = read(rig.world)
-            time.sleep(SETTLED)
+            time.sleep(settled)
             later = read(rig.world)
     series = {}
     for key in sorted(before.keys() | during.keys()):
-        growth = max(later.get(key, 0.0) - during.get(key, 0.0), 0.0) * 60 / SETTLED if grows(key) else 0.0
+        growth = max(later.get(key, 0.0) - during.get(key, 0.0), 0.0) * 60 / settled if grows(key) else 0.0
         series[key] = [_rounded(before.get(key)), _rounded(during.get(key)), _rounded(growth)]
     text = json.dumps({"alert": alert, "series": series}, indent=1)
     # one line for each series
