@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 _CHUNK = 1 << 16
 
@@ -54,7 +54,7 @@ class Served:
 
 
 @contextmanager
-def serve(app: FastAPI, **more: Any) -> Iterator[Served]:
+def serve(app: ASGIApp, **more: Any) -> Iterator[Served]:
     """Serve until the block ends, with more options of uvicorn."""
     started = threading.Event()
 

@@ -72,3 +72,10 @@ def postgres_url() -> Iterator[str]:
     finally:
         run(str(programs / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _database_of_replicas(request: pytest.FixtureRequest) -> None:
+    """Start the database that two replicas share, where the suite runs with them."""
+    if os.environ.get("GITSYNC_TEST_REPLICAS") == "2":
+        os.environ["GITSYNC_TEST_POSTGRES"] = request.getfixturevalue("postgres_url")

@@ -13,7 +13,6 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from gitsync.sandbox.server import Sandbox
-from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
@@ -58,7 +57,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Sandbox() as sandbox:
         world = World(tmp_path_factory.mktemp("world"), sandbox)
         world.namespace("shop")
-        with serve(create_app(world.start())) as web:
+        world.start()
+        with serve(world.dashboard()) as web:
             world.repo.commit("Start", {"other/note.yaml": config_map("note", text="cannot be reverted")})
             commit = world.repo.commit(
                 "Open the shop",

@@ -18,10 +18,10 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from gitsync.ports.previews import Proposal, ProposalView
-from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
 from tests.browser.conftest import SharedPages
 from tests.browser.keyboard import walk
+from tests.replicas import still_dashboard
 from tests.server.fakes import NOW, access_of, application, changed, edited, engine, resource
 
 RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
@@ -130,7 +130,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
             still = engine(tmp_path_factory.mktemp(name), shown)
             still.pull_requests.views = [PROPOSED]
             stack.callback(still.records.close)
-            made[name] = stack.enter_context(serve(create_app(still, access_of(**access))))
+            made[name] = stack.enter_context(serve(still_dashboard(still, access_of(**access))))
         yield made
 
 
@@ -216,7 +216,7 @@ def test_a_key_leads_to_the_review(show: Show) -> None:
 
 def test_a_disconnected_page_says_so_without_violations(browser: Browser, tmp_path: Path) -> None:
     still = engine(tmp_path, [application(resources=LONG)])
-    with serve(create_app(still)) as web:
+    with serve(still_dashboard(still)) as web:
         page = browser.new_context(bypass_csp=True).new_page()
         page.goto(f"{web.url}{SHOP}")
         expect(page.locator("h1")).to_have_text("shop")

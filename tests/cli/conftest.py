@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from gitsync.cli.main import app
 from gitsync.sandbox.server import Sandbox
-from gitsync.server.app import create_app
 from tests.asgi_server import serve
 from tests.child_process import child_process
 from tests.flow.environment import World
@@ -131,7 +130,7 @@ class Commands:
 
 @pytest.fixture
 def asked(shop: Shop) -> Iterator[Commands]:
-    with serve(create_app(shop.world.controller)) as web:
+    with serve(shop.world.dashboard()) as web:
         yield Commands(shop, web.url)
 
 

@@ -12,7 +12,6 @@ import orjson
 import pytest
 
 from gitsync.objects.record import AuditRecord
-from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
 from tests.cli.conftest import Shop
 from tests.flow.environment import NAMESPACE, World
@@ -113,7 +112,7 @@ class Entrances:
 
 @pytest.fixture
 def entrances(shop: Shop) -> Iterator[Entrances]:
-    with serve(create_app(shop.world.controller)) as web:
+    with serve(shop.world.dashboard()) as web:
         yield Entrances(shop, web)
 
 

@@ -16,7 +16,6 @@ from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.render.yaml.reader import read_all
-from gitsync.server.app import create_app
 from tests.applicationsets.factories import TEMPLATE, listed, manifest
 from tests.asgi_server import serve
 from tests.cli.conftest import Done, Shop, running
@@ -120,7 +119,7 @@ def set_of(shop: Shop) -> Path:
 @pytest.mark.timeout(900)  # ninety commands
 def test_every_list_has_every_format(differing: Shop) -> None:
     assert set(LISTS) == with_formats() - OTHERS
-    with serve(create_app(differing.world.controller)) as web:
+    with serve(differing.world.dashboard()) as web:
         for command, given in LISTS.items():
             name, arguments = command.split(), [argument.format(set=set_of(differing)) for argument in given]
             server = ("--server", web.url) if "--server" in options_of(load_command(name[0])) else ()

@@ -14,7 +14,6 @@ import pytest
 from gitsync.cli.commands.mcp import tools
 from gitsync.cli.dashboard import Dashboard
 from gitsync.errors import Refused
-from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
 from tests.cli.conftest import Shop
 
@@ -23,7 +22,7 @@ NAMES = ["status", "plan", "diff", "drift", "explain", "objects", "changes", "hi
 
 @pytest.fixture
 def web(shop: Shop) -> Iterator[Served]:
-    with serve(create_app(shop.world.controller)) as served:
+    with serve(shop.world.dashboard()) as served:
         yield served
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from gitsync.cli.dashboard import address_file
 from gitsync.cli.options import load_settings
 from gitsync.cli.serve import access_of
-from gitsync.server.app import create_app
 from tests.asgi_server import serve
 from tests.cli.conftest import Shop
 from tests.waiting import until
@@ -129,7 +128,7 @@ def test_an_approval_at_the_dashboard_is_of_the_person_of_the_token(shop: Shop, 
         (tmp_path / name).write_text(shop.run("users", "add", name, "--group", group, "--users", users).out.split()[-1])
     name_approvers(shop)
     settings = load_settings(users=users)
-    with serve(create_app(shop.world.controller, access_of(settings))) as web:
+    with serve(shop.world.dashboard(access_of(settings))) as web:
         at = ("--server", web.url)
         assert "--token-file" in shop("approve", "shop", *at).err
         refused = shop("approve", "shop", *at, "--token-file", tmp_path / "mallory", "--by", "ada")
@@ -161,7 +160,7 @@ def test_a_change_of_the_users_is_audited_with_who_made_it(shop: Shop, tmp_path:
 def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
     hold(shop)
     data = shop.world.folder / "data"
-    with serve(create_app(shop.world.controller)) as web:
+    with serve(shop.world.dashboard()) as web:
         address_file(data).write_text(f"{web.url}\n")
         assert "approved by grace" in shop("approve", "shop", "--by", "grace").out
         until(lambda: replicas(shop) == 0, 10)
@@ -182,7 +181,7 @@ def test_the_effective_policy_is_that_of_the_files_or_of_the_running_controller(
     assert (rejected.code, "a policy rejects the plan" in rejected.err) == (2, True), rejected.err
     refused = shop("approve", "shop", "--policies", strict(folder))
     assert (refused.code, "2 users may review this plan" in refused.err) == (2, True), refused.err
-    with serve(create_app(shop.world.controller)) as web:
+    with serve(shop.world.dashboard()) as web:
         address_file(shop.world.folder / "data").write_text(f"{web.url}\n")
         assert "the default, without a policy" in shop("policy", "explain", "shop").out
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from starlette.types import ASGIApp
 
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
@@ -19,10 +22,12 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.sandbox.server import Sandbox
+from gitsync.server.auth.access import Access
 from gitsync.services.requests import UserRequests
 from gitsync.services.reviews import Approval
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
+from tests import replicas
 from tests.waiting import until, until_quiet
 
 NAMESPACE = "gitsync"
@@ -112,6 +117,9 @@ class World:
         # most tests write with the rights of the kubeconfig, as an administrator who starts the controller lets them
         self._settings = {"allow_file_urls": True, "controller_rights": True, **settings}
         self._controller: Engine | None = None
+        self._replica: Engine | None = None
+        """The second controller, where the suite runs with replicas."""
+        self._database = ""
         self.namespace(NAMESPACE)
         CrdInstaller(self.cluster, install=True).start()
 
@@ -121,15 +129,34 @@ class World:
         return self._controller
 
     def start(self, **settings_now: Any) -> Engine:
+        if replicas.ARE_TWO:
+            settings_now = {**self._shared(), **settings_now}
+            self._replica = self._started("data-2", settings_now)
+        self._controller = self._started("data", settings_now)
+        return self._controller
+
+    def _started(self, data: str, settings_now: dict[str, Any]) -> Engine:
         settings = Settings(
             kubeconfig=str(self.kubeconfig),
-            data=self.folder / "data",
+            data=self.folder / data,
             render_workers=1,
             **{**self._settings, **settings_now},
         )
-        self._controller = build_controller(settings, self._policy)
-        self._controller.start()
-        return self._controller
+        controller = build_controller(settings, self._policy)
+        controller.start()
+        return controller
+
+    def _shared(self) -> dict[str, Any]:
+        """Return what two replicas have in common; commands of this process use the same database."""
+        if not self._database:
+            self._database = replicas.new_database(os.environ["GITSYNC_TEST_POSTGRES"])
+        os.environ["GITSYNC_DATABASE"] = self._database
+        return {"replicas": True, "database": self._database}
+
+    def dashboard(self, access: Access | None = None, **options: Any) -> ASGIApp:
+        """Return the dashboard of the controller, or of both replicas behind one address."""
+        engines = [self.controller, *([self._replica] if self._replica is not None else [])]
+        return replicas.dashboard(engines, access, **options)
 
     def grant(self, *cluster_kinds: str) -> None:
         """Let a policy list cluster-scoped kinds, so that they need no approval; before the start."""
@@ -140,9 +167,10 @@ class World:
         self._policy = policy
 
     def stop(self) -> None:
-        if self._controller is not None:
-            self._controller.stop()
-            self._controller = None
+        for controller in (self._controller, self._replica):
+            if controller is not None:
+                controller.stop()
+        self._controller = self._replica = None
 
     def close(self) -> None:
         self.stop()

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
+from tests.replicas import new_database
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,12 +53,7 @@ class Start(Protocol):
 @pytest.fixture
 def database(postgres_url: str) -> str:
     """An empty database on the one PostgreSQL of the session."""
-    import psycopg
-
-    name = f"replicas_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-    return postgres_url.replace("/postgres?", f"/{name}?")
+    return new_database(postgres_url)
 
 
 @pytest.fixture

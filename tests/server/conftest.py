@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 import pytest
 
 from gitsync.ports import ApplicationView
-from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
 from tests.asgi_server import Answer, Served, serve
+from tests.replicas import ARE_TWO, still_dashboard
 from tests.server.fakes import FORM, StillEngine, access_of, engine
 from tools.format_templates import BLOCK
 
@@ -69,12 +69,19 @@ def site(tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def opens(
-            views: Iterable[ApplicationView] = (), *, webhook_secret: str = "", audit_secret: str = "", **access: Any
+            views: Iterable[ApplicationView] = (),
+            *,
+            webhook_secret: str = "",
+            audit_secret: str = "",
+            are_two: bool = ARE_TWO,
+            **access: Any,
         ) -> Site:
             still = engine(tmp_path, views)
             stack.callback(still.records.close)
             signs_in = access_of(**access)
-            made = create_app(still, signs_in, webhook_secret=webhook_secret, audit_secret=audit_secret)
+            made = still_dashboard(
+                still, signs_in, are_two=are_two, webhook_secret=webhook_secret, audit_secret=audit_secret
+            )
             return Site(stack.enter_context(serve(made)), still, signs_in)
 
         yield opens

@@ -15,9 +15,9 @@ from schemathesis.specs.openapi.checks import ignored_auth, negative_data_reject
 
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.server.api.routes import description
-from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, SignIn
 from tests.asgi_server import serve
+from tests.replicas import still_dashboard
 from tests.server.fakes import NOW, application, changed, engine, resource
 
 TOKEN = "t" * 43
@@ -46,7 +46,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         SyncRecord("gitsync/shop", Commit("c" * 40), "commit", NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
     )
     still.sets.known = [{"metadata": {"namespace": "gitsync", "name": "shop"}, "status": {"counts": {"desired": 2}}}]
-    with serve(create_app(still, Access(SignIn(TOKEN)))) as web_server:
+    with serve(still_dashboard(still, Access(SignIn(TOKEN)))) as web_server:
         yield web_server.url
     still.records.close()
 

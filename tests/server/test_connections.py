@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.server.app import create_app
 from gitsync.server.connections import HEADER_BYTES, LimitedProtocol, limited_protocol
 from tests.asgi_server import Served, serve
+from tests.replicas import still_dashboard
 from tests.server.fakes import application, engine
 from tests.waiting import until
 
@@ -43,7 +43,7 @@ def dashboard(folder: Path, total: int = 64, per_address: int = 64) -> Iterator[
     still = engine(folder, [application()])
     protocol = limited_protocol(total, per_address)
     options = {"http": protocol, "ws": "none", "h11_max_incomplete_event_size": HEADER_BYTES}
-    with serve(create_app(still), **options) as web:
+    with serve(still_dashboard(still), **options) as web:
         yield Dashboard(web, protocol)
     still.records.close()
 

@@ -23,6 +23,7 @@ from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, SignIn
 from gitsync.server.auth.users import Users, add
 from tests.asgi_server import Answer, Served, serve
+from tests.replicas import still_dashboard
 from tests.server.fakes import FORM, NOW, StillEngine, application, changed, engine, resource
 
 OWN, HIDDEN, ABSENT = "shop", "vault", "absent"
@@ -126,8 +127,9 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
     still.records.audit([AuditRecord.by_user(f"gitsync/{OWN}", "suspend", User("ada"), NOW, "mine")])
     file = tmp_path / "users.yaml"
     tokens = add(file, "ada", ["team"]), add(file, "eve", ["auditors"])
-    app = create_app(still, Access(SignIn(users=Users(file), metrics_token=METRICS_TOKEN)))
-    with serve(app) as web:
+    access = Access(SignIn(users=Users(file), metrics_token=METRICS_TOKEN))
+    app = create_app(still, access)
+    with serve(still_dashboard(still, access)) as web:
         yield Dashboard(app, web, still, saved.id, *tokens)
     still.records.close()
 

@@ -10,8 +10,8 @@ import pytest
 
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
-from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
+from tests.replicas import still_dashboard
 from tests.server.fakes import NOW, application, changed, edited, engine, resource
 
 PAGES = [
@@ -65,7 +65,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         still.records.save(record)
     link = AuditRecord("gitsync/large", "update", "/ConfigMap/shop/a", Outcome.SUCCEEDED, NOW, "s")
     still.records.audit([link] * 300)
-    with serve(create_app(still)) as served:
+    with serve(still_dashboard(still)) as served:
         yield served
     still.records.close()
 

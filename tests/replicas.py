@@ -1,0 +1,73 @@
+"""
+Serve a dashboard through two replicas behind one address: each request goes to one of them at random.
+
+``GITSYNC_TEST_REPLICAS=2`` lets every dashboard and every controller of the suites be two, which share PostgreSQL. What
+a user sees may not depend on the replica that answers: ``make replicas`` runs the suites of pages, API and commands so.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gitsync.server.app import create_app
+from gitsync.server.auth.access import Access, Attempts
+from gitsync.server.auth.sessions import Sessions
+from gitsync.server.backend import Backend
+
+ARE_TWO = os.environ.get("GITSYNC_TEST_REPLICAS") == "2"
+KEY = "the key of sessions that replicas share"
+
+
+class OneAddress:
+    """What a load balancer does, without any affinity."""
+
+    def __init__(self, replicas: Sequence[ASGIApp]) -> None:
+        self._replicas = replicas
+        # the same order in each run, so that a failure is seen again
+        self._random = random.Random(42)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._random.choice(self._replicas)(scope, receive, send)
+
+
+def dashboard(engines: Sequence[Backend], access: Access | None = None, **options: Any) -> ASGIApp:
+    """Return the dashboard of these replicas, each with a memory of its own."""
+    if len(engines) == 1:
+        return create_app(engines[0], access, **options)
+    return OneAddress([create_app(engine, _of_replica(access), **options) for engine in engines])
+
+
+def still_dashboard(
+    engine: Backend, access: Access | None = None, *, are_two: bool = ARE_TWO, **options: Any
+) -> ASGIApp:
+    """Return a dashboard over an engine that does not change, or two of them."""
+    return dashboard([engine] * (2 if are_two else 1), access, **options)
+
+
+def _of_replica(access: Access | None) -> Access | None:
+    """Return access with attempts and sessions of a process of its own."""
+    if access is None:
+        return None
+    own = copy.copy(access)
+    own._attempts = Attempts()
+    own._used = set()
+    own.sessions = Sessions(KEY, access.sessions.seconds, access.sessions._clock)
+    return own
+
+
+def new_database(server: str) -> str:
+    """Create a database on a PostgreSQL server, and return its URL."""
+    # optional: a machine without PostgreSQL does not have it
+    import psycopg
+
+    name = f"replicas_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    return server.replace("/postgres?", f"/{name}?")
