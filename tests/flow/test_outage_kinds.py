@@ -197,7 +197,7 @@ def bad_commit(rig: Rig) -> Iterator[None]:
 
 def refused_commit(rig: Rig) -> Iterator[None]:
     def labelled(label: str) -> dict[str, str | None]:
-        text = config_map("more").replace("data:", f"  labels: {{size: '{label}'}}")
+        text = config_map("more").replace("\ndata:\n", f"\n  labels: {{size: '{label}'}}\n")
         return {f"{name}/more.yaml": text for name in NAMES}
 
     rig.world.repo.commit("refused", labelled("not a label"))
