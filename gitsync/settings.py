@@ -152,6 +152,11 @@ class Settings(BaseSettings):
         return Repositories(folder, Transport(tuple(sorted(schemes)), plain, limits, self.git_ca), ArtifactClient())
 
     @property
+    def namespaces_read(self) -> tuple[str, ...]:
+        """The namespaces in which the controller lists and watches, one that is empty for all at once."""
+        return tuple(sorted({part.strip() for part in self.namespaces.split(",")} - {""})) or ("",)
+
+    @property
     def database_url(self) -> str:
         """The URL of the history database."""
         return self.database or f"sqlite:///{self.data / 'history.db'}"

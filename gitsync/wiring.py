@@ -259,7 +259,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
     # all namespaces at once, unless the controller may read some only
-    spaces = _listed(settings.namespaces) or ("",)
+    spaces = settings.namespaces_read
     pod_usage = PodUsage(
         lambda: chain.from_iterable(listed(client, cluster, POD_METRICS, space) for space in spaces), clock
     )

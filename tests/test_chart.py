@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from gitsync import __version__
-from gitsync.cli.commands.install import ComponentName, rendered
+from gitsync.cli.commands.install import CLUSTER_WIDE, ComponentName, rendered
 from tools.make_chart import files
 
-ALL = tuple(ComponentName)
+ALL = CLUSTER_WIDE
 CHOICES = [
     (),
     *((component,) for component in ALL),

@@ -1,8 +1,8 @@
 """
 Write the Helm chart of the installation, from the manifests that ``gitsync install`` prints.
 
-Usage: ``python -m tools.make_chart FOLDER``. The chart is made for each release and never edited: what it installs with
-its default values is what the manifests install, and each component is a value.
+Usage: ``python -m tools.make_chart FOLDER [IMAGE]``. The chart is made for each release and never edited: what it
+installs with its default values is what the manifests install, and each component is a value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from gitsync import __version__
-from gitsync.cli.commands.install import ComponentName, rendered
+from gitsync.cli.commands.install import CLUSTER_WIDE, ComponentName, rendered, without_wrong_namespace
 from gitsync.files import write_file
 from gitsync.kube.kinds import CRD, NAMESPACE
 from gitsync.objects.manifest import Manifest
@@ -25,24 +25,16 @@ from gitsync.render.yaml.writer import write
 
 _NAMESPACE = "gitsync"
 _IMAGE = f"gitsync:{__version__}"
-_CLUSTER_SCOPED = (
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-)
-"""The cluster-scoped kinds of the installation; Kustomize takes those that its schema lacks for namespaced ones."""
 _Key = tuple[str, str]
 _Objects = dict[_Key, Manifest]
 _Choice = tuple[str, ...]
 """The components that are chosen, in the order of their names."""
 
 
-def files() -> dict[str, str]:
-    """Return the text of each file of the chart by its path."""
+def files(image: str = _IMAGE) -> dict[str, str]:
+    """Return the text of each file of the chart by its path; ``image`` is what it installs by default."""
     base = _objects(())
-    alone = {component: _objects((component,)) for component in ComponentName}
+    alone = {component: _objects((component,)) for component in CLUSTER_WIDE}
     texts = {
         "Chart.yaml": _yaml(
             {
@@ -54,14 +46,14 @@ def files() -> dict[str, str]:
                 "appVersion": __version__,
             }
         ),
-        "values.yaml": _values(),
+        "values.yaml": _values(image),
     }
     for key, manifest in base.items():
         # the definitions are installed before the rest; later ones by the controller, which Helm does not do
         if ref_of(manifest).of == CRD:
             texts[f"crds/{manifest['metadata']['name']}.yaml"] = write(manifest)
             continue
-        changing = [component for component in ComponentName if alone[component][key] != manifest]
+        changing = [component for component in CLUSTER_WIDE if alone[component][key] != manifest]
         texts[_path(key)] = _template(key, base, changing)
     for component, objects in alone.items():
         for key in objects.keys() - base.keys():
@@ -78,16 +70,9 @@ def _objects(components: Iterable[ComponentName]) -> _Objects:
     }
     return {
         (manifest["kind"], manifest["metadata"]["name"]): manifest
-        for manifest in map(_without_wrong_namespace, rendered(overlay))
+        for manifest in map(without_wrong_namespace, rendered(overlay))
         if ref_of(manifest).of != NAMESPACE
     }
-
-
-def _without_wrong_namespace(manifest: Manifest) -> Manifest:
-    if manifest["kind"] not in _CLUSTER_SCOPED:
-        return manifest
-    metadata = {name: value for name, value in manifest["metadata"].items() if name != "namespace"}
-    return {**manifest, "metadata": metadata}
 
 
 def _template(key: _Key, base: _Objects, changing: list[ComponentName]) -> str:
@@ -122,9 +107,9 @@ def _escaped(manifest: Manifest) -> str:
     return "\n".join([*lines, ""])
 
 
-def _values() -> str:
+def _values(image: str) -> str:
     return _yaml(
-        {"image": _IMAGE, "components": {component.value: False for component in ComponentName}},
+        {"image": image, "components": {component.value: False for component in CLUSTER_WIDE}},
         "# The image, with the registry that it is in, and the components of docs/install.md.\n",
     )
 
@@ -145,9 +130,9 @@ def _yaml(content: Mapping[str, Any], comment: str = "") -> str:
 
 
 def main() -> None:
-    """Write the chart into the folder that the first argument names."""
+    """Write the chart into the folder that the first argument names, with the image that the second one names."""
     folder = Path(sys.argv[1])
-    for name, text in files().items():
+    for name, text in files(*sys.argv[2:3]).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, text, 0o644)

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -319,9 +319,11 @@ def application_findings(checks: Checks, manifest: Manifest) -> Iterator[Finding
         yield checks.rights.finding(need, f"{check}: rights", user=user)
 
 
-def rejected_applications(cluster: KubernetesCluster, *, has_own_rights: bool) -> Iterator[Finding]:
+def rejected_applications(
+    cluster: KubernetesCluster, namespaces: Sequence[str] = ("",), *, has_own_rights: bool
+) -> Iterator[Finding]:
     """Yield the Applications that earlier versions accept and this one rejects; what they applied stays as it is."""
-    items = cluster.objects(APPLICATION, VERSION)
+    items = cluster.objects(APPLICATION, VERSION, namespaces)
     nameless = _keys(item for item in items if not at(item, "spec", "destination", "serviceAccountName"))
     if nameless and not has_own_rights:
         yield warning(

@@ -101,10 +101,11 @@ def changed_settings(settings: Settings) -> dict[str, str]:
 def _log_rejected(cluster: KubernetesCluster, settings: Settings) -> None:
     """Log at the start which Applications this version rejects with these settings, and the fix."""
     try:
-        for finding in rejected_applications(cluster, has_own_rights=settings.controller_rights):
+        namespaces = settings.namespaces_read
+        for finding in rejected_applications(cluster, namespaces, has_own_rights=settings.controller_rights):
             _log.warning(finding.check, extra={"reason": finding.detail, "hint": finding.fix})
     except GitsyncError as error:
-        # one that may list them in some namespaces only: each of them reports it in its status
+        # one that may not list them: each of them reports it in its status
         _log.info("whether Applications are rejected is not known", extra={"reason": str(error)})
 
 

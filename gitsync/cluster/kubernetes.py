@@ -62,10 +62,12 @@ class KubernetesCluster:
             raise
         return live
 
-    def objects(self, of: GroupKind, version: str) -> list[Manifest]:
-        """Return the objects of a kind in all namespaces, none where it is not served."""
+    def objects(self, of: GroupKind, version: str, namespaces: Sequence[str] = ("",)) -> list[Manifest]:
+        """Return the objects of a kind in these namespaces (empty: in all), none where it is not served."""
         resource = self.resource(of.group, version, of.kind)
-        return [] if resource is None else list(self._client.get(collection_path(resource))["items"])
+        if resource is None:
+            return []
+        return [item for name in namespaces for item in self._client.get(collection_path(resource, name))["items"]]
 
     def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:
         """Create an object by POST, which never changes one that exists, and return it."""

@@ -110,7 +110,7 @@ def test_the_policies_of_a_folder_are_those_of_the_config_map(gitsync: Gitsync, 
 def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
     base = objects(gitsync("install").out)
     names = ("agents", "cluster-admin", "read-secrets", "podmonitor", "monitoring", "webhook")
-    assert sorted((*names, "ha")) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())
+    assert sorted((*names, "ha", "namespaced")) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
     assert more.keys() - base.keys() == {
         ("ClusterRole", "gitsync-agents"),
@@ -129,6 +129,77 @@ def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
     assert [
         item for item in env if item not in base[deployment]["spec"]["template"]["spec"]["containers"][0]["env"]
     ] == [{"name": "GITSYNC_CONTROLLER_RIGHTS", "value": "true"}]
+
+
+def test_a_namespaced_installation_has_roles_only(gitsync: Gitsync) -> None:
+    done = gitsync("install", "--component", "namespaced", "--component", "ha", "--namespaces", "shop, desk")
+    items = list(yaml.load_all(done.out, yaml.CSafeLoader))
+    assert {item["kind"] for item in items} == {
+        "ConfigMap",
+        "Deployment",
+        "NetworkPolicy",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+    }
+    assert {item["metadata"]["namespace"] for item in items} == {"gitsync", "shop", "desk"}
+    # the one ClusterRole that is bound is of Kubernetes, to the ServiceAccount of the Applications
+    assert {item["roleRef"]["name"] for item in items if item.get("roleRef", {}).get("kind") == "ClusterRole"} == {
+        "admin"
+    }
+    (deployment,) = (item for item in items if item["kind"] == "Deployment")
+    env = {item["name"]: item.get("value") for item in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert (env["GITSYNC_NAMESPACES"], env["GITSYNC_INSTALL_CRDS"]) == ("gitsync,shop,desk", "false")
+    tenant = gitsync("install", "--component", "namespaced", "--tenant", "desk")
+    assert list(yaml.load_all(tenant.out, yaml.CSafeLoader)) == [
+        item for item in items if item["metadata"]["namespace"] == "desk"
+    ]
+
+
+def test_the_namespaced_role_is_that_of_the_cluster(gitsync: Gitsync) -> None:
+    """Everything about objects in namespaces, and nothing more."""
+    whole = objects(gitsync("install", "--component", "agents").out)
+    part = objects(gitsync("install", "--component", "namespaced", "--tenant", "shop").out)
+
+    def rights(*roles: Manifest) -> set[tuple[str, str, str, str]]:
+        return {
+            (group, resource, verb, name)
+            for role in roles
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+            for name in rule.get("resourceNames", [""])
+        }
+
+    names = ("gitsync", "gitsync-tenant", "gitsync-read-builtin", "gitsync-agents")
+    of_the_cluster = rights(*(whole["ClusterRole", name] for name in names))
+    of_one_namespace = rights(part["Role", "gitsync-tenant"])
+    assert of_one_namespace <= of_the_cluster
+    assert {(group, resource) for group, resource, _, _ in of_the_cluster - of_one_namespace} == {
+        ("", "namespaces"),
+        ("", "persistentvolumes"),
+        ("admissionregistration.k8s.io", "*"),
+        ("apiextensions.k8s.io", "*"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "*"),
+        ("flowcontrol.apiserver.k8s.io", "*"),
+        ("node.k8s.io", "*"),
+        ("scheduling.k8s.io", "*"),
+    }
+    deployer = ("ClusterRole", "gitsync-agents-deployer")
+    assert part["Role", "gitsync-agents-deployer"]["rules"] == whole[deployer]["rules"]
+
+
+def test_what_needs_the_cluster_is_not_namespaced(gitsync: Gitsync) -> None:
+    for component in ("agents", "webhook", "cluster-admin", "read-secrets"):
+        refused = gitsync("install", "--component", "namespaced", "--component", component)
+        assert (refused.code, f"{component} needs rights of the cluster" in refused.err) == (2, True)
+    refused = gitsync("install", "--namespaces", "shop")
+    assert (refused.code, "--component namespaced" in refused.err) == (2, True)
 
 
 def test_high_availability_is_two_replicas_with_a_shared_database(gitsync: Gitsync) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.cli.commands.install import ComponentName, rendered
+from gitsync.cli.commands.install import CLUSTER_WIDE, rendered
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
@@ -28,7 +28,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     with Sandbox() as sandbox:
         made = World(tmp_path, sandbox)
         made.namespace("shop")
-        install(made, {"components": [f"../gitsync/components/{name.value}" for name in ComponentName]})
+        install(made, {"components": [f"../gitsync/components/{name.value}" for name in CLUSTER_WIDE]})
         install(made, {"resources": ["../gitsync/tenant"], "namespace": "shop"})
         commit = made.repo.commit("shop", {"shop/web.yaml": deployment("web"), "shop/a.yaml": config_map("a", x="1")})
         made.application()

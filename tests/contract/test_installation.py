@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gitsync.controllers.crds import CrdInstaller
 from tests.cli.conftest import process
-from tests.contract.installed import DEPLOYER, controller, install, printed, remove_definitions
+from tests.contract.installed import DEPLOYER, controller, install, moved, printed, remove_definitions
 from tests.contract.manifests import config_map, deployment
 from tests.contract.stage import APPLICATION, Stage, eventually
 from tests.waiting import until
@@ -59,6 +60,34 @@ def test_the_installed_rights_suffice(stage: Stage) -> None:
         report = process("doctor", *options, env=tools)
         # whether the kernel has Landlock depends on the machine
         assert [row for row in report.json if row["result"] != "OK" and row["check"] != "Landlock"] == []
+
+
+def test_the_roles_of_some_namespaces_suffice(stage: Stage) -> None:
+    """The component namespaced: the controller has no cluster-scoped right, not even for the definitions."""
+    installed = moved(stage, "--component", "namespaced")
+    tenant = printed("--component", "namespaced", "--tenant", stage.namespace)
+    for item in [
+        *installed,
+        *yaml.load_all(tenant.replace("namespace: gitsync", f"namespace: {stage.system}"), yaml.CSafeLoader),
+    ]:
+        stage.apply(item, "kubectl")
+    deployer = moved(stage, "--component", "namespaced", "--tenant", stage.system)
+    for item in deployer:
+        stage.apply(item, "kubectl")
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"token": "t" * 32}}
+    stage.apply({**secret, "metadata": {"name": "gitsync-dashboard", "namespace": stage.system}})
+    binding = next(item for item in deployer if item["metadata"]["name"] == "gitsync-deployer" and "roleRef" in item)
+    stage.apply({**binding, "metadata": {"name": "system-deployer", "namespace": stage.namespace}}, "kubectl")
+    watched = {"GITSYNC_NAMESPACES": f"{stage.system},{stage.namespace}", "GITSYNC_INSTALL_CRDS": "false"}
+    with controller(stage, **watched) as url:
+        first = stage.commit({"web.yaml": deployment(replicas=1), "settings.yaml": config_map("settings", a="1")})
+        stage.application(**with_credentials(stage), **DEPLOYER)
+        stage.synced(first)
+        stage.patch("ConfigMap", "settings", {"data": {"a": "edited"}})
+        eventually(stage, lambda: stage.live("ConfigMap", "settings")["data"] == {"a": "1"})
+        stage.synced(stage.commit({"settings.yaml": None}))
+        assert stage.get("ConfigMap", "settings") is None
+        assert denied(url) == []
 
 
 def test_an_application_that_names_no_account_may_write_nothing(stage: Stage) -> None:

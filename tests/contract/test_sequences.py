@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.cli.commands.install import ComponentName, rendered
+from gitsync.cli.commands.install import CLUSTER_WIDE, ComponentName, rendered
 from gitsync.cli.commands.uninstall import Uninstaller
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
@@ -37,7 +37,7 @@ KUBECONFIG = os.environ.get("GITSYNC_SEQUENCES_KUBECONFIG", "")
 NAMESPACE = "sequences"
 APPLICATION = f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/keep"
 # its Pods answer nothing here, so that every write of an Application would be refused
-COMPONENTS = tuple(component for component in ComponentName if component is not ComponentName.WEBHOOK)
+COMPONENTS = tuple(component for component in CLUSTER_WIDE if component is not ComponentName.WEBHOOK)
 PARTS = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",

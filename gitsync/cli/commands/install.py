@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,13 @@ from gitsync.render.yaml.writer import write, write_all
 from gitsync.services.policies import read_files
 from gitsync.source.local import FolderTree
 
+_CLUSTER_SCOPED = (
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+)
 _IMAGE = "gitsync"
 """The name of the image in the Deployment."""
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
@@ -40,6 +48,19 @@ class ComponentName(StrEnum):
     AGENTS = "agents"
     WEBHOOK = "webhook"
     HIGH_AVAILABILITY = "ha"
+    NAMESPACED = "namespaced"
+
+
+CLUSTER_WIDE = tuple(component for component in ComponentName if component is not ComponentName.NAMESPACED)
+"""What an installation for the whole cluster may have."""
+_OF_THE_CLUSTER = (
+    ComponentName.CLUSTER_ADMIN,
+    ComponentName.READ_SECRETS,
+    ComponentName.AGENTS,
+    ComponentName.WEBHOOK,
+)
+"""Components with cluster-scoped objects, which a namespaced installation has not; it has what Agents need anyway."""
+_NAMESPACED = "../gitsync/components/namespaced"
 
 
 @command
@@ -49,8 +70,14 @@ def install(
     ] = "",
     component: Annotated[
         list[ComponentName] | None,
-        typer.Option(help="Add agents, webhook, ha, cluster-admin, read-secrets, podmonitor or monitoring."),
+        typer.Option(
+            help="Add agents, webhook, ha, cluster-admin, read-secrets, podmonitor, monitoring or namespaced."
+        ),
     ] = None,
+    namespaces: Annotated[
+        str,
+        typer.Option(help="With the component namespaced: further namespaces of the controller, comma-separated."),
+    ] = "",
     policies: Annotated[
         Path | None, typer.Option(help="A folder with Policy files, for the ConfigMap that the controller reads.")
     ] = None,
@@ -60,24 +87,86 @@ def install(
     ] = "",
 ) -> Exit:
     """Print the manifests that install the controller, for `kubectl apply -f -`."""
-    # a kustomization over the shipped ones, so that `kubectl apply -k` and this command install the same bytes
-    overlay: dict[str, Any] = {"resources": ["../gitsync"]}
+    components = component or []
+    tenants = [name.strip() for name in namespaces.split(",") if name.strip()]
+    _check_components(components, tenants)
+    is_namespaced = ComponentName.NAMESPACED in components
     if crds:
-        overlay["resources"] = ["../gitsync/crds"]
+        manifests = rendered({"resources": ["../gitsync/crds"]})
     elif tenant:
-        overlay |= {"resources": ["../gitsync/tenant"], "namespace": tenant}
+        manifests = rendered(_tenant(tenant, is_namespaced=is_namespaced))
     else:
-        overlay["components"] = [f"../gitsync/components/{name.value}" for name in component or ()]
-        overlay["images"] = [{"name": _IMAGE, **_image(image)}] if image else []
-        overlay["patches"] = [{"patch": write(_policies(policies))}] if policies is not None else []
-    sys.stdout.write(write_all(rendered(overlay)))
+        patches = [_policies(policies)] if policies is not None else []
+        patches += [_watching(tenants)] if tenants else []
+        manifests = installation(image, components, patches)
+        for name in tenants:
+            manifests += rendered(_tenant(name, is_namespaced=True))
+    sys.stdout.write(write_all(manifests))
     return Exit.OK
+
+
+def installation(image: str, components: Collection[ComponentName], patches: Iterable[Manifest] = ()) -> list[Manifest]:
+    """
+    Return the manifests of the controller with these components; raise InvalidInput for an image without a tag.
+
+    They are those of a kustomization over the shipped ones, so that ``kubectl apply -k`` installs the same bytes.
+    """
+    # last: it deletes the cluster-scoped objects
+    ordered = sorted(components, key=lambda name: name is ComponentName.NAMESPACED)
+    return rendered(
+        {
+            "resources": ["../gitsync"],
+            "components": [f"../gitsync/components/{name.value}" for name in ordered],
+            "images": [{"name": _IMAGE, **_image(image)}] if image else [],
+            "patches": [{"patch": write(patch)} for patch in patches],
+        }
+    )
+
+
+def _check_components(components: list[ComponentName], tenants: list[str]) -> None:
+    """Raise InvalidInput for components, or namespaces, that do not go with one another."""
+    if ComponentName.NAMESPACED not in components:
+        if tenants:
+            raise InvalidInput(
+                "a controller of all namespaces needs no list",
+                location="--namespaces",
+                hint="add --component namespaced, or use --tenant NAMESPACE",
+            )
+        return
+    for component in components:
+        if component in _OF_THE_CLUSTER:
+            raise InvalidInput(
+                f"{component.value} needs rights of the cluster, and namespaced has none",
+                location="--component",
+                hint=f"leave out {component.value} or namespaced",
+            )
+
+
+def _tenant(namespace: str, *, is_namespaced: bool) -> dict[str, Any]:
+    """Return the kustomization of what Applications of a namespace need."""
+    folder = f"{_NAMESPACED}/tenant" if is_namespaced else "../gitsync/tenant"
+    return {"resources": [folder], "namespace": namespace}
+
+
+def _watching(tenants: list[str]) -> Manifest:
+    """Return the patch that names the namespaces of a controller: its own, and those of its tenants."""
+    env = [{"name": "GITSYNC_NAMESPACES", "value": ",".join(["gitsync", *tenants])}]
+    spec = {"template": {"spec": {"containers": [{"name": "controller", "env": env}]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gitsync"}, "spec": spec}
 
 
 def rendered(overlay: dict[str, Any]) -> list[Manifest]:
     """Return the manifests of a kustomization beside the shipped folder ``gitsync``."""
     tree = _Overlay(FolderTree(shipped_folder("manifests")), write(overlay).encode())
     return list(build(tree, _OVERLAY).manifests)
+
+
+def without_wrong_namespace(manifest: Manifest) -> Manifest:
+    """Return a manifest without the namespace that Kustomize gives cluster-scoped kinds which its schema lacks."""
+    if manifest["kind"] not in _CLUSTER_SCOPED:
+        return manifest
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "namespace"}
+    return {**manifest, "metadata": metadata}
 
 
 def _policies(folder: Path) -> Manifest:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from gitsync.cli.applications import connect
-from gitsync.cli.commands.install import ComponentName, rendered
+from gitsync.cli.commands.install import CLUSTER_WIDE, rendered
 from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
@@ -57,6 +57,7 @@ _DEPLOYER: Final = "gitsync-deployer"
 _AGENTS: Final = "gitsync-agents"
 _PERIOD = 0.5
 """Seconds between two reads of an object that is being deleted."""
+_ROLES = "../gitsync/components/namespaced/role"
 _TRIES = 5
 """Attempts to write an object that others write too."""
 
@@ -188,8 +189,13 @@ class Uninstaller:
 
     def _installed(self) -> Iterator[Manifest]:
         """Yield the live objects of the installation with all its components, and the bindings of tenants."""
-        components = [f"../gitsync/components/{component.value}" for component in ComponentName]
-        overlay: dict[str, Any] = {"resources": ["../gitsync"], "components": components, "namespace": self._namespace}
+        components = [f"../gitsync/components/{component.value}" for component in CLUSTER_WIDE]
+        # the component namespaced deletes cluster-scoped objects, which may be there; its Roles are added instead
+        overlay: dict[str, Any] = {
+            "resources": ["../gitsync", _ROLES],
+            "components": components,
+            "namespace": self._namespace,
+        }
         for manifest in rendered(overlay):
             ref = ref_of(manifest)
             if ref.of == NAMESPACE_KIND:
@@ -217,8 +223,9 @@ class Uninstaller:
         )
         for tenant in sorted(tenants):
             account = self._read(ObjectRef("", "ServiceAccount", tenant, _DEPLOYER), "v1")
-            if account is not None:
-                yield account
+            # those of the component namespaced
+            roles = [self._read(ref_of(role), "v1") for role in rendered({"resources": [_ROLES], "namespace": tenant})]
+            yield from (live for live in (account, *roles) if live is not None)
 
     def _others_in_namespace(self) -> list[str]:
         """Return the workloads in the controller's namespace that are not the controller's own."""
