@@ -383,6 +383,7 @@ def test_an_outage_is_one_message_and_heals_by_itself(rig: Rig, tmp_path: Path, 
     seconds = time.monotonic() - ended
     if kind.cause:
         until(lambda: len(rig.inbox.notices) > 1, describe=lambda: str(rig.inbox.notices))
+        assert len(rig.inbox.notices) == 2, [(notice.title, notice.text) for notice in rig.inbox.notices]
         failure, end = rig.inbox.notices
         assert (len(failure.members), len(end.members), end.kind) == (len(NAMES), len(NAMES), "recovered")
         assert re.search(kind.cause, failure.text), failure.text
