@@ -19,7 +19,7 @@ FUZZ ?= 600
 # Most of a short command is the compilation of what it imports, where the environment keeps Python from storing that.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom chart image image-content requirements clean
+.PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom chart release replicas image image-content requirements clean
 
 # Hashed requirements name all packages, so that nothing is resolved (--no-deps): older pips refuse a package with extras once a newer version of
 # it is published. Nothing is compiled: of most of the kubernetes package, Python imports no module.
@@ -93,6 +93,12 @@ adversary: $(TEST) ## 20,000 sequences of commits that try to reach a right with
 
 fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no second, no 256 MiB
 	for name in tests/fuzz/corpus/*; do $(BIN)/python -m tests.fuzz $$(basename $$name) --seconds $(FUZZ) || exit 1; done
+
+release: $(TEST) $(LINT) ## VERSION=0.5.0 REGISTRY=registry.example.com/team: a tagged commit, dist/VERSION, and image and chart in the registry; IMAGE_ARCHIVE=FILE where no container engine is
+	$(BIN)/python -m tools.make_release "$(VERSION)" "$(REGISTRY)" "$(IMAGE_ARCHIVE)"
+
+replicas: $(TEST) ## the suites of pages, API and commands through two replicas behind one address; needs PostgreSQL
+	GITSYNC_TEST_REPLICAS=2 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/server tests/cli $(ARGS)
 
 image: ## the container image
 	docker build -t gitsync .
