@@ -73,6 +73,8 @@ class _Outbox:
     waiting: dict[_Topic, _Pending] = field(default_factory=dict)
     reported: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The states of each Application that were reported, and whose end was not."""
+    companions: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The Applications that one message reported with each of them, whose end it waits for."""
     causes: dict[object, float] = field(default_factory=dict)
     """When the last message about each common cause was sent."""
     burst: list[float] = field(default_factory=list)
@@ -130,6 +132,9 @@ class _Outbox:
         if len(notices) == 1:
             return notices[0]
         self.causes[notices[0].cause] = now
+        if notices[0].kind in _LASTING:
+            keys = frozenset(key for key, _, _ in topics)
+            self.companions.update(dict.fromkeys(keys, keys))
         return together(notices)
 
     def _send(self, notice: Notice) -> None:
@@ -158,7 +163,17 @@ class _Outbox:
 
     def _is_due(self, topic: _Topic, pending: _Pending, now: float) -> bool:
         lasts = now - pending.since >= self.channel.settle or topic[1] not in (*KINDS, RECOVERED)
+        if topic[1] == RECOVERED and not self._has_ended(topic[0]):
+            # an outage ends one by one, as retries are due: its end is one message, unless one of them stays
+            lasts = now - pending.since >= self.channel.interval
         return lasts and not self._is_limited(topic, now) and pending.notice.cause not in self.causes
+
+    def _has_ended(self, key: str) -> bool:
+        """Return whether all that were reported with an Application have recovered too."""
+        return all(
+            companion not in self.reported or (companion, RECOVERED, "") in self.waiting
+            for companion in self.companions.get(key, ())
+        )
 
     def _is_limited(self, topic: _Topic, now: float) -> bool:
         sender = _sender(topic)
@@ -172,6 +187,7 @@ class _Outbox:
         notice = self.waiting.pop(topic).notice
         if state == RECOVERED:
             self.reported.pop(key, None)
+            self.companions.pop(key, None)
         elif notice.kind in _LASTING and topic[1] in KINDS:
             self.reported[key] = tuple(dict.fromkeys((*self.reported.get(key, ()), state)))
         return notice

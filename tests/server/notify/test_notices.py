@@ -196,6 +196,39 @@ def test_an_outage_that_ends_soon_is_one_message() -> None:
     assert (end.title, end.kind) == ("35 Applications: Recovered", "recovered")
 
 
+def test_an_outage_that_ends_one_by_one_has_one_end() -> None:
+    inbox, view, clock, notifier = many(5, settle=10.0)
+    view.views = {key: unreadable(key) for key in view.views}
+    notifier.check()
+    clock.seconds += 70
+    notifier.check()
+    for key in list(view.views):
+        clock.seconds += 11
+        view.views[key] = application(key.rpartition("/")[2])
+        notifier.check()
+    clock.seconds += 10
+    notifier.check()
+    assert [notice.title for notice in inbox.got] == [
+        "5 Applications: Git cannot be read",
+        "5 Applications: Recovered",
+    ]
+
+
+def test_the_end_waits_an_interval_for_one_that_stays() -> None:
+    inbox, view, clock, notifier = many(5)
+    view.views = {key: unreadable(key) for key in view.views}
+    notifier.check()
+    inbox.got.clear()
+    clock.seconds += 60
+    view.views = {key: application(key.rpartition("/")[2]) for key in view.views}
+    view.views["gitsync/app-0"] = unreadable("gitsync/app-0")
+    notifier.check()
+    assert inbox.got == []
+    clock.seconds += 60
+    notifier.check()
+    assert [notice.title for notice in inbox.got] == ["4 Applications: Recovered"]
+
+
 def test_messages_of_many_causes_are_a_digest() -> None:
     inbox, view, clock, notifier = many(30)
     keys = list(view.views)
