@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-import pwd
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import postgres
 from tests.git_processes import GitProcesses
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
@@ -43,35 +40,14 @@ def git_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitProcess
     return made
 
 
-def _postgres_folder() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return found[-1].parent if found else None
-
-
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """Start a PostgreSQL of our own on a socket in a temporary folder."""
-    programs = _postgres_folder()
-    if programs is None:
+    bin = postgres.programs()
+    if bin is None:
         pytest.skip("no PostgreSQL server programs on this machine")
-    folder = Path(tempfile.mkdtemp(prefix="gitsync-pg-", dir="/tmp"))  # a path of a socket must be short
-    user: dict[str, int] = {}
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        postgres = pwd.getpwnam("postgres")
-        os.chown(folder, postgres.pw_uid, postgres.pw_gid)
-        user = {"user": postgres.pw_uid, "group": postgres.pw_gid}
-
-    def run(*command: str) -> None:
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, **user)  # type: ignore[call-overload]
-
-    run(str(programs / "initdb"), "-D", str(folder / "data"), "-U", "gitsync", "-A", "trust", "--no-sync")
-    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-    run(str(programs / "pg_ctl"), "-D", str(folder / "data"), "-o", options, "-w", "-l", str(folder / "log"), "start")
-    try:
-        yield f"postgresql://gitsync@/postgres?host={folder}"
-    finally:
-        run(str(programs / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres.running(bin) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session", autouse=True)
