@@ -14,7 +14,7 @@ from gitsync.agents.expansion.checks import EVALUATION, checks_hash, validation_
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.volumes import is_stateful
-from gitsync.agents.keys import ABORT, CHECKS, PROMOTE, TRACK_LABEL
+from gitsync.agents.keys import ABORT, CHECKS, PROMOTE, RETRY, TRACK_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.scaling import Analysis
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
@@ -300,6 +300,7 @@ class RolloutObserver:
             analysis=self._analysis.result(agent, state),
             promote=agent.annotations.get(PROMOTE, ""),
             abort=agent.annotations.get(ABORT, ""),
+            retry=agent.annotations.get(RETRY, ""),
         )
         return self.refresh(observed, agent, children, state)
 

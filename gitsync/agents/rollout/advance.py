@@ -84,8 +84,12 @@ def _as_requested(state: RolloutState, observed: Observed) -> RolloutState:
     # A failure is that of one revision: another spec is tried.
     if state.failed and state.failed != observed.target:
         state = replace(state, failed="", message="")
-    if state.failed == observed.target and observed.has_new_checks:
+    is_requested = observed.retry.partition("@")[0] == observed.target and observed.retry != state.retried
+    if state.failed == observed.target and (observed.has_new_checks or is_requested):
         state = replace(state, failed="", message="")
+    if is_requested:
+        # Each request is one attempt, also of a revision that an analysis, a deadline or a user gave up.
+        state = replace(state, retried=observed.retry)
     if state.stage is RolloutStage.KEEP_OLD and observed.abort == observed.target == state.current:
         return state.switched_back("a user aborted it")
     # The current revision serves already, so that nothing can be aborted.

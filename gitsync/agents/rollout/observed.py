@@ -91,7 +91,7 @@ class Observed:
     """
     What was observed: ``target`` is the revision of the spec, ``wanted`` the number of replicas that serve.
 
-    ``promote`` and ``abort`` are the revisions that a user named.
+    ``promote`` and ``abort`` are the revisions that a user named; ``retry`` is one with the time, as ``REVISION@TIME``.
     """
 
     target: str
@@ -110,6 +110,7 @@ class Observed:
     analysis: AnalysisResult = field(default_factory=AnalysisResult)
     promote: str = ""
     abort: str = ""
+    retry: str = ""
     held: str = ""
     """Why no new revision is begun until something changes, such as drift of the contract."""
     pending: str = ""

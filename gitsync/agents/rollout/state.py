@@ -88,6 +88,8 @@ class RolloutState:
     """How often the checks of ``goal`` were begun again, as they were inconclusive."""
     past: tuple[str, ...] = ()
     past_until: datetime | None = None
+    retried: str = ""
+    """The request of a user to try a failed revision again that has taken effect."""
 
     @property
     def in_use(self) -> frozenset[str]:
@@ -141,6 +143,7 @@ class RolloutState:
             "old": self.old,
             "past": list(self.past),
             "attempt": self.attempt,
+            "retried": self.retried,
             "message": self.message,
             **{name: time.isoformat().replace("+00:00", "Z") for name, time in times.items() if time is not None},
         }
@@ -173,6 +176,7 @@ class RolloutState:
             attempt=int(rollout.get("attempt", 0)),
             past=tuple(rollout.get("past") or ()),
             past_until=_time(rollout, "pastUntil"),
+            retried=str(rollout.get("retried", "")),
             message=str(rollout.get("message", "")),
         )
 

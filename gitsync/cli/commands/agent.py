@@ -227,6 +227,9 @@ def retry(target: AgentTarget, origin: RequestOrigin) -> Exit:
     revision = str(at(live.manifest, "status", "updateRevision", default=""))
     if not revision or revision == at(live.manifest, "status", "lastGoodRevision"):
         raise InvalidInput("no revision waits for its checks", object=str(live), hint="see its status.conditions")
+    if at(live.manifest, "metadata", "annotations", ABORT):
+        # else the revision would be aborted again as soon as it is tried
+        live.annotate("abort", ABORT, "")
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     # with the time: a second retry of one revision is another value
     return live.request("retry", origin, RETRY, f"{revision}@{stamp}")

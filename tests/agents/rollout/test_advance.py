@@ -237,6 +237,19 @@ def test_a_failed_first_revision_is_not_checked_again() -> None:
     assert again.state == failed.state
 
 
+def test_a_request_tries_a_revision_once_more_whatever_failed() -> None:
+    aborted = advance(spec(update=CANARY), advance(spec(update=CANARY), GOOD, seen()).state, seen(abort="a-2"))
+    assert (aborted.state.failed, tracks(aborted)) == ("a-2", {"stable": "a-1"})
+    again = advance(spec(update=CANARY), aborted.state, seen(retry="a-2@1"))
+    assert (again.state.failed, tracks(again)) == ("", {"stable": "a-1", "canary": "a-2"})
+    # The annotation stays, and is one attempt.
+    failed = advance(spec(update=CANARY), again.state, seen(retry="a-2@1", abort="a-2"))
+    kept = RolloutState.from_status(failed.state.to_status(2, 0))
+    assert advance(spec(update=CANARY), kept, seen(retry="a-2@1")).state.failed == "a-2"
+    assert advance(spec(update=CANARY), kept, seen(retry="a-2@2")).state.failed == ""
+    assert advance(spec(update=CANARY), aborted.state, seen(retry="a-3@1")).state.failed == "a-2"
+
+
 def test_other_checks_give_a_failed_revision_another_chance() -> None:
     wanted = spec(**CHECKED)
     failed = RolloutState(failed="a-2", message="checks failed: no answer")
