@@ -402,7 +402,9 @@ def stopped_status(
     )
     phase = "Draining" if replicas else "Suspended"
     conditions = set_conditions(previous.get("conditions") or (), changed, generation, now)
-    return {**previous, "phase": phase, "replicas": replicas, "readyReplicas": 0, "conditions": conditions}
+    wanted = str(previous.get("ready", "0/0")).rpartition("/")[2]
+    counts = {"ready": f"0/{wanted}", "replicas": replicas, "readyReplicas": 0, "updatedReplicas": 0}
+    return {**previous, "phase": phase, **counts, "conditions": conditions}
 
 
 def waiting_status(generation: int, missing: Sequence[str], previous: Mapping[str, Any], now: str) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def test_a_stopped_agent_runs_no_pod_and_says_why() -> None:
     assert operator.reconcile() is None
     assert operator.deployment()["spec"]["replicas"] == 0
     assert "it leaks" in str(operator.status["conditions"])
+    counts = ("ready", "readyReplicas", "updatedReplicas")
+    assert [operator.status[count] for count in counts] == ["0/1", 0, 0]
     operator.put(agent())
     operator.settle()
     assert operator.deployment()["spec"]["replicas"] == 1
