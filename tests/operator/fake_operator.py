@@ -27,12 +27,17 @@ AGENT = ref_of(agent())
 class Operator:
     """One Agent, and all that reconciles it."""
 
-    def __init__(self, **spec: Any) -> None:
-        self.cluster = FakeCluster()
+    def __init__(self, cluster: FakeCluster | None = None, **spec: Any) -> None:
+        self.cluster = cluster or FakeCluster()
         self.records = FakeRecords()
         self.clock = FakeClock()
-        self.cache = ChildrenCache()
         self.live = FakeLive(self.cluster)
+        self.start()
+        self.put(agent(**spec))
+
+    def start(self) -> None:
+        """Start a process of the operator, which knows nothing of the one before."""
+        self.cache = ChildrenCache()
         parts: Any = (self.cluster, self.live, self.records, self.clock)
         ports = Ports(*parts)
         writes = WritesByOwner(ports, WritePool(FakePool(), lambda key: None, patience=0.0))
@@ -47,7 +52,6 @@ class Operator:
             RolloutAnalysis(None),
             Ownership(ports.cluster, ports.live, declarations),
         )
-        self.put(agent(**spec))
 
     def put(self, manifest: Manifest, **metadata: Any) -> None:
         """Write the Agent as a user does; a changed spec is another generation."""

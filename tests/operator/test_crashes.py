@@ -1,7 +1,8 @@
 """
-Kill the operator before and after each write of a create, a canary and a delete; the next one ends in the same state.
+Kill the operator before and after each write of a create, an update and a delete; the next one ends in the same state.
 
-A sixteenth of the schedules of an Agent runs by default; ``GITSYNC_FAULTS=all`` runs every one.
+A sixteenth of the schedules of an Agent runs by default; ``GITSYNC_FAULTS=all`` runs every one, also of updates that
+``test_rollout_crashes.py`` interrupts on fakes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -22,7 +23,7 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from tests.agents.factories import agent, member, system
 from tests.flow.environment import World
 from tests.operator.agent_world import API, delete
-from tests.operator.processes import Operators, Process
+from tests.operator.processes import Operators, Process, is_settled
 from tests.waiting import PATIENCE, until
 
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}]}}
@@ -148,13 +149,38 @@ class Scenario:
 
 
 class Canary(Scenario):
-    """An update of an Agent by a canary."""
+    """An update of an Agent by a canary; the others update it otherwise."""
+
+    update: ClassVar[dict[str, Any]] = CANARY
 
     def act(self) -> None:
-        super().act()
+        self.world.apply(agent(namespace=self.namespace, replicas=2, update=self.update))
         with self.operators.process() as process:
             self.follow(process)
-        self.world.apply(agent(namespace=self.namespace, replicas=2, update=CANARY, version="2"))
+        self.world.apply(agent(namespace=self.namespace, replicas=2, update=self.update, version="2"))
+
+    def follow(self, process: Process) -> None:
+        key = ref_of(agent(namespace=self.namespace))
+        # The old side of blue-green is kept after the new one serves.
+        drive(process, [key], lambda: is_running(self.world, key) and is_settled(self.read(key)))
+
+    def read(self, key: ObjectRef) -> Manifest:
+        return self.world.get(key.kind, key.name, key.namespace, API) or {}
+
+
+class Rolling(Canary):
+    """An update that replaces the Pods of one Deployment."""
+
+    update: ClassVar[dict[str, Any]] = {"type": "RollingUpdate"}
+
+
+class BlueGreen(Canary):
+    """An update by a second Deployment and a switch."""
+
+    update: ClassVar[dict[str, Any]] = {
+        "type": "BlueGreen",
+        "blueGreen": {"promotion": "Automatic", "keepOldSeconds": 1},
+    }
 
 
 class Delete(Scenario):
@@ -177,8 +203,13 @@ class Delete(Scenario):
         return [ref_of(system(namespace=self.namespace)), *agents]
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", [Scenario, Canary, Delete], ids=["create", "canary", "delete"])
+SCENARIOS: dict[str, type[Scenario]] = {"create": Scenario, "canary": Canary, "delete": Delete}
+if IS_COMPLETE:
+    SCENARIOS |= {"rolling": Rolling, "blue-green": BlueGreen}
+
+
+@pytest.mark.timeout(7200 if IS_COMPLETE else 900)
+@pytest.mark.parametrize("kind", SCENARIOS.values(), ids=SCENARIOS)
 def test_a_crash_at_any_write_leads_to_the_same_end(world: World, kind: type[Scenario]) -> None:
     operators = Operators(world)
     writes, expected = kind(world, operators, "reference").run()
