@@ -1,114 +1,37 @@
-"""
-What a rollout of an Agent may not change, on the sandbox and on a real control plane.
-
-A control plane alone has no kubelet: there ``start_pods`` reports Pods as ready, and a new revision never is.
-"""
+"""What a rollout of an Agent may not change, on the sandbox and on a real control plane."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from gitsync.agents.keys import APPROVE, BACKUP
-from gitsync.cli.data_folder import open_records
-from gitsync.objects.manifest import Manifest, at
-from gitsync.runtime.clock import SystemClock
-from tests.agents.factories import agent, changed
+from gitsync.agents.keys import BACKUP
+from gitsync.objects.manifest import at
+from tests.agents.factories import changed
+from tests.contract.agent_stage import (
+    API,
+    BRIEF,
+    NEVER_READY,
+    approve,
+    condition,
+    declared,
+    end_pods,
+    eventually,
+    jobs,
+    model,
+    pods,
+    runs,
+    serves,
+    service,
+    start_pods,
+    status,
+)
 from tests.contract.manifests import config_map
-from tests.contract.stage import TIMEOUT, Stage
-from tests.operator.agent_world import review
-from tests.waiting import until, until_quiet
-
-API = "agents.gitsync.dev/v1alpha1"
-GOOD = "registry.example.com/agents/server:1.0.0"
-BRIEF = {"drain": {"exec": {"command": ["true"]}, "timeoutSeconds": 1}}
-"""What an old Pod may still need stays for its drain and 10 seconds, instead of 30."""
-NEVER_READY = "registry.example.com/agents/server:missing"
-
-
-def status(stage: Stage) -> dict[str, Any]:
-    return (stage.get("Agent", "helper", api=API) or {}).get("status") or {}
-
-
-def eventually(stage: Stage, is_true: Callable[[], Any]) -> None:
-    """Wait until a condition holds; fail with the status of the Agent."""
-    until(is_true, TIMEOUT, lambda: json.dumps(status(stage), indent=1))
-
-
-def condition(stage: Stage, type: str) -> dict[str, Any]:
-    return next((one for one in status(stage).get("conditions", []) if one["type"] == type), {})
-
-
-def model(stage: Stage, port: int, **more: Any) -> dict[str, Any]:
-    endpoint = f"http://local-model.{stage.namespace}.svc.cluster.local:{port}/v1"
-    return {"provider": "OpenAICompatible", "id": "local", "endpoint": endpoint, **more}
-
-
-def service(stage: Stage, name: str, *ports: int) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": stage.namespace},
-        "spec": {"selector": {"app": name}, "ports": [{"name": f"p{port}", "port": port} for port in ports]},
-    }
-
-
-def pods(stage: Stage) -> list[Manifest]:
-    return list(stage.client.get(stage.path("Pod", ""))["items"])
-
-
-def start_pods(stage: Stage) -> None:
-    """Report the Pods with a good image as running and ready, as a kubelet does; the sandbox has its own."""
-    if not stage.is_real:
-        return
-    for pod in pods(stage):
-        containers = pod["spec"]["containers"]
-        is_good = all(container["image"] == GOOD for container in containers)
-        ready = {"type": "Ready", "status": "True", "lastTransitionTime": pod["metadata"]["creationTimestamp"]}
-        if is_good and not any(one["type"] == "Ready" for one in at(pod, "status", "conditions", default=[])):
-            name = pod["metadata"]["name"]
-            body = {"status": {"phase": "Running", "conditions": [ready]}}
-            stage.patch("Pod", name, body, "strategic", manager="kubelet", subresource="status")
-
-
-def end_pods(stage: Stage, name: str, phase: str, **terminated: Any) -> None:
-    """Report the Pods of Jobs whose names begin so as ended, as a kubelet does; the sandbox ends them itself."""
-    if not stage.is_real:
-        return
-    for pod in pods(stage):
-        job = str(at(pod, "metadata", "labels", "batch.kubernetes.io/job-name", default=""))
-        if not job.startswith(name) or at(pod, "status", "phase") == phase:
-            continue
-        states = [{"name": one["name"], "state": {"terminated": terminated}} for one in pod["spec"]["containers"]]
-        body = {"status": {"phase": phase, "containerStatuses": states if terminated else []}}
-        stage.patch("Pod", pod["metadata"]["name"], body, "strategic", manager="kubelet", subresource="status")
-
-
-def jobs(stage: Stage) -> dict[str, str]:
-    """Return names and uids of the Jobs."""
-    items = stage.client.get(stage.path("Job", "", api="batch/v1"))["items"]
-    return {job["metadata"]["name"]: job["metadata"]["uid"] for job in items}
-
-
-def runs(stage: Stage) -> str:
-    """Wait until the Agent serves the revision of its spec, and return that."""
-
-    def is_running() -> bool:
-        start_pods(stage)
-        live = stage.get("Agent", "helper", api=API) or {}
-        known = status(stage)
-        return (
-            known.get("observedGeneration") == at(live, "metadata", "generation")
-            and known.get("phase") == "Running"
-            and known.get("lastGoodRevision") == known.get("updateRevision")
-        )
-
-    eventually(stage, is_running)
-    return str(status(stage)["currentRevision"])
+from tests.contract.stage import Stage
+from tests.waiting import until_quiet
 
 
 def shared(stage: Stage) -> dict[str, Any]:
@@ -122,21 +45,10 @@ def egress_ports(stage: Stage) -> set[int]:
     return {port["port"] for rule in policy["spec"].get("egress", []) for port in rule.get("ports", [])}
 
 
-def declared(stage: Stage, **spec: Any) -> Manifest:
-    return agent(namespace=stage.namespace, **{"runtime": {"image": GOOD}, **spec})
-
-
 def checked(seconds: int = 600) -> dict[str, Any]:
     """Return members by which a new revision has a preview first, and time to become ready."""
     lifecycle = {**BRIEF, "validate": [{"name": "check", "exec": {"command": ["true"]}}]}
     return {"lifecycle": lifecycle, "update": {"type": "Recreate", "progressDeadlineSeconds": seconds}}
-
-
-def serves(stage: Stage, **spec: Any) -> str:
-    """Run a first revision without checks, and return it."""
-    stage.start()
-    stage.apply(declared(stage, **spec))
-    return runs(stage)
 
 
 def change(stage: Stage, workload: str, **spec: Any) -> None:
@@ -148,17 +60,6 @@ def change(stage: Stage, workload: str, **spec: Any) -> None:
         return stage.get("Deployment", workload, api="apps/v1") is not None
 
     eventually(stage, has_begun)
-
-
-def approve(stage: Stage) -> None:
-    """Approve the plan that waits, if one does."""
-    live = stage.get("Agent", "helper", api=API) or {}
-    if not at(live, "status", "plan"):
-        return
-    with open_records(stage.folder / "data") as records:
-        review(records, SystemClock(), live)
-    mark = {"metadata": {"annotations": {APPROVE: live["status"]["plan"]["digest"]}}}
-    stage.patch("Agent", "helper", mark, api=API)
 
 
 def test_policy_and_service_keep_what_serves_until_the_verdict(stage: Stage) -> None:
