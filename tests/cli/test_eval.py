@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gitsync.cli.main import app
+from tests.agents.test_traces import document, messages, span
 
 AGENT = """
 apiVersion: agents.gitsync.dev/v1alpha1
@@ -142,6 +143,21 @@ def test_a_configuration_of_promptfoo_becomes_cases(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["eval", "--promptfoo", str(config)])
     assert done.exit_code == 1
     assert "not imported: test 1: assertion rouge-n" in done.stderr
+
+
+def test_traces_become_drafts_of_cases(tmp_path: Path) -> None:
+    failed = span("a" * 32, input__messages=messages("user", "I am ada@example.com"), status={"code": 2})
+    traces = tmp_path / "traces.json"
+    traces.write_text(document(failed))
+    done = CliRunner().invoke(app, ["eval", "--traces", str(traces)])
+    assert (done.exit_code, json.loads(done.stdout)["input"]) == (0, "I am <email>")
+    assert "names of people and places are not masked" in done.stderr
+    without_content = document(span("b" * 32, status={"code": 2}))
+    done = CliRunner().invoke(app, ["eval", "--traces", "-"], input=without_content)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "gen_ai.input.messages" in done.stderr
+    done = CliRunner().invoke(app, ["eval", "--traces", "-"], input="[]")
+    assert (done.exit_code, "not a document of the OpenTelemetry Protocol" in done.stderr) == (2, True)
 
 
 NO_PROMISE = '{"name": "no promise", "input": "I want a refund", "assert": [{"notContains": "promise"}]}\n'

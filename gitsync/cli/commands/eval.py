@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,9 @@ import orjson
 import typer
 
 from gitsync.agents.evaluation.assertions import Answer
-from gitsync.agents.evaluation.cases import Case, failure, imported, parse_cases
+from gitsync.agents.evaluation.cases import Case, Imported, failure, imported, parse_cases
 from gitsync.agents.evaluation.samples import AnswerOutcome, AnswerSample, ask_case, vote
+from gitsync.agents.evaluation.traces import drafted
 from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, EvaluationVerdict, judge, question
 from gitsync.agents.model.agent import Agent, parse_agent
 from gitsync.agents.model.evaluation import Evaluation, Judge
@@ -76,10 +78,25 @@ def eval(
     promptfoo: Annotated[
         Path | None, typer.Option(help="Print the tests of this promptfoo configuration as cases, and ask nothing.")
     ] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(
+            allow_dash=True,
+            help="Print the conversations of these traces (OTLP in JSON; -: standard input) that failed or were rated"
+            " as drafts of cases, and ask nothing.",
+        ),
+    ] = None,
 ) -> Exit:
     """Ask agents the cases of their evaluation, and compare the answers with the assertions."""
     if promptfoo is not None:
-        return _import(promptfoo)
+        document = next(iter(read_all(promptfoo.read_text(encoding="utf-8"), str(promptfoo))), None)
+        return _print(imported(document, str(promptfoo)))
+    if traces is not None:
+        is_input = str(traces) == "-"
+        text = sys.stdin.read() if is_input else traces.read_text(encoding="utf-8")
+        drafts = drafted(text, "standard input" if is_input else str(traces))
+        say("names of people and places are not masked: read the drafts before you commit them", is_warning=True)
+        return _print(drafts)
     if cases is not None:
         members = {"cases": {"name": "file", "key": cases.name}, **orjson.loads(settings)}
         given_cases = parse_cases(cases.read_text(encoding="utf-8"), str(cases))
@@ -93,10 +110,8 @@ def eval(
     return _report(verdicts, junit, summary)
 
 
-def _import(file: Path) -> Exit:
+def _print(imported_cases: Imported) -> Exit:
     """Print cases to standard output, and what has no counterpart to standard error."""
-    document = next(iter(read_all(file.read_text(encoding="utf-8"), str(file))), None)
-    imported_cases = imported(document, str(file))
     for case in imported_cases.cases:
         typer.echo(orjson.dumps(case).decode())
     for line in imported_cases.left_out:
