@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from gitsync.agents.evaluation.cases import parse_cases
 from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.expansion.sharing import Sharing
 from gitsync.agents.model.agent import parse_agent
-from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.rollout.state import Placement, Track
 from gitsync.agents.systems.members import check_object
 from gitsync.cli.main import load_command
@@ -117,7 +117,7 @@ def _pattern(name: str) -> str:
     return re.sub(r"<\w+>", "[a-z0-9-]+", name.replace("<a>", "(triage|helper)"))
 
 
-PAGES = sorted(DOCS.glob("agents*.md"))
+PAGES = [*sorted(DOCS.glob("agents*.md")), DOCS / "contracts.md"]
 
 
 def parse(command: str) -> None:
@@ -149,5 +149,12 @@ def test_each_object_of_a_page_is_valid(page: Path) -> None:
         for manifest in read_all(text, page.name):
             if "kind" in manifest:
                 check_object(manifest)
-            elif "evaluation" in manifest:
-                Evaluation.model_validate(manifest["evaluation"])
+            elif "configMapGenerator" not in manifest:
+                # Some members of an Agent, with or without the spec around them.
+                check_object(agent(**manifest.get("spec", manifest)))
+
+
+def test_the_cases_of_the_page_are_valid() -> None:
+    text = (DOCS / "agents-evaluate.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
+    assert len(parse_cases(block, "agents-evaluate.md")) == 2
