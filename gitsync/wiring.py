@@ -30,11 +30,13 @@ from gitsync.controllers.applicationsets import ApplicationSetController
 from gitsync.controllers.base import Workers
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.controllers.pull_requests import HostApprovals, PullRequestController, PullRequestPorts
+from gitsync.controllers.updates import UpdateController, UpdateControllerPorts
 from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
 from gitsync.integrations.prometheus import Prometheus
 from gitsync.integrations.reasoner import Advisor
+from gitsync.integrations.registry import Registries
 from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.application_sets import SetReconciler, SetSources, SetWriter
@@ -83,6 +85,7 @@ from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.requests import UserRequests
 from gitsync.services.revert import RevertPreview, RevertService
+from gitsync.services.updates import AppState, UpdatePorts, UpdateService
 from gitsync.services.usage import POD_METRICS, PodUsage, TokenUsage
 from gitsync.services.workloads import WorkloadService
 from gitsync.settings import Settings
@@ -155,6 +158,7 @@ class Engine:
     parts: tuple[_RequiredPart, ...]
     pull_requests: PullRequestController
     keeps: KeepService
+    updates: UpdateController
     workloads: WorkloadService
     share: Shard
     is_replica: bool
@@ -342,6 +346,27 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             HostApprovals(policies.of, UserRequests(records, applications, clock, policies.of).approve),
         )
     )
+    proposals = AdoptService(source, hosts, secrets.credentials)
+
+    def state_of(key: str) -> AppState | None:
+        known = view.application(key)
+        return AppState(known.application, known.status) if known is not None and known.application else None
+
+    update_ports = UpdatePorts(
+        source,
+        bases,
+        renderer,
+        proposals,
+        # without credentials: a registry that needs them is followed by the command, in a job that has them
+        Registries(lambda server: None),
+        clock,
+        secrets.credentials,
+        policies.of,
+        state_of,
+    )
+    updates = UpdateController(
+        UpdateControllerPorts(UpdateService(update_ports), view, share, clock, records, applications.poll_now)
+    )
     details = ApiObjectDetails(client)
     audit = partial(ConfigurationAudit, records, clock)
     channels = _channels(settings, details)
@@ -367,6 +392,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         agents,
         sets,
         pull_requests,
+        updates,
         # after them: a mirror is unused only once all Applications have been listed
         MirrorCleanup(source, lambda: applications.repositories() | sets.repositories() | bases.repositories),
         *_policy_reloader(settings, policies, audit(POLICY), enqueue_all),
@@ -395,7 +421,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         share=share,
         is_replica=settings.replicas,
         workloads=WorkloadService(cluster, clock),
-        keeps=KeepService(source, renderer, AdoptService(source, hosts, secrets.credentials), secrets.credentials),
+        keeps=KeepService(source, renderer, proposals, secrets.credentials),
+        updates=updates,
     )
 
 

@@ -106,7 +106,7 @@ class Evaluator:
         self.hosts = ApiHosts(self.source.transport)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self.secrets = ApplicationSecrets(self.cluster, self.live, self.policies.all_of)
-        self._renderer = RemoteBases(InProcessRenderer(), self.source, self.secrets.credentials, self.policies.all_of)
+        self.renderer = RemoteBases(InProcessRenderer(), self.source, self.secrets.credentials, self.policies.all_of)
         self._target = target
         self._age_key = age_key
         self._clock = SystemClock()
@@ -159,7 +159,7 @@ class Evaluator:
         return Fetcher(source, self.secrets, signatures, self._clock)
 
     def _desired(self, source: Source) -> DesiredState:
-        return DesiredState(self._fetcher(source), self._renderer, self.cluster, self._keys)
+        return DesiredState(self._fetcher(source), self.renderer, self.cluster, self._keys)
 
     def _keys(self, app: Application) -> AgeKeys:
         """Return the age keys of the given file, else of the Application's Secret."""
@@ -314,7 +314,7 @@ class Evaluator:
         if not wanted:
             return {}
         snapshot = source.snapshot(app.source, self.secrets.credentials(app), planned.target.commit.id)
-        return self._renderer.trace(app, snapshot, wanted)
+        return self.renderer.trace(app, snapshot, wanted)
 
     def _blocking_notes(self, planned: Planned) -> Iterable[str]:
         """Yield why the controller does not sync by itself, though the gate allows it."""

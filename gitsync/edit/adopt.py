@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,12 +10,17 @@ from gitsync.edit.engine import Edit, Editor, EditScope
 from gitsync.edit.proof import EditTarget
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path
+from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.mask import is_secret
 from gitsync.render.build import Build
 
 _VALUE: Final = 80
 """Characters of a value in a message; a prompt has thousands."""
+_WROTE: Final = "Gitsync-Wrote: "
+"""Lines of a commit of gitsync, one for each value that it writes: digests of the field and of the value."""
+_REPEATS: Final = 2
+"""How often an update may write one value to a field: more is a value that something else replaces each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +88,63 @@ class Adoption:
     values: tuple[AdoptedValue, ...]
     refused: tuple[tuple[ClusterValue, str], ...]
     purpose: EditPurpose = KEEP
+    manifests: tuple[Manifest, ...] = ()
+    """What the folder renders to with the edits, where the one who found them rendered it."""
+
+    @property
+    def digest(self) -> str:
+        """A digest of the new contents, by which a user agrees to exactly what was shown."""
+        return content_hash({name: content.decode(errors="replace") for name, content in self.files.items()})[:12]
 
     def message(self, application: str, reason: str = "") -> str:
         """Return the message of the commit: what is kept, who changed it and when."""
         objects = list(dict.fromkeys(str(item.kept.ref) for item in self.values))
         subject = f"{self.purpose.subject}: {objects[0]}" + (f" and {len(objects) - 1} more" if objects[1:] else "")
         lines = [one_line(subject, 100), "", *(one_line(f"- {item}", 400) for item in self.values)]
-        return "\n".join(
-            [*lines, *(["", one_line(reason, 400)] if reason else []), "", f"{self.purpose.trailer}: {application}", ""]
-        )
+        lines += ["", one_line(reason, 400)] if reason else []
+        # the trailer is the last line: a branch with it may be updated
+        lines += [
+            "",
+            *(f"{_WROTE}{_mark(item.kept)}" for item in self.values),
+            f"{self.purpose.trailer}: {application}",
+        ]
+        return "\n".join([*lines, ""])
+
+
+def written_values(messages: Iterable[str], purpose: EditPurpose, application: str) -> tuple[str, ...]:
+    """Return the marks of the values that commits of gitsync wrote for an Application, in the order of the messages."""
+    trailer = f"{purpose.trailer}: {application}"
+    lines = (message.splitlines() for message in messages)
+    own = (of_commit for of_commit in lines if trailer in of_commit)
+    return tuple(line.removeprefix(_WROTE) for of_commit in own for line in of_commit if line.startswith(_WROTE))
+
+
+def set_back(values: Iterable[ClusterValue], marks: Sequence[str]) -> Iterator[tuple[ClusterValue, str]]:
+    """
+    Yield each value with the reason why it is not proposed again, empty where it may be.
+
+    ``marks`` are those of earlier commits, newest first. A value that the last of them had written was set back since,
+    by a person or another program: it waits for a newer one. One that was written twice and replaced each time would be
+    written for ever.
+    """
+    for value in values:
+        mark = _mark(value)
+        field = mark.partition(":")[0]
+        of_field = [earlier for earlier in marks if earlier.partition(":")[0] == field]
+        if of_field and of_field[0] == mark:
+            yield value, "was taken before and set back since; another value is awaited"
+        elif of_field.count(mark) >= _REPEATS:
+            yield (
+                value,
+                f"was taken {of_field.count(mark)} times and replaced each time; does another program write it?",
+            )
+        else:
+            yield value, ""
+
+
+def _mark(value: ClusterValue) -> str:
+    field = content_hash([value.ref.path, value.path])[:12]
+    return f"{field}:{content_hash([value.value])[:12]}"
 
 
 def adopt(target: EditTarget, values: Iterable[ClusterValue], namespace: str) -> Adoption:

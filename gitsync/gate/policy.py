@@ -59,6 +59,9 @@ class RequiredUpdates(Section):
     max_class: Annotated[Risk | None, Field(strict=False)] = Field(
         None, description="Highest class of what they change; what is above is written by a person. Absent: any."
     )
+    review: bool = Field(
+        False, description="Whether each of them is a pull request, also where the Application says `mode: Commit`."
+    )
 
 
 class Require(Spec):
@@ -73,8 +76,8 @@ class Require(Spec):
     )
     updates: RequiredUpdates = Field(
         default_factory=RequiredUpdates,
-        description="Bounds of `gitsync images --update` and `gitsync promote`; the images are bounded by"
-        " `allow.images`, and the repositories by `allow.repositories`.",
+        description="Bounds of image updates and promotions, by the controller and by commands; the images are"
+        " bounded by `allow.images`, and the repositories by `allow.repositories`.",
     )
     reviewers: Annotated[tuple[HostReviewer, ...], Field(strict=False, max_length=1000)] = Field(
         (),
@@ -122,6 +125,12 @@ def update_violations(policy: Policy, app: Application, files: Iterable[str], ri
                 yield f"{file} is not allowed for updates by policy {policy.name}"
         if bounds.max_class is not None and risk.level > bounds.max_class.level:
             yield f"the update is {risk.value}, and policy {policy.name} allows at most {bounds.max_class.value}"
+
+
+def needs_review(policy: Policy) -> bool:
+    """Return whether updates are never committed to the tracked branch itself, by the operator's bounds or signers."""
+    # a commit that no signer made would be rejected there, and keep later ones from being applied
+    return bool(policy.trust) or any(require.updates.review or require.signed_commits for require in policy.require)
 
 
 def unmet(require: Require, app: Application) -> Iterator[str]:

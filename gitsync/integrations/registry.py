@@ -34,6 +34,7 @@ _MANIFESTS: Final = ", ".join(
     )
 )
 _REPOSITORY: Final = re.compile(r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*", re.ASCII)
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -85,10 +86,17 @@ class Registries:
             url = following
 
     def digest(self, image: str, tag: str) -> str:
-        """Return the digest of a tag, empty where the registry names none."""
+        """Return the digest of a tag; raise InvalidInput where the registry has other content for the one it names."""
         at = self._located(image)
+        # HEAD is not counted by the limits of Docker Hub
         answer = self._request("HEAD", f"{at.url}/manifests/{tag}", at, {"Accept": _MANIFESTS})
-        return str(answer.headers.get("Docker-Content-Digest", ""))
+        named = str(answer.headers.get("Docker-Content-Digest", ""))
+        if named and not _DIGEST.fullmatch(named):
+            raise InvalidInput(
+                "the registry names something else than a digest", location=f"{at.server}/{at.repository}"
+            )
+        # computed from the content: a digest that nothing has would be written to Git, and no Pod could pull it
+        return self.manifest(image, named or tag)[0]
 
     def manifest(self, image: str, reference: str) -> tuple[str, dict[str, Any]]:
         """Return the digest of a manifest, computed here, and its members; ``reference`` is a tag or a digest."""

@@ -587,6 +587,22 @@ class ImagePolicy(Section):
         return self
 
 
+UpdateMode = Literal["Manual", "PullRequest", "Commit"]
+
+
+class ImageUpdates(Section):
+    """When the controller reads the registries of `images`, and what it does about newer tags."""
+
+    mode: UpdateMode = Field(
+        "Manual",
+        description="`Manual` shows what is newer, `PullRequest` pushes a branch with it and opens its pull request,"
+        " `Commit` commits it to the tracked branch.",
+    )
+    interval: Annotated[float, Seconds(minimum=60.0)] = Field(
+        300.0, description="Time between two reads of the registries."
+    )
+
+
 class Promotion(Section):
     """What is taken over from the Application of another environment."""
 
@@ -597,6 +613,11 @@ class Promotion(Section):
     take: Annotated[Strings, Field(min_length=1, max_length=20)] = Field(
         ("images",),
         description="What is taken: `images`, or fields such as `ConfigMap.data` and `Agent.spec.systemPrompt`.",
+    )
+    mode: UpdateMode = Field(
+        "Manual",
+        description="`Manual` shows what can be taken, `PullRequest` pushes a branch and opens its pull request."
+        " `Commit` commits images to the tracked branch; what has any other field in it becomes a pull request.",
     )
 
 
@@ -646,6 +667,9 @@ class ApplicationSpec(Section):
     )
     images: Annotated[tuple[ImagePolicy, ...], Field(strict=False, max_length=100)] = Field(
         (), description="Images whose newer tags `gitsync images --update` proposes."
+    )
+    image_updates: ImageUpdates = Field(
+        default_factory=ImageUpdates, description="Whether the controller proposes the newer tags of `images`."
     )
     promotion: Promotion | None = Field(
         None, description="The environment whose images and fields `gitsync promote` proposes here; absent: none."
@@ -732,6 +756,7 @@ class Application:
     pull_requests: PullRequestSettings | None = None
     proposals: tuple[str, ...] = ()
     images: tuple[ImagePolicy, ...] = ()
+    image_updates: ImageUpdates = field(default_factory=ImageUpdates)
     promotion: Promotion | None = None
     holds: tuple[FieldHold, ...] = ()
 
@@ -919,6 +944,7 @@ def parse_application(manifest: Manifest) -> Application:
         pull_requests=spec.pull_requests,
         proposals=spec.proposals,
         images=spec.images,
+        image_updates=spec.image_updates,
         promotion=spec.promotion,
         holds=holds_of(manifest),
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),

@@ -162,7 +162,8 @@ class FileEdit:
 
     ``author`` is ``Name <mail>`` or a name; without a ``branch`` nothing is pushed. A branch that exists is used only
     where its newest commit has the last line of the message too: with the same files nothing is pushed again, with
-    others only where the edit ``updates`` it.
+    others only where the edit ``updates`` it. With ``is_direct`` the branch is the tracked one: the commit becomes its
+    head, unless that has moved.
     """
 
     head: str
@@ -171,6 +172,7 @@ class FileEdit:
     author: str
     branch: str = ""
     updates: bool = False
+    is_direct: bool = False
 
     @property
     def trailer(self) -> str:
@@ -246,6 +248,10 @@ class EditSource(Protocol):
 
         Raise Refused where nothing would change, or the server rejects the push.
         """
+        ...
+
+    def messages(self, source: GitSource, commit: str, text: str, *, limit: int) -> tuple[str, ...]:
+        """Return the messages with a text of a commit and of all before it, newest first, from the mirror."""
         ...
 
 

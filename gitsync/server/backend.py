@@ -10,6 +10,7 @@ from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.requests import WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
+from gitsync.services.updates import Updates
 from gitsync.services.usage import PodUsage, TokenUsage
 from gitsync.sync.policies import Policies
 
@@ -88,6 +89,11 @@ class Backend(Protocol):
     @property
     def keeps(self) -> KeepService:
         """Values of the cluster that users keep in Git."""
+        ...
+
+    @property
+    def updates(self) -> Updates:
+        """Images and values of other environments that can be taken."""
         ...
 
     @property

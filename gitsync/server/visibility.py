@@ -34,6 +34,7 @@ from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.requests import WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
+from gitsync.services.updates import Updates, UpdateView
 from gitsync.services.usage import PodUsage, TokenUsage
 from gitsync.sync.policies import Policies
 
@@ -65,6 +66,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.problems,
         VisibleProposals(engine.pull_requests, shows),
         engine.keeps,
+        VisibleUpdates(engine.updates, shows),
         engine.workloads,
         engine.is_replica,
         engine.owns,
@@ -90,6 +92,7 @@ class VisibleBackend:
     problems: Callable[[], tuple[str, ...]]
     pull_requests: Proposals
     keeps: KeepService
+    updates: Updates
     workloads: WorkloadWriter
     is_replica: bool
     owns: Callable[[str], bool]
@@ -111,6 +114,20 @@ class VisibleProposals:
     def failures(self) -> Mapping[str, str]:
         """Return nothing: an error names a repository, and perhaps an Application that is not shown."""
         return {}
+
+
+class VisibleUpdates:
+    """The updates of which all Applications are shown, as ``Updates``."""
+
+    def __init__(self, updates: Updates, shows: Shows) -> None:
+        self._updates = updates
+        self._shows = shows
+        # the Application of a request is looked up among those that are shown
+        self.propose = updates.propose
+
+    def updates(self) -> tuple[UpdateView, ...]:
+        """Return the updates that are shown: a promotion has values of the Applications before it."""
+        return tuple(view for view in self._updates.updates() if all(map(self._shows, view.sources)))
 
 
 class VisibleSets:

@@ -27,7 +27,7 @@ class ProposedAdoption:
 
 
 class AdoptService:
-    """Commit edits on top of a commit of the tracked branch, never on that branch itself."""
+    """Commit edits on top of a commit of the tracked branch; on that branch itself only where that is asked for."""
 
     def __init__(
         self, source: EditSource, hosts: CodeHosts, credentials_of: Callable[[Application], Credentials]
@@ -37,10 +37,20 @@ class AdoptService:
         self._credentials_of = credentials_of
 
     def propose(
-        self, app: Application, head: str, adoption: Adoption, *, author: str, reason: str = "", branch: str = ""
+        self,
+        app: Application,
+        head: str,
+        adoption: Adoption,
+        *,
+        author: str,
+        reason: str = "",
+        branch: str = "",
+        is_direct: bool = False,
     ) -> ProposedAdoption:
         """
         Commit the edits; push them to a branch where one is named, or where a pull request can be opened for it.
+
+        With ``is_direct`` they become the head of the tracked branch, unless that moved since ``head``: WrongState.
 
         Called again after a crash, it continues: what is pushed or opened already is used.
 
@@ -49,7 +59,9 @@ class AdoptService:
         credentials = self._credentials_of(app)
         message = adoption.message(app.key, reason)
         target = branch or (branch_of(app, head, adoption) if app.pull_requests else "")
-        edit = FileEdit(head, adoption.files, message, author, target, adoption.purpose.has_one_branch)
+        if is_direct:
+            target = app.source.revision.removeprefix("refs/heads/")
+        edit = FileEdit(head, adoption.files, message, author, target, adoption.purpose.has_one_branch, is_direct)
         commit, patch = self._source.edit(app.source, credentials, edit)
         title, _, text = message.partition("\n")
         lines = text.strip().splitlines()

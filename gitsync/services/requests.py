@@ -30,6 +30,7 @@ from gitsync.ports import ApplicationView, Clock, RevertResult
 from gitsync.services.adopt import KeepService, ProposedAdoption
 from gitsync.services.revert import RevertService
 from gitsync.services.reviews import Approval, ReviewRecords, ReviewService, is_held
+from gitsync.services.updates import UpdateKey, UpdateKind, Updates, UpdateView
 from gitsync.services.workloads import WorkloadAction, check_action
 
 
@@ -295,6 +296,18 @@ class UserRequests:
         # the record first, as for a revert
         self._records.audit([replace(record, details={**record.details, "objects": objects})])
         return keeps.keep(app, values, author=by.name, reason=reason)
+
+    def propose_update(
+        self, view: ApplicationView, updates: Updates, kind: UpdateKind, digest: str, by: User, reason: str
+    ) -> UpdateView:
+        """Propose an update to Git, exactly as it was shown, in the name of a user; raise as ``Updates.propose``."""
+        self.check_operator(view, by)
+        app = readable(view)
+        word = kind.purpose.word
+        record = AuditRecord.by_user(view.key, word, by, self._clock.now(), reason or kind.purpose.subject)
+        # the record first, as for a revert
+        self._records.audit([replace(record, digest=digest)])
+        return updates.propose(UpdateKey(app.key, kind), digest, author=by.name, reason=reason)
 
     def check_workload(self, view: ApplicationView, action: WorkloadAction, live: Manifest, by: User) -> Application:
         """

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable, WrongState
 from gitsync.objects.application import GitSource, NamedSource, SourceGroup
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
@@ -291,6 +291,8 @@ class Repositories:
         with mirror.locked():
             mirror.fetch(source.revision, edit.head, credentials)
             target = self._target(edit.branch)
+            if edit.is_direct:
+                return self._commit_on_tracked(mirror, source, credentials, edit)
             branch_head = mirror.branches(source.revision, credentials, 0.0).get(target, "") if target else ""
             if branch_head:
                 mirror.fetch(f"refs/heads/{target}", branch_head, credentials)
@@ -302,6 +304,35 @@ class Repositories:
             if target and commit != branch_head:
                 _push(mirror, commit, target, credentials, "edit")
             return mirror.commit(commit), patch.decode(errors="replace")
+
+    def _commit_on_tracked(
+        self, mirror: Mirror, source: GitSource, credentials: Credentials, edit: FileEdit
+    ) -> tuple[Commit, str]:
+        """Push an edit to the tracked branch; raise WrongState where that moved since the edit was made."""
+        target = self._target(edit.branch)
+        tracked = mirror.branch(source.revision)
+        if not tracked or target != tracked:
+            raise Refused("a commit goes to the branch that is tracked", location="spec.source.revision")
+        commit = make_edit(mirror, edit, signing_key=credentials.signing_key)
+        patch = mirror.git("format-patch", "--stdout", "--no-signature", "-1", commit)
+        try:
+            # never by force: the server takes it only on top of the commit that the edit was made on
+            mirror.push(commit, target, credentials)
+        except GitFailed as error:
+            if mirror.resolve(source.revision, credentials, 0.0) != edit.head:
+                raise WrongState(
+                    f"branch {target} moved meanwhile", hint="the edit is edited again on top of it"
+                ) from error
+            raise _refused_push(error, target, "edit") from error
+        return mirror.commit(commit), patch.decode(errors="replace")
+
+    def messages(self, source: GitSource, commit: str, text: str, *, limit: int) -> tuple[str, ...]:
+        """Return the messages with a text of a commit and of all before it, newest first; see the port."""
+        mirror = self._mirror(source)
+        # all parents: a merge has the commits of its branch behind the second one
+        options = ("--topo-order", "--fixed-strings", f"--grep={text}", f"--max-count={limit}")
+        listed = mirror.git("log", "-z", "--format=%B", *options, commit)
+        return tuple(filter(None, listed.decode(errors="replace").split("\0")))
 
     @staticmethod
     def _target(branch: str) -> str:
@@ -425,10 +456,13 @@ def _push(mirror: Mirror, commit: str, branch: str, credentials: Credentials, wh
     try:
         mirror.push(commit, branch, credentials)
     except GitFailed as error:
-        raise Refused(
-            f"the Git server did not take the {what} on {branch}: {_push_reason(str(error))}",
-            hint=_push_fix(str(error)),
-        ) from error
+        raise _refused_push(error, branch, what) from error
+
+
+def _refused_push(error: GitFailed, branch: str, what: str) -> Refused:
+    return Refused(
+        f"the Git server did not take the {what} on {branch}: {_push_reason(str(error))}", hint=_push_fix(str(error))
+    )
 
 
 def _push_reason(text: str) -> str:

@@ -27,6 +27,7 @@ def to_adoption(message: dict[str, Any], values: Sequence[ClusterValue]) -> Adop
             AdoptedValue(values[number], protocol.text_as_bytes(where), old) for number, where, old in message["values"]
         ),
         tuple((values[number], reason) for number, reason in message["refused"]),
+        manifests=tuple(message["manifests"]),
     )
 
 
@@ -38,8 +39,12 @@ def adopted(tree: Tree, request: dict[str, Any], helm: Helm | None) -> dict[str,
     def roots() -> tuple[str, ...]:
         return tuple(dict.fromkeys((root, *(other.path for other in find_roots(tree, lambda _: True)))))
 
-    adoption = adopt(EditTarget(tree, root, roots, helm), values, request["namespace"])
+    target = EditTarget(tree, root, roots, helm)
+    adoption = adopt(target, values, request["namespace"])
+    edited = target.after(adoption.files)
     return {
+        # by what the edits lead to they are classified; the files alone do not tell
+        "manifests": edited.build(edited.tree, root).manifests if adoption.values else (),
         "files": {protocol.bytes_as_text(name): content.decode("latin-1") for name, content in adoption.files.items()},
         "values": [[values.index(item.kept), protocol.bytes_as_text(item.where), item.old] for item in adoption.values],
         "refused": [[values.index(kept), reason] for kept, reason in adoption.refused],

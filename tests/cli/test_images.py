@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gitsync.cli.commands.promote import waiting_reason
 from gitsync.integrations.registry import Registries
+from gitsync.services.updates import waiting_reason
 from tests.cli.conftest import Shop
 from tests.flow.factories import deployment
 from tests.waiting import until
@@ -45,7 +45,7 @@ def test_newer_images_and_a_promotion_become_branches(shop: Shop, monkeypatch: p
 
     new = {"shop/api.yaml": deployment("api", image=f"{NAME}:1.1.0", replicas=1)}
     world.synced(world.repo.commit("Staging", new), timeout=60.0)
-    until(lambda: not waiting_reason({"status": world.status()}, 0.0, BEGIN), 60, world.status)
+    until(lambda: not waiting_reason(world.status(), 0.0, BEGIN), 60, world.status)
     promoted = shop("promote", "prod", "--branch", "promote/prod", "--reason", "it works")
     assert promoted.code == 0, promoted.err
     difference = pushed(shop, "promote/prod")
@@ -119,5 +119,5 @@ BEGIN = 1795651800.0  # 2026-11-26T00:10:00Z
 def test_a_promotion_waits_until_its_source_was_good_for_long(
     status: dict[str, Any], seconds: float, reason: str
 ) -> None:
-    found = waiting_reason({"status": {**STATUS, **status}}, 1800.0, BEGIN + seconds)
+    found = waiting_reason({**STATUS, **status}, 1800.0, BEGIN + seconds)
     assert (reason in found, bool(found)) == (True, bool(reason))

@@ -32,7 +32,7 @@ FILES = tree({**BASE, "staging/kustomization.yaml": STAGING, "prod/kustomization
 
 def values(*take: str) -> list[tuple[str, str, object]]:
     promoted = promoted_values(build(FILES, "staging"), build(FILES, "prod"), take, "staging at 1")
-    return [(str(value.ref), value.path, value.value) for value in promoted]
+    return [(str(value.ref), value.path, value.value) for value, problem in promoted if not problem]
 
 
 def test_images_are_taken_and_replicas_stay() -> None:
@@ -52,8 +52,8 @@ def test_what_one_environment_alone_has_is_not_taken() -> None:
 
 def test_objects_of_other_files_are_the_same_by_name() -> None:
     other = tree({"a/d.yaml": deployment(image="web:2"), "b/e.yaml": deployment()})
-    [value] = promoted_values(build(other, "a"), build(other, "b"), ["images"], "a")
-    assert (value.value, value.manager) == ("web:2", "a")
+    [(value, problem)] = promoted_values(build(other, "a"), build(other, "b"), ["images"], "a")
+    assert (value.value, value.manager, problem) == ("web:2", "a", "")
 
 
 @pytest.mark.parametrize("entry", ["prompts", "configmap.data", "ConfigMap", ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUn
 from gitsync.integrations.registry import Registries, docker_passwords
 from tests.http_service import serve_http
 
-DIGEST = "sha256:" + "a" * 64
+MANIFEST = b'{"schemaVersion": 2}'
+DIGEST = "sha256:" + hashlib.sha256(MANIFEST).hexdigest()
 REAL = os.environ.get("GITSYNC_TEST_REGISTRY", "")
 
 
@@ -28,6 +30,9 @@ class Registry:
     host: str = ""
     status: int = 200
     body: bytes = b""
+    manifest: bytes = MANIFEST
+    named: str = DIGEST
+    """The digest that the registry says its manifest has."""
     challenge: str = 'Bearer realm="{base}/token",service="reg"'
     authorizations: list[tuple[str, str]] = field(default_factory=list)
 
@@ -54,7 +59,7 @@ def registry() -> Iterator[Registry]:
             if served.status != 200:
                 return self._answer(served.status, b"", {"Retry-After": "7", "Location": "http://elsewhere.example/"})
             if "/manifests/" in url.path:
-                return self._answer(200, b"", {"Docker-Content-Digest": DIGEST})
+                return self._answer(200, served.manifest, {"Docker-Content-Digest": served.named})
             page = parse_qs(url.query).get("last")
             link = {} if page else {"Link": '</v2/team/web/tags/list?n=1000&last=1.0>; rel="next"'}
             return self._answer(
@@ -84,6 +89,26 @@ def test_tags_of_all_pages_with_a_token_of_the_repository(registry: Registry) ->
     basic = f"Basic {base64.b64encode(b'bot:secret').decode()}"
     # the password goes to the token server alone
     assert [path for path, sent in registry.authorizations if sent == basic] == ["/token"]
+
+
+@pytest.mark.parametrize(
+    ("named", "content"),
+    [
+        pytest.param("sha256:" + "0" * 64, MANIFEST, id="another digest"),
+        pytest.param(DIGEST, b'{"schemaVersion": 2, "evil": true}', id="another content"),
+        pytest.param("sha256:$(id)\x27: {a: b}", MANIFEST, id="shell and YAML"),
+    ],
+)
+def test_a_digest_that_its_content_has_not_is_an_error(registry: Registry, named: str, content: bytes) -> None:
+    registry.named = named
+    registry.manifest = content
+    with pytest.raises(InvalidInput, match=r"with other content|something else than a digest"):
+        Registries(lambda host: ("bot", "secret")).digest(registry.image, "2.0")
+
+
+def test_a_registry_without_the_header_gets_the_digest_of_its_content(registry: Registry) -> None:
+    registry.named = ""
+    assert Registries(lambda host: ("bot", "secret")).digest(registry.image, "2.0") == DIGEST
 
 
 def test_basic_authentication(registry: Registry) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.edit.adopt import ClusterValue
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, WrongState
 from gitsync.gate.approvals import may_view
 from gitsync.gate.explain import PolicySummary, Setting, explain, summaries
 from gitsync.gate.policy import Policy
@@ -52,6 +52,7 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
 from gitsync.server.auth.access import Access, Exposure, SignIn
+from gitsync.services.updates import UpdateKey, UpdateState, UpdateView
 from gitsync.services.workloads import WorkloadAction
 from gitsync.state.costs import Costs
 
@@ -358,6 +359,26 @@ class StillKeeps:
 
 
 @dataclass(slots=True)
+class StillUpdates:
+    """Updates as given, and what users proposed: key, digest, in whose name, why."""
+
+    views: list[UpdateView] = field(default_factory=list)
+    proposed: list[tuple[UpdateKey, str, str, str]] = field(default_factory=list)
+
+    def updates(self) -> tuple[UpdateView, ...]:
+        return tuple(self.views)
+
+    def propose(self, key: UpdateKey, digest: str, *, author: str, reason: str) -> UpdateView:
+        views = [view for view in self.views if view.key == key]
+        if not views:
+            raise WrongState("declares no such update", object=key.application)
+        self.proposed.append((key, digest, author, reason))
+        return replace(
+            views[0], state=UpdateState.PROPOSED, branch=f"gitsync/promote-{key.application}", commit="c" * 40
+        )
+
+
+@dataclass(slots=True)
 class StillEngine:
     view: StillView
     requests: RecordedRequests
@@ -376,6 +397,7 @@ class StillEngine:
     others: frozenset[str] = frozenset()
     """The Applications of other replicas."""
     keeps: Any = field(default_factory=lambda: StillKeeps())
+    updates: StillUpdates = field(default_factory=lambda: StillUpdates())
     workloads: RecordedWorkloads = field(default_factory=lambda: RecordedWorkloads())
     pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
 

@@ -10,10 +10,10 @@ import typer
 from gitsync.cli.applications import one_application
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
 from gitsync.cli.data_folder import open_records
-from gitsync.cli.edits import EditedFolder, EditOptions
+from gitsync.cli.edits import CommandEdits, EditOptions
 from gitsync.cli.options import GitTarget, Reason, command
 from gitsync.cli.output import Exit, say
-from gitsync.edit.adopt import KEEP, ClusterValue
+from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import ABSENT, DRIFT, FieldDifference
 from gitsync.objects.manifest import at
@@ -52,8 +52,7 @@ def adopt(
     if not values:
         say("nothing was changed in the cluster", "green")
         return Exit.OK
-    folder = EditedFolder.newest(evaluator, app)
-    return folder.propose(target, values, KEEP, EditOptions(branch, author, reason))
+    return CommandEdits(evaluator, target).keep(app, values, EditOptions(branch, author, reason))
 
 
 def _open_values(comparison: ApplicationComparison) -> Iterator[ClusterValue]:

@@ -175,8 +175,13 @@ def _policies(data: Path) -> Path:
     return folder
 
 
+_PROMOTIONS = {"staging": "support-dev", "prod": "support-staging"}
+"""What each environment can take from the one before; *Promote* on the page *Updates* proposes it."""
+
+
 def _application(environment: str, url: str) -> Manifest:
     namespace = f"support-{environment}"
+    source = _PROMOTIONS.get(environment)
     return {
         "apiVersion": API_VERSION,
         "kind": "Application",
@@ -186,6 +191,7 @@ def _application(environment: str, url: str) -> Manifest:
             "destination": {"namespace": namespace, "allowClusterScoped": True},
             "sync": {"interval": _INTERVAL, "prune": True, "selfHeal": True},
             "proposals": ["change/*", "gitsync/*"],
+            **({"promotion": {"from": source, "take": ["images"]}} if source else {}),
         },
     }
 

@@ -39,6 +39,7 @@ from gitsync.server.api.models import (
     SettingModel,
     StageModel,
     Start,
+    UpdateModel,
     VerdictModel,
     ViolationModel,
 )
@@ -315,6 +316,15 @@ def pull_requests(
     shown, following = page_of(rows, start, limit)
     items = [ProposalModel.model_validate(row) for row in shown]
     return PageModel(items=items, total=len(rows), next=next_url("pulls", q, limit, following))
+
+
+@pull_request_router.get("/updates")
+def updates(backend: BackendOf, limit: Limit = 100, start: Start = 0) -> PageModel[UpdateModel]:
+    """Return the images and values of other environments that can be taken, what waits and why."""
+    rows = proposal_list.update_rows(backend.updates)
+    shown, following = page_of(rows, start, limit)
+    items = [UpdateModel.model_validate(row) for row in shown]
+    return PageModel(items=items, total=len(rows), next=next_url("updates", "", limit, following))
 
 
 @pull_request_router.get("/pulls/{key}")

@@ -9,6 +9,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gitsync.services.updates import UpdateKind
 from gitsync.services.workloads import WorkloadAction
 
 T = TypeVar("T")
@@ -466,6 +467,13 @@ class ActionRequest(ApiModel):
     by: str = Field("", max_length=100)
 
 
+class UpdateRequest(ActionRequest):
+    """A request to propose an update to Git, exactly as its digest names it."""
+
+    kind: UpdateKind = Field(description="`promotion`, or `images`.")
+    digest: str = Field(min_length=1, max_length=64, description="The `digest` of the update as it was read.")
+
+
 class RevertDriftRequest(ActionRequest):
     """A request to revert drift, of the objects with these paths, or of all that others changed without any."""
 
@@ -502,6 +510,14 @@ class ActionResult(ApiModel):
     by: str
 
 
+class UpdateResult(ActionResult):
+    """An update that was pushed to a branch; the pull request is empty where the Application names no host."""
+
+    branch: str
+    url: str
+    commit: str
+
+
 class ProposalModel(ApiModel):
     """A pull request, or a branch that is previewed as one, and what it will do."""
 
@@ -523,6 +539,38 @@ class ProposalModel(ApiModel):
     folders: list[str] = Field(description="Deployed folders that change.")
     applications: list[str] = Field(description="Applications whose objects change.")
     updated: datetime
+
+
+class UpdateValueModel(ApiModel):
+    """A value that an update takes, and the line that it is written to."""
+
+    object: str
+    field: str
+    old: str
+    new: str
+    where: str
+
+
+class UpdateModel(ApiModel):
+    """Images of registries, or values of another environment, that can be taken into an application."""
+
+    application: str
+    kind: str = Field(description="`promotion`, or `images`.")
+    mode: str = Field(description="What the controller does by itself: Manual, PullRequest or Commit.")
+    state: str = Field(description="Current, Waiting, Ready, Proposed, Refused or Failed.")
+    problem: str = Field(description="Why nothing is taken, or not all.")
+    origin: str = Field(description="The application, and its commit, that values are taken from.")
+    chain: list[str] = Field(description="Applications in the order of promotion, this one last.")
+    risk: str = Field(description="Class of what it changes; empty where nothing can be taken.")
+    values: list[UpdateValueModel]
+    refused: list[str] = Field(description="Values that are not taken, with the reason.")
+    digest: str = Field(description="What a request has to name; empty where nothing can be proposed.")
+    branch: str
+    url: str = Field(description="The pull request at the Git host; empty where there is none.")
+    commit: str
+    by: str = Field(description="Who proposed it last.")
+    proposed: datetime | None
+    checked: datetime
 
 
 class ProposalDetail(ProposalModel):

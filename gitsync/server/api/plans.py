@@ -27,6 +27,8 @@ from gitsync.server.api.models import (
     ReviewResult,
     SettingModel,
     StepModel,
+    UpdateRequest,
+    UpdateResult,
     WorkloadActionRequest,
 )
 from gitsync.server.auth.security import check_call
@@ -118,6 +120,23 @@ def change_workload(
         raise WrongState("is not in the cluster", object=word.object)
     requests.change_workload(view, backend.workloads, WorkloadRequest(word.action, live), by, line(word.reason))
     return ActionResult(application=view.key, action=word.action.value, by=by.name)
+
+
+@router.post("/update", dependencies=checked)
+def propose_update(
+    backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, word: UpdateRequest
+) -> UpdateResult:
+    """Propose newer images, or what another environment runs, to Git, exactly as its digest names it."""
+    by = reviewer(user, word.by or "api")
+    proposed = requests.propose_update(view, backend.updates, word.kind, word.digest, by, line(word.reason))
+    return UpdateResult(
+        application=view.key,
+        action="update",
+        by=by.name,
+        branch=proposed.branch,
+        url=proposed.url,
+        commit=proposed.commit,
+    )
 
 
 @router.post("/suspend", dependencies=checked)

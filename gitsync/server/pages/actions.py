@@ -1,4 +1,4 @@
-"""Requests of users: sync, suspend, resume, keep a change, hold a field. ``services.requests`` decides them."""
+"""Requests of users: sync, suspend, keep a change, promote, hold a field. ``services.requests`` decides them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from gitsync.server.queries.object_details import FoundObject
 from gitsync.server.queries.waiting import holds_in_force, line, reviewer
 from gitsync.server.templates import leave_notice
 from gitsync.services.requests import RequestKind, WorkloadRequest, check_named
+from gitsync.services.updates import UpdateKind
 from gitsync.services.workloads import WorkloadAction
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
@@ -120,6 +121,24 @@ def keep(
     values = kept_values(view, links, wanted, path)
     requests.keep(view, backend.keeps, values, reviewer(user, by or "dashboard"), line(reason))
     return back_to(view, "keep")
+
+
+@router.post("/update", dependencies=checked)
+def propose_update(
+    backend: BackendOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    kind: Annotated[UpdateKind, Form()],
+    digest: Text,
+    by: Text = "",
+    reason: Text = "",
+) -> RedirectResponse:
+    """Propose newer images, or what another environment runs, to Git, exactly as it was shown."""
+    requests.propose_update(view, backend.updates, kind, digest, reviewer(user, by or "dashboard"), line(reason))
+    response = RedirectResponse("/updates", 303)
+    leave_notice(response, "keep")
+    return response
 
 
 @router.get("/object/action", response_class=HTMLResponse)

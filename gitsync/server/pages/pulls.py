@@ -1,4 +1,4 @@
-"""Pull requests: what waits to be merged, and what one of them will do."""
+"""Pull requests: what waits to be merged, what one of them will do, and the updates that can become one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gitsync.preview.documents import diff_lines, printable
 from gitsync.preview.report import ReportedStep
 from gitsync.server.dependencies import PagesOf, SearchText, Start
 from gitsync.server.queries.filters import list_url, page_of, parse_query
-from gitsync.server.queries.proposals import NAMES, find_proposal, proposal_row, proposal_rows
+from gitsync.server.queries.proposals import NAMES, find_proposal, proposal_row, proposal_rows, update_rows
 
 router = APIRouter()
 
@@ -38,6 +38,12 @@ def pull_requests(request: Request, pages: PagesOf, q: SearchText = "", start: S
         names=NAMES,
         failures=pages.engine.pull_requests.failures(),
     )
+
+
+@router.get("/updates", response_class=HTMLResponse)
+def updates(request: Request, pages: PagesOf) -> HTMLResponse:
+    """Show the images and the values of other environments that can be taken, what waits and why."""
+    return pages.show(request, "updates.html", rows=update_rows(pages.engine.updates))
 
 
 @router.get("/pulls/{key}", response_class=HTMLResponse)

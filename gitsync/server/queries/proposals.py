@@ -1,4 +1,4 @@
-"""What waits to be merged: pull requests, and branches by pattern, with what they will do. Pure."""
+"""What waits to be merged: pull requests, and branches by pattern; and the updates that can become one. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from gitsync.edit.adopt import AdoptedValue
+from gitsync.errors import one_line
 from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.preview.report import PreviewReport
 from gitsync.server.queries.filters import Filter
+from gitsync.services.updates import Updates, UpdateState, UpdateView, refusals
 
 NAMES: Final = ("app", "name", "by", "risk", "state", "since", "until")
 """The members of a filter that the list of pull requests accepts."""
@@ -77,6 +80,87 @@ def proposal_row(view: ProposalView) -> ProposalRow:
         tuple(dict.fromkeys(name for change in changes for name in change.applications)),
         proposal.updated or view.previewed,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateValueRow:
+    """A value that an update takes, and the line that it is written to."""
+
+    object: str
+    field: str
+    old: str
+    new: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRow:
+    """
+    What can be taken into an Application: images of registries, or values of the Application ``origin``.
+
+    ``chain`` has the Applications in the order of promotion. ``digest`` is that of the values as they are shown, empty
+    where they cannot be proposed. ``refused`` are lines about values that are not taken.
+    """
+
+    application: str
+    kind: str
+    mode: str
+    state: str
+    problem: str
+    origin: str
+    chain: tuple[str, ...]
+    risk: str
+    values: tuple[UpdateValueRow, ...]
+    refused: tuple[str, ...]
+    digest: str
+    branch: str
+    url: str
+    commit: str
+    by: str
+    proposed: datetime | None
+    checked: datetime
+
+
+_LONGEST_VALUE: Final = 200
+"""Characters of a value; a prompt has thousands, and its pull request shows all of it."""
+
+
+def update_rows(updates: Updates) -> list[UpdateRow]:
+    """Return what can be taken, each Application after those that it promotes from."""
+    rows = map(_update_row, updates.updates())
+    return sorted(
+        rows, key=lambda row: (row.chain[:1] or (row.application,), len(row.chain), row.application, row.kind)
+    )
+
+
+def _update_row(view: UpdateView) -> UpdateRow:
+    update = view.update
+    adoption = update.adoption if update is not None else None
+    is_open = update is not None and update.is_ready and view.state is not UpdateState.PROPOSED
+    return UpdateRow(
+        view.application,
+        view.key.kind.value,
+        view.mode,
+        view.state.value,
+        view.problem,
+        update.origin if update is not None else "",
+        update.chain if update is not None else (),
+        update.risk.value if update is not None and update.is_ready else "",
+        tuple(_value_row(value) for value in adoption.values) if adoption is not None else (),
+        tuple(refusals(update)) if update is not None else (),
+        adoption.digest if adoption is not None and is_open else "",
+        view.branch,
+        view.url,
+        view.commit,
+        view.by,
+        view.proposed,
+        view.checked,
+    )
+
+
+def _value_row(value: AdoptedValue) -> UpdateValueRow:
+    old, new = (one_line(str(item), _LONGEST_VALUE) for item in (value.old, value.kept.value))
+    return UpdateValueRow(str(value.kept.ref), value.kept.path.lstrip("."), old, new, value.where)
 
 
 def find_proposal(proposals: Proposals, key: str) -> ProposalView | None:

@@ -42,6 +42,10 @@ WORDS = {
     "SyncFailed": "Sync failed",
     "HookFailed": "Hook failed",
     "RolledBack": "Rolled back",
+    "Current": "Nothing to take",
+    "Waiting": "Waiting",
+    "Ready": "Can be taken",
+    "Proposed": "Proposed",
 }
 """Every state that pages show, by its name in the API."""
 
