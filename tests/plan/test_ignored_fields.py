@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -212,3 +213,57 @@ def test_a_rule_leaves_a_part_of_an_atomic_value_to_its_owner():
     app = application(sync={"ignoreDifferences": [rule]})
     (step,) = plan_of(app, [SERVICE], narrowed({"app": "web", "version": "2"}, "flagger")).changes
     assert step.action is Action.NOTHING
+
+
+SUBSETS = [{"name": "stable", "labels": {"app": "web"}}, {"name": "canary", "labels": {"app": "web"}}]
+
+
+def subset(name: str, **labels: str) -> dict[str, Any]:
+    return {"name": name, "labels": {"app": "web", **{key.replace("_", "-"): value for key, value in labels.items()}}}
+
+
+@pytest.mark.parametrize(
+    ("subsets", "manager", "is_kept"),
+    [
+        pytest.param(
+            [subset("stable", rollouts_pod_template_hash="a"), subset("canary", rollouts_pod_template_hash="b")],
+            "rollouts-controller",
+            True,
+            id="Argo Rollouts chooses the revision of each subset",
+        ),
+        pytest.param(
+            [SUBSETS[0], subset("canary", rollouts_pod_template_hash="b")],
+            "rollouts-controller",
+            True,
+            id="of one subset",
+        ),
+        pytest.param(
+            [SUBSETS[0], subset("canary", rollouts_pod_template_hash="b")], "kubectl-edit", False, id="a user does"
+        ),
+        pytest.param(
+            [SUBSETS[0], subset("canary", app="evil", rollouts_pod_template_hash="b")],
+            "rollouts-controller",
+            False,
+            id="other Pods",
+        ),
+        pytest.param(
+            [subset("canary", rollouts_pod_template_hash="b")], "rollouts-controller", False, id="without a subset"
+        ),
+        pytest.param("none", "rollouts-controller", False, id="a value of another type"),
+    ],
+)
+def test_the_revisions_that_argo_rollouts_sets_in_subsets_stay(subsets, manager, is_kept):
+    rule = {
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "DestinationRule",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"host": "web", "subsets": SUBSETS},
+    }
+    fields = {"f:spec": {"f:subsets": {}}}
+    live = edited(rule, ("spec", "subsets"), subsets)
+    live["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": fields}]
+    drift = find_drift(rule, live, None)
+    left = without_ignored(IgnoredFields(()), rule, live, None, drift)
+    assert not drift.in_sync
+    assert left.drift.in_sync is is_kept
+    assert (left.desired["spec"]["subsets"] == subsets) is is_kept
