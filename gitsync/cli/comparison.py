@@ -322,7 +322,7 @@ class Evaluator:
         if app.is_deleted:
             return
         if app.suspend:
-            yield f"suspended: nothing is written until: gitsync resume {app.name}"
+            yield f"suspended: nothing is written until: gitsync resume {app.name} --reason …"
         if not app.sync.automated:
             yield f"automated sync is off: nothing is written until: gitsync sync {app.name}"
         if planned.plan.writes and not planned.is_applied:

@@ -244,7 +244,9 @@ def test_a_pin_holds_until_it_is_taken_back(shop: Shop) -> None:
 
 
 def test_a_suspended_application_syncs_again_when_resumed(shop: Shop) -> None:
-    assert shop("suspend", "shop", "--by", "grace", "--reason", "maintenance").code == 0
+    done = shop("suspend", "shop", "--by", "grace", "--reason", "maintenance")
+    assert done.code == 0
+    assert "gitsync resume shop --reason" in done.out + done.err
     phase(shop, "Suspended")
     (record,) = shop("audit", "shop", "-o", "json", "--limit", "1").json
     assert (record["action"], record["approver"], record["reasoning"]) == ("suspend", "grace", "maintenance")

@@ -34,7 +34,7 @@ def suspend(
     client = connect(target.cluster)
     requests, _ = user_requests(client, target.data)
     requests.request(read_view(client, target), RequestKind.SUSPEND, User(user_name(origin.by, "--by")), origin.reason)
-    say(f"{target.key} suspended: nothing is written until: gitsync resume {target.name}")
+    say(f"{target.key} suspended: nothing is written until: gitsync resume {target.name} --reason …")
     return Exit.OK
 
 
