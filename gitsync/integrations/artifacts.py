@@ -21,6 +21,8 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+import orjson
+
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
 from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
 from gitsync.integrations.registry import OCI_MANIFEST, SHA256, Registries, digest_of
@@ -205,7 +207,8 @@ def chart_entries(index: str, chart: str, repository: str) -> list[dict[str, Any
 
 
 def _entries_of_json(index: str, chart: str) -> tuple[Any, list[str]]:
-    document = json.loads(index)
+    # not json, which raises RecursionError for lists in lists without end; so wherever a server answers
+    document = orjson.loads(index)
     entries = document.get("entries")
     if not isinstance(entries, dict):
         raise ValueError("it has no entries")

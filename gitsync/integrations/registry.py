@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
 
+import orjson
+
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
 from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
 
@@ -72,7 +74,7 @@ class Registries:
         for _ in range(_MOST_PAGES):
             answer = self._request("GET", url, at, {"Accept": "application/json"})
             try:
-                tags = json.loads(answer.body).get("tags") or ()
+                tags = orjson.loads(answer.body).get("tags") or ()
                 yield from (tag for tag in tags if isinstance(tag, str))
             except (ValueError, AttributeError, TypeError) as error:
                 raise SourceUnavailable("the registry did not answer with tags", location=at.server) from error
@@ -113,7 +115,7 @@ class Registries:
         if reference.startswith(SHA256) and digest != reference:
             raise _other_content(reference, digest, at)
         try:
-            manifest = json.loads(answer.body)
+            manifest = orjson.loads(answer.body)
         except ValueError:
             manifest = None
         if not isinstance(manifest, dict):
@@ -220,7 +222,7 @@ class Registries:
         headers = {"Authorization": basic} if basic else {}
         answer = self._send("GET", f"{realm.geturl()}?{urlencode(query)}", headers, _MAX_BYTES)
         try:
-            body = json.loads(answer.body) if answer.status == 200 else {}
+            body = orjson.loads(answer.body) if answer.status == 200 else {}
             token = body.get("token") or body.get("access_token") or ""
         except (ValueError, AttributeError):
             token = ""

@@ -203,6 +203,7 @@ def test_entries_of_one_chart_are_read_from_an_index(index: str) -> None:
         ("apiVersion: v1\nentries: {}\n", "is not valid: it has no entries"),
         ('{"entries": []}', "is not valid: it has no entries"),
         ('{"entries"', "is not valid"),
+        ('{"entries":' + '{"a":' * 100_000, "is not valid"),
         ("entries:\n", "has no chart web; correct"),
         ("entries:\n  wed:\n  - version: 1\n", "has no chart web; similar names: wed"),
         ('{"entries": {"wed": []}}', "has no chart web; similar names: wed"),
@@ -316,7 +317,7 @@ def test_a_manifest_without_one_layer_of_files(web: ArtifactWeb, members: dict[s
     assert says in refused(web, OCI_URL)
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"", b'"x"'])
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"", b'"x"', b'{"a":' * 100_000])
 def test_what_is_not_a_manifest_is_one_line(web: ArtifactWeb, body: bytes) -> None:
     assert "what the registry has for 1.0.0 is not a manifest" in lying(web, "manifests/1.0.0", body)
 

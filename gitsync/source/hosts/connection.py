@@ -16,6 +16,8 @@ from email.message import Message
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import orjson
+
 from gitsync import __version__
 from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable, one_line
 from gitsync.ports import CREDENTIALS_SECRET
@@ -86,7 +88,7 @@ class ApiConnection:
         if response.status >= 300:
             raise self._failure(response.status, response.headers, content, path)
         try:
-            return HostResponse(json.loads(content) if content else None, response.headers.get("ETag", ""))
+            return HostResponse(orjson.loads(content) if content else None, response.headers.get("ETag", ""))
         except ValueError as error:
             raise SourceUnavailable("the API of the Git host did not answer with JSON", location=self._host) from error
 
@@ -216,7 +218,7 @@ def delay_of(status: int, headers: Message, now: float) -> float | None:
 def _message(content: bytes) -> str:
     """Return the message of an error as one short line."""
     try:
-        body = json.loads(content)
+        body = orjson.loads(content)
     except ValueError:
         return "no message"
     message = body.get("message") if isinstance(body, dict) else None
