@@ -320,7 +320,7 @@ class Pipeline:
         """Have the branch watched from the commit that the Application declared; other commits enqueue it."""
         rendered = cache.render.commits.get(report.commit.id) if report.commit else None
         # where signatures are required, each commit has to be verified, whatever files it changes
-        is_reported = bool(cache.git.trusted) or self._is_dependency(report.app)
+        is_reported = any(cache.git.trusted) or self._is_dependency(report.app)
         read = rendered.build.files_read if rendered is not None and not is_reported else None
         if self._revision.watch(cache.git, polled, report.newest, read):
             report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)

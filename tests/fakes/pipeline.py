@@ -43,6 +43,8 @@ class FakeWatcher:
 
     def __init__(self) -> None:
         self.followed: dict[str, str] = {}
+        self.read: dict[str, frozenset[str] | None] = {}
+        """The paths that wake each, None where any commit does."""
         self.asked: list[str] = []
 
     def catch_up(self, app: Application) -> float | None:
@@ -55,6 +57,7 @@ class FakeWatcher:
 
     def follow(self, key: str, query: Query, commit: str, read: frozenset[str] | None) -> None:
         self.followed[key] = commit
+        self.read[key] = read
 
     def leave(self, key: str) -> None:
         self.followed.pop(key, None)

@@ -16,12 +16,20 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.declarations import Reach
 from gitsync.sync.pipeline import SyncResult
+from gitsync.sync.polling.branches import reads
 from tests.fakes.engine import KEY, URL, config_map, data_of, edited
 from tests.fakes.pipeline import UID, PipelineEngine, synced
 
 A = ObjectRef("", "ConfigMap", "prod", "a")
 BROKEN = "apiVersion: v1\nkind: [\n"
 DEPLOYMENT: Manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {}}
+SIGNED = {"repoURL": URL, "path": "shop", "verify": {"mode": "SignedCommits", "secretRef": {"name": "keys"}}}
+KEYS: Manifest = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "keys", "namespace": "gitsync"},
+    "data": {"ada": "c3NoLWVkMjU1MTkgQUFBQQ=="},
+}
 STUCK = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "stuck"}
 
 
@@ -325,6 +333,28 @@ def test_a_commit_that_changes_nothing_it_reads_writes_no_status() -> None:
     engine.run()
     assert engine.status["revision"]["fetched"] == "c1"
     assert engine.cluster.writes == []
+
+
+def test_only_commits_that_change_what_it_reads_wake_it() -> None:
+    read = synced().watcher.read[KEY]
+    assert read is not None
+    assert reads(read, {"shop/a.yaml"})
+    assert not reads(read, {"README.md", "blog/a.yaml"})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"dependsOn": [{"name": "database"}]}, id="its dependencies wait for the same commit"),
+        pytest.param({"source": SIGNED}, id="each commit is verified"),
+    ],
+)
+def test_every_commit_wakes_one_that_has_to_know_it(spec: Manifest) -> None:
+    engine = PipelineEngine(**spec)
+    engine.cluster.put(KEYS)
+    engine.source.commit("c1", config_map("a", x="1"))
+    engine.run()
+    assert engine.watcher.read[KEY] is None
 
 
 def test_another_replica_that_waits_gets_the_newest_commit() -> None:
