@@ -20,8 +20,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it 
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while modules are imported: nearly all objects stay, and each time more were examined."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt the modules of all tests from garbage collection, which would examine millions of objects each time."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
