@@ -13,7 +13,7 @@ from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import GROUP
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.kustomize.charts import CHART_FILE, DEFAULT_HOME
-from gitsync.render.kustomize.kustomization import FILE_NAMES
+from gitsync.render.kustomize.kustomization import FILE_NAMES, read_documents
 from gitsync.render.yaml.reader import read_all
 
 _YAML = (".yaml", ".yml")
@@ -214,7 +214,8 @@ class BuildSources:
             if self._tree.entry(file) not in (Entry.FILE, Entry.LINK):
                 continue
             try:
-                documents = read_all(self._tree.read(file), file)
+                # as the build reads it, which accepts a repeated key
+                documents, _ = read_documents(file, self._tree.read(file))
             except InvalidInput:  # the build reports it; the folder itself is read
                 continue
             kind = next((str(item.get("kind") or "") for item in documents if isinstance(item, dict)), "")

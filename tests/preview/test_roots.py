@@ -31,6 +31,16 @@ def test_a_kustomization_that_another_includes_is_not_deployed() -> None:
     assert paths(files) == ["dev", "prod"]
 
 
+def test_a_repeated_key_hides_no_included_folder() -> None:
+    files = {
+        "base/kustomization.yaml": "resources: [d.yaml]",
+        "prod/kustomization.yaml": "namespace: a\nnamespace: b\nresources: [../base]\n",
+    }
+
+    assert paths(files) == ["prod"]
+    assert BuildSources(tree(files)).reads_any(Root("prod"), ["base/d.yaml"])
+
+
 def test_an_application_deploys_its_path_even_if_it_is_included() -> None:
     files = {
         "base/kustomization.yaml": "resources: [d.yaml]",

@@ -234,7 +234,7 @@ class Kustomization(NamedTuple):
 
 def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
     """Return the checked kustomization; raise InvalidInput with ``file:line`` for what is wrong in it."""
-    documents, duplicate = _documents(file, text)
+    documents, duplicate = read_documents(file, text)
     if not documents:
         raise EmptyRender("the kustomization is empty", location=file, hint="name at least one resource")
     if not isinstance(documents[0], dict):
@@ -253,8 +253,8 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
     return kustomization
 
 
-def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
-    """Return the documents, and the warning about a repeated key."""
+def read_documents(file: str, text: bytes) -> tuple[list[Any], str]:
+    """Return the documents of a kustomization file, and the warning about a repeated key; raise InvalidInput."""
     try:
         return read_all(text, file, limits=_RAW), ""
     except InvalidInput as error:
