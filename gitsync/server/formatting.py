@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -111,6 +113,45 @@ def owner_name(key: str) -> str:
     """Return the name of an owner, with its kind unless it is an Application."""
     owner = OwnerKey.parse(key)
     return visible(owner.name if owner.of == APPLICATION else f"{owner.of.kind} {owner.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class YamlPart:
+    """A member of a manifest that can be folded: its first line with the number of it, and the lines below it."""
+
+    number: int
+    head: str
+    body: str = ""
+
+    @property
+    def numbers(self) -> str:
+        """The numbers of the lines of the body, one a line."""
+        last = self.number + self.body.count("\n") + 1
+        return "\n".join(map(str, range(self.number + 1, last + 1)))
+
+
+# the first line of a member: not indented, no item of a list (which may be as far to the left as its key), not empty
+_MEMBER = re.compile(r"^[^\s-].*", re.MULTILINE)
+
+
+def yaml_parts(text: str) -> list[YamlPart]:
+    """Return the members of a mapping in YAML; their lines, in order, are those of the text."""
+    starts = [match.start() for match in _MEMBER.finditer(text)] or [0]
+    parts = []
+    number = 1
+    for start, end in pairwise([*starts, len(text)]):
+        member = text[start:end].removesuffix("\n")
+        parts.append(YamlPart(number, *member.split("\n", 1)))
+        number += member.count("\n") + 1
+    return parts
+
+
+def day_and_time(moment: datetime, now: datetime) -> str:
+    """Return a time to come as people name it: ``today 14:03 UTC``, ``tomorrow …``, ``2026-03-08 …``."""
+    moment = moment.astimezone(UTC)
+    days = (moment.date() - now.astimezone(UTC).date()).days
+    day = {0: "today", 1: "tomorrow"}.get(days, f"{moment:%Y-%m-%d}")
+    return f"{day} {moment:%H:%M} UTC"
 
 
 def duration(milliseconds: int) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from copy import copy
+from datetime import datetime, timedelta
 from functools import cache
 from os import PathLike, stat_result
 from pathlib import Path, PurePath
@@ -32,6 +33,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.formatting import (
     age,
     app_url,
+    day_and_time,
     duration,
     iso,
     object_url,
@@ -40,6 +42,7 @@ from gitsync.server.formatting import (
     sync_url,
     utc,
     visible,
+    yaml_parts,
 )
 from gitsync.server.queries.waiting import all_holds, decisions_awaited
 from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
@@ -128,6 +131,10 @@ class CompiledTemplates(BytecodeCache):
 _COMPILED = CompiledTemplates()
 
 
+def _from_now(seconds: float, now: datetime) -> str:
+    return day_and_time(now + timedelta(seconds=seconds), now)
+
+
 class Pages:
     """The templates, with autoescape on; every text from outside goes through ``visible`` first."""
 
@@ -151,9 +158,11 @@ class Pages:
         self._templates.globals["object_url"] = object_url
         self._templates.filters["duration"] = duration
         self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
+        self._templates.filters["from_now"] = lambda seconds: _from_now(seconds, engine.clock.now())
         self._templates.filters["iso"] = iso
         self._templates.filters["utc"] = utc
         self._templates.filters["short_revision"] = short_revision
+        self._templates.filters["yaml_parts"] = yaml_parts
         self._templates.filters["words"] = words
         self._templates.filters["sentence"] = sentence
         self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)

@@ -15,6 +15,17 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "INPUT" && event.target.form && event.target.form.matches(".decide")) event.preventDefault();
 });
 
+// Copies the lines of a manifest without their numbers, also of what is folded.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest && event.target.closest("[data-copy]");
+  if (!button) return;
+  const lines = [...button.closest("section").querySelectorAll("[data-line]")].map((line) => line.textContent);
+  const say = (text) => { button.firstChild.textContent = text; };
+  // a browser has a clipboard only over HTTPS and on localhost
+  if (navigator.clipboard) navigator.clipboard.writeText(lines.join("\n") + "\n").then(() => say("Copied"));
+  else { getSelection().selectAllChildren(button.closest("section").querySelector(".yaml")); say("Selected"); }
+});
+
 // Selecting a step selects what it needs, and says so; removing one removes what needs it.
 document.addEventListener("change", (event) => {
   const box = event.target;

@@ -43,6 +43,9 @@ def resource_row(view: ResourceView) -> ResourceRow:
     drift = sum(1 for difference in view.change.differences if difference.kind in DRIFT)
     differ = f"{drift} {'field differs' if drift == 1 else 'fields differ'}" if drift else ""
     words = [view.problem, view.health.message, differ]
+    # what waits for a person is often the fix of what is broken: what is broken comes first
+    if view.health.health is Health.DEGRADED and view.health.message != view.problem:
+        words.insert(0, "; ".join(filter(None, (view.health.message, view.problem))))
     return ResourceRow(
         path=ref.path,
         kind=visible(ref.kind),

@@ -26,6 +26,9 @@ def test_what_is_wrong_comes_first_and_unknown_is_not_the_worst() -> None:
 def test_a_row_says_the_most_telling_thing() -> None:
     one = (changed(),)
     assert resource_row(resource("a", problem="refused", message="fine", differences=one)).reason == "refused"
+    crashes = resource("a", health=Health.DEGRADED, message="it crashes", problem="waits for approval")
+    assert resource_row(crashes).reason == "it crashes; waits for approval"
+    assert resource_row(resource("a", health=Health.DEGRADED, problem="refused")).reason == "refused"
     assert resource_row(resource("a", message="fine", differences=one)).reason == "fine"
     assert resource_row(resource("a", differences=one)).reason == "1 field differs"
     assert resource_row(resource("a", differences=one * 2)).reason == "2 fields differ"

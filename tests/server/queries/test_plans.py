@@ -112,4 +112,4 @@ def test_losses_come_first_on_the_plan_and_are_named_as_such(site: Open) -> None
     ]
     page = site([application(resources=items, held=("it waits",))]).get("/apps/gitsync/shop/plan").text
     assert page.index("Data is lost:") < page.index("restarts 3 Pods")
-    assert "expires after 24 h" in page
+    assert "Given now, it expires tomorrow 12:00 UTC." in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
-from gitsync.server.formatting import duration
+from gitsync.server.formatting import day_and_time, duration, yaml_parts
 from gitsync.server.notify.notices import notices_of
 from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.queries.verdict import verdict_of
@@ -229,6 +230,27 @@ def test_an_object_is_named_once_in_a_reason() -> None:
 )
 def test_a_duration_has_the_unit_that_reads_best(milliseconds: int, text: str) -> None:
     assert duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [(2, "today 14:00 UTC"), (12, "tomorrow 00:00 UTC"), (24, "tomorrow 12:00 UTC"), (168, "2026-03-08 12:00 UTC")],
+)
+def test_a_time_to_come_is_named_by_its_day(hours: int, text: str) -> None:
+    assert day_and_time(NOW + timedelta(hours=hours), NOW) == text
+
+
+def test_the_members_of_a_manifest_keep_their_lines_and_numbers() -> None:
+    text = "kind: ConfigMap\nmetadata:\n  name: web\ndata:\n  a: |\n    one\n\n    two\nrules:\n- a\nspec: {}\n"
+    parts = yaml_parts(text)
+    assert [(part.number, part.head, part.body and part.numbers) for part in parts] == [
+        (1, "kind: ConfigMap", ""),
+        (2, "metadata:", "3"),
+        (4, "data:", "5\n6\n7\n8"),
+        (9, "rules:", "10"),
+        (11, "spec: {}", ""),
+    ]
+    assert "\n".join(line for part in parts for line in (part.head, part.body) if line) + "\n" == text
 
 
 def test_every_state_has_words_and_pages_show_no_enum() -> None:
