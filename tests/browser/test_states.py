@@ -23,6 +23,7 @@ from tests.browser.conftest import SharedPages
 from tests.browser.keyboard import walk
 from tests.replicas import still_dashboard
 from tests.server.fakes import NOW, access_of, application, changed, edited, engine, resource
+from tests.waiting import until
 
 RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
 LONG = [
@@ -104,17 +105,17 @@ def agent(environment: str, model: str) -> ResourceView:
     return replace(view, ref=ref_of(live), change=replace(view.change, ref=ref_of(live), live=live))
 
 
+TROUBLE = resource("web", "Deployment", health=Health.DEGRADED, message="image not found")
 AGENTS = [agent("dev", "qwen3"), agent("prod", "claude"), agent("test", "qwen3")]
 
 
 @pytest.fixture(scope="module")
 def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
     """Dashboards by name: ``full``, ``empty``, ``closed`` (asks for a token) and ``read-only``."""
-    trouble = resource("web", "Deployment", health=Health.DEGRADED, message="image not found")
     views = [
         application(resources=LONG, held=("5 dangerous steps wait for an approver",)),
-        application("sick", [trouble], health="Degraded"),
-        application("sick-and-held", [trouble, *LONG[:2]], health="Degraded", held=("2 dangerous steps wait",)),
+        application("sick", [TROUBLE], health="Degraded"),
+        application("sick-and-held", [TROUBLE, *LONG[:2]], health="Degraded", held=("2 dangerous steps wait",)),
         application("drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"),
     ]
     kinds: dict[str, tuple[list[Any], dict[str, Any]]] = {
@@ -226,3 +227,35 @@ def test_a_disconnected_page_says_so_without_violations(browser: Browser, tmp_pa
     page.context.close()
     still.records.close()
     assert found.violations_count == 0, found.generate_report()
+
+
+BROWSER_WITH_NOTIFICATIONS = """
+window.shown = [];
+window.Notification = class extends EventTarget {
+  static permission = "granted";
+  static async requestPermission() { return "granted"; }
+  constructor(title, options) { super(); window.shown.push(title + ", " + options.body); }
+};
+Object.defineProperty(document, "hidden", { get: () => Boolean(window.isOutOfSight) });
+"""
+"""A headless browser shows no notifications, and its pages are always in sight."""
+
+
+def test_a_page_out_of_sight_notifies_of_what_fails(browser: Browser, tmp_path: Path) -> None:
+    still = engine(tmp_path, [application("calm"), application("sick", [TROUBLE], health="Degraded")])
+    with serve(still_dashboard(still)) as web:
+        page = browser.new_context().new_page()
+        page.add_init_script(BROWSER_WITH_NOTIFICATIONS)
+        page.goto(f"{web.url}/settings")
+        page.get_by_role("button", name="Turn on").click()
+        expect(page.locator("#notifications")).to_contain_text("On in this browser.")
+        page.goto(f"{web.url}/apps")
+        # what failed before is known when the page has read it
+        with page.expect_response(f"{web.url}/"):
+            page.evaluate("isOutOfSight = true; document.dispatchEvent(new Event('visibilitychange'))")
+        still.view.views["gitsync/calm"] = application("calm", [TROUBLE], health="Degraded")
+        still.view.happen("gitsync/calm")
+        until(lambda: page.evaluate("shown.length"))
+        assert page.evaluate("shown") == ["calm: Degraded, Deployment shop/web: image not found"]
+        page.context.close()
+    still.records.close()

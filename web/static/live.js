@@ -1,6 +1,7 @@
 // Live pages: the server says that something changed, this fetches the page again and takes over the parts marked data-live.
 
 import { fetchPage, isSelected, take } from "./page.js";
+import { isOn, notifyOfNew } from "./notify.js";
 import { refreshPanel } from "./panel.js";
 
 const banner = document.getElementById("connection");
@@ -45,6 +46,7 @@ const connect = () => {
   source.addEventListener("open", () => { wait = 1000; lost = null; say(""); });
   source.addEventListener("changed", (event) => {
     after = Number(event.lastEventId || after);
+    if (document.hidden) { notifyOfNew(); return; }
     const own = document.querySelector("[data-app]");
     const changes = JSON.parse(event.data);
     if (!own || changes.some((change) => change.app === own.dataset.app)) refresh();
@@ -64,8 +66,10 @@ const connect = () => {
 if (document.querySelector("main [data-live]:not(#holds)")) {
   connect();
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) stop();
-    else { connect(); refresh(); }
+    if (!document.hidden) { connect(); refresh(); }
+    // without notifications a page out of sight costs nothing
+    else if (isOn()) notifyOfNew();
+    else stop();
   });
   document.addEventListener("click", (event) => {
     const summary = event.target.closest && event.target.closest("summary");
