@@ -7,7 +7,8 @@ import "./forms.js";
 import "./palette.js";
 import "./keys.js";
 
-// On a narrow screen the menu is one row that scrolls: it begins at the page that is shown. scrollIntoView would scroll the page too.
-const current = document.querySelector(".top nav [aria-current]");
-const row = document.querySelector(".top > div");
-if (current && row.scrollWidth > row.clientWidth) row.scrollLeft = current.offsetLeft - 60;
+// On a narrow screen menu and tabs are rows that scroll: they begin at what is shown. scrollIntoView would scroll the page too.
+for (const row of document.querySelectorAll(".top > div, .bar, .tabs")) {
+  const current = row.querySelector("[aria-current=page]");
+  if (current && row.scrollWidth > row.clientWidth) row.scrollLeft = current.getBoundingClientRect().left - row.getBoundingClientRect().left - 60;
+}
