@@ -1,9 +1,8 @@
 """
 What people open the dashboard for, from the home page in a real browser: each in at most three clicks.
 
-Two tasks end one click earlier than their effect, and why: a rollback ends on its preview, since no page writes to Git
-before it has shown what the commit will do; a promotion has no page, `gitsync promote` proposes it as a commit,
-which is then a pull request like the others.
+A rollback ends on its preview, one click before its effect: no page writes to Git before it has shown what the commit
+will do.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from tests.server.fakes import NOW, StillEngine, access_of, application, changed
 from tests.server.pages.test_agents import SPEC, STATUS, held, live
 from tests.server.pages.test_environments import DESK
 from tests.server.pages.test_pulls import proposal
+from tests.server.pages.test_updates import KEY, update
 from tests.waiting import until
 
 MOST = 3
@@ -118,6 +118,7 @@ def fill(still: StillEngine) -> None:
     record = SyncRecord("gitsync/desk-prod", commit, "commit", NOW, 4, Outcome.SUCCEEDED, "Safe", "d", steps=(written,))
     still.records.save(record)
     still.pull_requests.views = [proposal()]
+    still.updates.views = [update()]
     statuses = [{"name": "agent", "restartCount": 2, "state": {"running": {}}}]
     pod = live(
         "Pod", "triage-1", "v1", spec={"containers": [{"name": "agent"}]}, status={"containerStatuses": statuses}
@@ -231,6 +232,14 @@ def test_what_a_pull_request_will_do(person: Visitor) -> None:
     person.follow("Pull requests", "header")
     person.follow("#1 Scale")
     expect(person.page.locator("main")).to_contain_text(".spec.replicas")
+
+
+def test_promote_what_staging_runs(person: Visitor, still: StillEngine) -> None:
+    person.follow("Updates", "header")
+    expect(person.page.get_by_role("row", name="web.yaml:1")).to_contain_text("web:2")
+    person.press("Promote shop")
+    expect(person.page.locator("main .notice")).to_be_visible()
+    assert [key for key, *_ in still.updates.proposed] == [KEY]
 
 
 def test_the_figures_and_logs_of_an_agent(person: Visitor) -> None:
