@@ -475,6 +475,10 @@ def _push_reason(text: str) -> str:
 
 def _push_fix(text: str) -> str:
     """Return how to fix a refused push; by SSH, servers print the lack of a right as ``Permission denied``."""
+    # of Gitea and Forgejo, and of GitHub and GitLab
+    if re.search(r"unverified commit|verified signature|must be signed", text):
+        where = f"{CREDENTIALS_SECRET}: signing-privatekey"
+        return f"set a key in {where} that the account verified at its host, with gitsync@localhost among its addresses"
     if re.search(r"returned error: 40[13]|Permission denied|could not read (?:Username|Password)", text):
         return f"grant write access to the credentials in {CREDENTIALS_SECRET}, or set others that have it"
     return "try again if the branch moved; otherwise push to another branch for review"

@@ -202,11 +202,14 @@ def second_commit(site: Site) -> None:
     git(site.repo.origin, "config", "http.receivepack", "true")
 
 
-def protected(site: Site) -> None:
-    second_commit(site)
-    hook = site.repo.origin / "hooks" / "pre-receive"
-    hook.write_text("#!/bin/sh\necho 'main is protected: open a merge request' >&2\nexit 1\n")
-    hook.chmod(0o755)
+def refusing(words: str) -> Callable[[Site], None]:
+    def protected(site: Site) -> None:
+        second_commit(site)
+        hook = site.repo.origin / "hooks" / "pre-receive"
+        hook.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
+        hook.chmod(0o755)
+
+    return protected
 
 
 def read_only(site: Site) -> None:
@@ -214,8 +217,16 @@ def read_only(site: Site) -> None:
     site.server.failures["/git-receive-pack"] = site.server.failures["service=git-receive-pack"] = 403
 
 
+SIGNING = f"set a key in {SECRET}: signing-privatekey that the account verified at its host"
 REVERT_MESSAGES = {
-    "push refused": (protected, "", "main is protected: open a merge request"),
+    "push refused": (
+        refusing("main is protected: open a merge request"),
+        "",
+        "main is protected: open a merge request",
+    ),
+    # the words of Gitea, Forgejo and GitHub
+    "signed commits at Gitea": (refusing("branch main is protected from unverified commit 1"), "", SIGNING),
+    "signed commits at GitHub": (refusing("Commits must have verified signatures."), "", SIGNING),
     "no write access": (read_only, "", f"403; grant write access to the credentials in {SECRET}"),
     "revert of the first commit": (lambda site: None, "", "is the first one of the repository"),
     "branch that is a tag": (second_commit, "refs/tags/v1", "--branch: "),
