@@ -90,7 +90,7 @@ class UpdateController:
         if view is None or view.application is None or not key.kind.mode_of(view.application):
             raise WrongState("declares no such update", object=f"Application {key.application}")
         update = self._ports.service.find(key.kind, view.application)
-        found = self._remember(self._found(key, view.application, update))
+        found = self._remember_found(key, view.application, update)
         if update.is_ready and update.adoption.digest != digest:
             raise WrongState(
                 "another update is found since it was shown", object=key.application, hint="review it again"
@@ -113,7 +113,7 @@ class UpdateController:
             return None
         try:
             update = self._ports.service.find(key.kind, app)
-            found = self._remember(self._found(key, app, update))
+            found = self._remember_found(key, app, update)
             if found.state is UpdateState.READY and found.mode != "Manual" and not app.suspend:
                 self._remember(self._propose_alone(found, update))
         except GitsyncError as error:
@@ -156,19 +156,22 @@ class UpdateController:
         ended = replace(record, outcome=outcome, timestamp=self._ports.clock.now(), message=message, commit=commit)
         self._ports.audit.audit([ended])
 
-    def _found(self, key: UpdateKey, app: Application, update: FoundUpdate) -> UpdateView:
+    def _remember_found(self, key: UpdateKey, app: Application, update: FoundUpdate) -> UpdateView:
+        # one step: a proposal of a user between the read and the write would be forgotten
+        with self._lock:
+            view = self._views[key] = self._found(key, app, update, self._views.get(key))
+        return view
+
+    def _found(self, key: UpdateKey, app: Application, update: FoundUpdate, last: UpdateView | None) -> UpdateView:
         """Return what is known now, with the last proposal where it has the same values still."""
         view = UpdateView(key, key.kind.mode_of(app), UpdateState.CURRENT, self._ports.clock.now(), update)
-        with self._lock:
-            last = self._views.get(key)
         if update.refusal:
             return replace(view, state=UpdateState.REFUSED, problem=update.refusal)
         if update.waits:
             return replace(view, state=UpdateState.WAITING, problem=update.waits)
         if not update.adoption.values:
             return view
-        is_same = last is not None and last.proposed is not None and last.digest == update.adoption.digest
-        if last is None or not is_same:
+        if last is None or last.proposed is None or last.digest != update.adoption.digest:
             return replace(view, state=UpdateState.READY)
         return replace(last, state=UpdateState.PROPOSED, checked=view.checked, update=update, mode=view.mode)
 

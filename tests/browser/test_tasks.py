@@ -204,11 +204,11 @@ def test_promote_to_the_next_environment(open_page: Opens, site: Site) -> None:
     follow(site, "stage", {"web.yaml": deployment("web", image="registry.example.com/web:1.1.0")})
     promotion = {"from": "stage", "take": ["images"]}
     follow(site, "live", {"web.yaml": deployment("web", image="registry.example.com/web:1.0.0")}, promotion=promotion)
+    # staging has to be Healthy, and the controller to have found it: no event of the engine follows that
+    until(lambda: "Promote live" in site.web.ask("/updates").text)
     with visitor(open_page, 2) as person:
         person.click(person.page.get_by_role("link", name="Updates", exact=True))
         button = person.page.get_by_role("button", name="Promote live")
-        # staging has to be Healthy, and the controller to have found it
-        expect(button).to_be_visible(timeout=120_000)
         expect(person.page.locator("main")).to_contain_text("web:1.1.0")
         person.click(button)
         expect(person.page.locator("main")).to_contain_text("on gitsync/promote-live", timeout=120_000)
