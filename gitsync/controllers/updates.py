@@ -173,7 +173,9 @@ class UpdateController:
             return view
         if last is None or last.proposed is None or last.digest != update.adoption.digest:
             return replace(view, state=UpdateState.READY)
-        return replace(last, state=UpdateState.PROPOSED, checked=view.checked, update=update, mode=view.mode)
+        return replace(
+            last, state=UpdateState.PROPOSED, problem="", checked=view.checked, update=update, mode=view.mode
+        )
 
     def _failed(self, key: UpdateKey, app: Application, problem: str) -> UpdateView:
         with self._lock:

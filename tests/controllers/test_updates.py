@@ -187,6 +187,16 @@ def test_an_update_behind_another_commit_is_made_again_soon() -> None:
     assert len(made.service.proposed) == 1
 
 
+def test_a_failure_after_a_proposal_leaves_nothing_of_its_reason() -> None:
+    made = followed()
+    made.controller.reconcile(KEY)
+    made.service.failure = SourceUnavailable("no answer")
+    made.controller.reconcile(KEY)
+    made.service.failure = None
+    made.controller.reconcile(KEY)
+    assert (made.state, len(made.service.proposed)) == (("Proposed", ""), 1)
+
+
 def test_a_push_that_is_refused_is_not_tried_all_the_time() -> None:
     made = followed()
     made.service.refusal_of_push = Refused("the Git server did not take the edit")
