@@ -47,6 +47,16 @@ def registry(tmp_path: Path, gitsync: Gitsync) -> Iterator[Registry]:
         yield Registry(tmp_path, gitsync, web)
 
 
+def test_a_folder_that_is_in_no_commit_is_not_pushed(registry: Registry) -> None:
+    registry.repo.commit({"deploy/web.yaml": None, "deploy/base/a.yaml": None}, "Remove the folder")
+    # git removes no folders from the disk here
+    assert (registry.repo.work / "deploy").is_dir()
+    for arguments in ((), ("--rev", "HEAD~1")):
+        done = registry.push("1.0.0", *arguments)
+        assert (done.code == Exit.OK) is bool(arguments)
+        assert bool(arguments) or "the folder has no files in HEAD; commit them first" in done.err
+
+
 def test_the_files_of_a_commit_are_pushed(registry: Registry) -> None:
     (registry.repo.work / "deploy" / "secret.env").write_text("not committed")
     done = registry.push()

@@ -38,7 +38,9 @@ def push(
     if match is None:
         raise InvalidInput(f"{target!r} is not a target", hint="write oci://HOST/REPOSITORY:TAG")
     place = open_path(path, revision)
-    files = list(_files(place.tree, place.path))
+    # a folder on the disk may be in no commit yet; the root of a tree has no entry
+    is_committed = not place.path or place.tree.entry(place.path) is Entry.FOLDER
+    files = list(_files(place.tree, place.path)) if is_committed else []
     if not files:
         raise InvalidInput(f"the folder has no files in {revision}", location=path, hint="commit them first")
     settings = load_settings()
