@@ -19,11 +19,16 @@ from tests.waiting import until
 _DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = (_DOCS / "tutorial.md").read_text(encoding="utf-8")
 TOUR = (_DOCS / "tour.md").read_text(encoding="utf-8")
+README = (_DOCS.parent / "README.md").read_text(encoding="utf-8").partition("## Try it")[2].partition("\n## ")[0]
 _STEPS = {
     int(number): text
     for number, text in re.findall(r"^## (\d)\. [^\n]*\n(.*?)(?=^## |\Z)", TUTORIAL, re.MULTILINE | re.DOTALL)
 }
-_CODE = re.compile(r"^```\n(.*?)^```|`((?:gitsync|git) [^`]*)`", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```\n(.*?)^```|`((?:gitsync|git|kubectl|curl) [^`]*)`", re.MULTILINE | re.DOTALL)
+START = "export KUBECONFIG=$PWD/.gitsync/kubeconfig GITSYNC_DATA=$PWD/.gitsync PATH=$PWD/.venv/bin:$PATH"
+"""What the tutorial tells a second terminal."""
+LIMIT = 900.0
+"""Seconds that a loaded machine may take until processes of agents run."""
 REPORTED = {Exit.OK, Exit.DIFFERENT}
 """The exit codes of commands that report a state: the other ones are errors."""
 
@@ -61,39 +66,50 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+def demo(tmp_path: Path) -> Iterator[str]:
+    """Run the demo as `make run` does, in a folder of its own; return the steps that it prints."""
+    if shutil.which("kubectl") is None or shutil.which("curl") is None:
+        pytest.skip("needs kubectl and curl")
+    with running("demo", "--port", "0", "--data", tmp_path / ".gitsync") as (_, log):
+        line(log, "Ctrl-C stops everything")
+        yield log.read_text().partition("Things to try")[2].partition("Ctrl-C stops")[0]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, demo: str) -> Iterator[Terminal]:
     """A shell in the folder where `make run` was called, as a second terminal beside it."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("needs kubectl")
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
     (programs / "gitsync").write_text(f'#!/bin/sh\nexec {sys.executable} -m gitsync "$@"\n')
     (programs / "gitsync").chmod(0o755)
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("GITSYNC_", "KUBE"))}
-    arguments = ("demo", "--port", "0", "--data", tmp_path / ".gitsync")
-    with running(*arguments) as (_, log):
-        line(log, "dashboard ready at ")
-        with subprocess.Popen(
-            ["bash"],
-            cwd=tmp_path,
-            env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as shell:
-            yield Terminal(shell)
+    with subprocess.Popen(
+        ["bash"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as shell:
+        yield Terminal(shell)
 
 
 def reports(terminal: Terminal, command: str, is_expected: Callable[[str], bool]) -> None:
     """Repeat a command that reports until its output is the one that its page describes."""
-    done = [terminal(command)]
-    until(lambda: is_expected(done[-1].out) or done.append(terminal(command)), 60, lambda: done[-1])
+    outputs: list[str] = []
+
+    def is_reported() -> bool:
+        outputs.append(terminal(command).out)
+        return is_expected(outputs[-1])
+
+    until(is_reported, LIMIT, lambda: outputs[-1])
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal) -> None:
     start, *status = [command for command in commands(1) if command != "make run"]
+    assert start == START
     assert terminal(start).code == Exit.OK
     for command in status:
         reports(terminal, command, lambda out: len(re.findall(r"support-\w+ .*Synced +Healthy", out)) == 4)
@@ -121,3 +137,67 @@ def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal) -> 
     for command in (*commands(7), *commands_of(TOUR)):
         done = terminal(command)
         assert done.code == Exit.OK, (command, done)
+
+
+def printed(demo: str) -> dict[str, list[str]]:
+    """Return the commands of each step that the demo prints, by the first word of its title."""
+    parts = re.findall(r"^# \d\. (\w+)[^\n]*\n(.*?)(?=^# |\Z)", demo, re.MULTILINE | re.DOTALL)
+    return {word: text.split("\n") for word, text in parts}
+
+
+def answered(terminal: Terminal, command: str) -> str:
+    """Run a printed command and return its output; one that waits is repeated where its own limit was too short."""
+    outputs: list[str] = []
+
+    def is_answered() -> bool:
+        done = terminal(command)
+        assert done.code == Exit.OK, (command, done)
+        outputs.append(done.out)
+        return "not yet: " not in done.out
+
+    until(is_answered, LIMIT, lambda: outputs[-1])
+    return outputs[-1]
+
+
+@pytest.mark.timeout(3600)
+def test_every_step_of_the_readme_does_what_it_says(terminal: Terminal, demo: str) -> None:
+    steps = printed(demo)
+    # who edits and reverts has an editor
+    assert terminal(f"{START} KUBE_EDITOR=\"sed -i 's/replicas: 1/replicas: 4/'\" GIT_EDITOR=true").code == Exit.OK
+
+    def run(word: str) -> list[str]:
+        """Run the commands of a step as they are printed; return what each one printed."""
+        return [answered(terminal, command) for command in steps[word] if command]
+
+    run("Commit")
+    reports(terminal, "gitsync history support-dev", lambda out: "Release triage 2.2.0 to dev" in out)
+    run("Change")
+    replicas = (
+        "kubectl --kubeconfig $KUBECONFIG -n support-dev get deployment dev-billing -o jsonpath='{.spec.replicas}'"
+    )
+    reports(terminal, "gitsync changes app:support-dev", lambda out: "kubectl changed .spec.replicas" in out)
+    reports(terminal, replicas, lambda out: out.strip() == "1")
+    _, edit, question, history, revert = commands_of(README)
+    assert terminal(f"cd - && {edit}").code == Exit.OK
+    reports(terminal, "gitsync changes app:support-dev", lambda out: "kubectl-edit changed .spec.replicas" in out)
+    reports(terminal, replicas, lambda out: out.strip() == "1")
+    if "Ask" in steps:  # where what the agents need is installed
+        question = question.replace("URL", re.findall(r"--proxy (\S+)", demo)[0])
+        reports(terminal, question, lambda out: "Queue: billing" in out)
+        # an output for each line: ask, cd, edit, push, wait for the answer, for the revision, edit, push, wait, ask
+        first, _, _, _, apology, serving, _, _, failed, answer = run("Ask")
+        assert "Queue: billing" in first
+        assert "apologize" not in first
+        assert "apologize" in apology
+        assert "Apologize" in serving
+        assert "Failed 3/4: no promise" in failed
+        assert "Failed 3/4: no promise" in answered(terminal, history)
+        assert "apologize" in answer
+        assert "refund" not in answer
+        assert "apologize" in answered(terminal, question)
+        run("Undo")
+        reports(terminal, "gitsync history support-agents", lambda out: 'Revert "Promise a refund"' in out)
+    run("Break")
+    reports(terminal, "gitsync objects app:support-dev health:Degraded", lambda out: "CrashLoopBackOff" in out)
+    assert terminal(revert).code == Exit.OK
+    reports(terminal, "gitsync objects app:support-dev health:Degraded", lambda out: "CrashLoopBackOff" not in out)
