@@ -159,7 +159,7 @@ def running(
                 yield child, log
             finally:
                 child.send_signal(signal.SIGINT)
-                assert child.wait(60) in (0, 130), log.read_text()
+                assert child.wait(180) in (0, 130), log.read_text()
 
 
 def line(log: Path, beginning: str) -> str:

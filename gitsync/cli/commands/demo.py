@@ -35,6 +35,8 @@ _AGENTS = "agents"
 """The overlay whose agents run, see gitsync/demo_agents."""
 _EVERY = 2.5
 """Seconds between two lines while the demo starts."""
+_STOP_SECONDS = 120.0
+"""Seconds that the sandbox and the processes of its agents may take to end: ten were too few on a loaded machine."""
 _ATTEMPTS = 60
 """How often a printed step asks for what it waits for, with two seconds between."""
 _SANDBOX_CONTEXT = "current-context: sandbox"
@@ -227,7 +229,7 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[Callable[[], tuple[str, s
         yield ready
     finally:
         process.terminate()
-        process.communicate(timeout=10)  # closes its pipes too
+        process.communicate(timeout=_STOP_SECONDS)  # closes its pipes too
 
 
 def _images() -> Path | None:
