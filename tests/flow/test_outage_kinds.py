@@ -277,8 +277,8 @@ KINDS: dict[str, Kind] = {
         api(403, resource="applications.gitsync.dev", verb="update"), "GitsyncStatusDenied", settled=RETRIED
     ),
     "404 of our kind": Kind(api(404, resource="applications.gitsync.dev"), "GitsyncNotReady", is_ready=False),
-    "500 of writes": Kind(api(500, verb="patch", resource="configmaps"), FAILED, "ConfigMap"),
-    "504 of writes": Kind(api(504, verb="patch", resource="configmaps"), FAILED, "ConfigMap"),
+    "500 of writes": Kind(api(500, verb="patch", resource="configmaps"), API, "configmaps.*500"),
+    "504 of writes": Kind(api(504, verb="patch", resource="configmaps"), API, "configmaps.*504"),
     "413 of writes": Kind(api(413, verb="patch", resource="configmaps"), FAILED, "ConfigMap"),
     # of few requests, those of the group are many; of a large installation, Applications that are Unknown are the alert
     "group down": Kind(group_down, API, "apps"),
@@ -298,7 +298,8 @@ KINDS: dict[str, Kind] = {
     "refused commit": Kind(refused_commit, FAILED, "not a label"),
     "crashing": Kind(crashing, "GitsyncApplicationsDegraded", "new"),
     "database": Kind(database, "GitsyncDatabaseDown", "database", is_ready=False),
-    "disk": Kind(disk, "GitsyncDiskFull", "No space left", is_ready=False),
+    # what is read still answers, and the dashboard shows why nothing is applied
+    "disk": Kind(disk, "GitsyncDiskFull", "No space left"),
     "clock late": Kind(clock(-5), "GitsyncClockWrong"),
     "clock early": Kind(clock(5), "GitsyncClockWrong"),
 }
