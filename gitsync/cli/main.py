@@ -26,6 +26,7 @@ _MODULE_OF = {
     "diff": "plan",
     "events": "logs",
     "objects": "lists",
+    "agents": "lists",
     "changes": "lists",
     "prs": "lists",
 }

@@ -1,4 +1,4 @@
-"""Lists over all Applications: ``gitsync objects``, ``gitsync changes`` and ``gitsync prs``."""
+"""Lists over all Applications: ``gitsync objects``, ``agents``, ``changes`` and ``prs``."""
 
 from __future__ import annotations
 
@@ -38,6 +38,50 @@ def objects(
         show(listed, _OBJECT_COLUMNS, output, key=_OBJECT_NAME)
     else:
         say("no objects match")
+    return Exit.OK
+
+
+_ENVIRONMENTS = ("agent", "environment", "model", "endpoint", "prompt", "tools", "differs")
+_AGENT_NAME = ("namespace", "name")
+_AGENT_COLUMNS = (
+    *_AGENT_NAME,
+    "phase",
+    "ready",
+    "model",
+    "serving",
+    "evaluation",
+    "candidate",
+    "traffic",
+    "failed",
+    "failedEvaluation",
+)
+
+
+@command
+def agents(
+    dashboard: DashboardOptions,
+    words: FilterWords = None,
+    limit: Annotated[int, typer.Option(min=1, help="The agents to list, by namespace and name.")] = 500,
+    environments: Annotated[
+        bool, typer.Option("--environments", help="Each agent by environment, and what is not as in the one before.")
+    ] = False,
+    watch: Watch = False,
+    output: Output = Format.TABLE,
+) -> Exit:
+    """List the agents of all Applications: state, model, revisions that serve, are tried and failed."""
+    running = dashboard.require()
+    path, columns = ("agents/environments", _ENVIRONMENTS) if environments else ("agents", _AGENT_COLUMNS)
+
+    def rows() -> list[dict[str, Any]]:
+        return items(running, path, limit, q=" ".join(words or ()))
+
+    if watch:
+        repeat(rows, columns, output, key=_AGENT_NAME)
+    listed = rows()
+    if listed or output is not Format.TABLE:
+        show(listed, columns, output, key=_AGENT_NAME)
+    else:
+        say("no agents match")
     return Exit.OK
 
 
