@@ -195,12 +195,14 @@ def _comparer(
     sides: Sides, is_own: Callable[[str], bool], rules: Rules, known: Collection[Root], joined: Collection[JoinedRoot]
 ) -> _RootComparer:
     """Return what compares the deployed folders of both sides: the objects of a folder that is removed are deleted."""
-    roots = dict.fromkeys((*find_roots(sides.result, is_own), *find_roots(sides.base, is_own), *known))
+    base = BuildSources(sides.base)
+    result = BuildSources(sides.result)
+    roots = dict.fromkeys((*find_roots(sides.result, is_own, result), *find_roots(sides.base, is_own, base), *known))
     deployed = {root.path for root in roots if root.application}
     deployed |= {path for item in joined for path in _own_paths(item.root, is_own)}
     roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
     of_roots = {item.root: item.sides for item in joined if item.sides is not None}
-    return _RootComparer(sides, rules, (*roots_once, *of_roots), of_roots)
+    return _RootComparer(sides, (base, result), rules, (*roots_once, *of_roots), of_roots)
 
 
 def _grouped(changes: Iterable[RootChange]) -> Iterator[RootChange]:
@@ -272,13 +274,18 @@ class _RootComparer:
     """Build folders on both sides, some on sides of their own; parsed files are shared by all builds."""
 
     def __init__(
-        self, sides: Sides, rules: Rules, roots: Sequence[Root], of_roots: Mapping[Root, Sides] | None = None
+        self,
+        sides: Sides,
+        sources: tuple[BuildSources, BuildSources],
+        rules: Rules,
+        roots: Sequence[Root],
+        of_roots: Mapping[Root, Sides],
     ) -> None:
         self._sides = sides
+        self._sources = sources
         self._rules = rules
         self.roots = roots
-        self.of_roots = of_roots or {}
-        self._read = (BuildSources(sides.base), BuildSources(sides.result))
+        self.of_roots = of_roots
         self._cache = ParseCache()
         self._provided: frozenset[tuple[GroupKind, str, str]] | None = None
         self._namespaces: frozenset[str] | None = None
@@ -286,9 +293,9 @@ class _RootComparer:
     def is_touched(self, root: Root) -> bool:
         """Return whether the build of a root reads a changed file."""
         sides = self._sides_of(root)
-        read = (BuildSources(sides.base), BuildSources(sides.result)) if root in self.of_roots else self._read
+        sources = (BuildSources(sides.base), BuildSources(sides.result)) if root in self.of_roots else self._sources
         # On either side: a file may be read only before or only after the change.
-        return any(side.reads_any(root, sides.changed) for side in read)
+        return any(side.reads_any(root, sides.changed) for side in sources)
 
     def _sides_of(self, root: Root) -> Sides:
         return self.of_roots.get(root, self._sides)

@@ -57,16 +57,16 @@ class Root:
         return f"{self.application.key} ({self.places})" if self.application else self.places
 
 
-def find_roots(tree: Tree, is_own: Callable[[str], bool]) -> tuple[Root, ...]:
+def find_roots(tree: Tree, is_own: Callable[[str], bool], sources: BuildSources | None = None) -> tuple[Root, ...]:
     """
     Return the deployed folders of a tree, by path: those of its Applications, then kustomizations that none includes.
 
-    ``is_own`` tells whether the URL in an Application is that of this repository. A file that cannot be parsed declares
-    nothing here; the build that reads it reports why.
+    ``is_own`` tells whether the URL in an Application is that of this repository; ``sources``, those of the tree, keep
+    what is read of it. A file that cannot be parsed declares nothing here; the build that reads it reports why.
     """
     files = tuple(_files(tree))
     applications = tuple(_applications(tree, files, is_own))
-    sources = BuildSources(tree)
+    sources = sources or BuildSources(tree)
     folders = {posixpath.dirname(file) for file in files if posixpath.basename(file) in FILE_NAMES}
     included = {folder for parent in folders for folder in sources.direct(parent).folders if folder != parent}
     known = {root.path for root in applications}

@@ -31,6 +31,30 @@ def test_a_kustomization_that_another_includes_is_not_deployed() -> None:
     assert paths(files) == ["dev", "prod"]
 
 
+class CountingTree(MemoryTree):
+    """A tree that keeps the paths of all reads."""
+
+    def __init__(self, files: dict[str, bytes | str]) -> None:
+        super().__init__(files)
+        self.read_paths: list[str] = []
+
+    def read(self, path: str) -> bytes:
+        self.read_paths.append(path)
+        return super().read(path)
+
+
+def test_a_kustomization_is_read_once_for_roots_and_readers() -> None:
+    files = CountingTree(
+        {"base/kustomization.yaml": b"resources: [d.yaml]", "prod/kustomization.yaml": b"bases: [../base]"}
+    )
+    sources = BuildSources(files)
+    find_roots(files, lambda url: True, sources)
+    by_search = len(files.read_paths)
+
+    assert sources.reads_any(Root("prod"), ["base/d.yaml"])
+    assert len(files.read_paths) == by_search
+
+
 def test_a_repeated_key_hides_no_included_folder() -> None:
     files = {
         "base/kustomization.yaml": "resources: [d.yaml]",
