@@ -111,7 +111,7 @@ def test_the_page_of_an_application_shows_the_states_and_reasons_of_the_api(ever
         title = page.partition("<h1>")[2].partition("<form")[0]
         assert [state.strip() for state in STATE.findall(title)] == [words(s) for s in everywhere.states(name)], name
         shown = known["state"] != "Synced" and known["state"] not in ("OutOfSync", "Progressing")
-        banners = page.partition('class="title head"')[2].partition('class="about"')[0]
+        banners = "".join(re.findall(r'<p class="alarm.*?</p>', page, re.DOTALL))
         for verdict in (known, *known["also"]) if shown else ():
             if verdict["state"] in (*URGENT, "AwaitingApproval", "Suspended", "Rejected", "Drifted"):
                 assert verdict["reason"] in banners, (name, verdict["state"])
