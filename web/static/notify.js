@@ -5,7 +5,8 @@ import { fetchPage } from "./page.js";
 const KEY = "gitsync-notifications";
 const choice = document.getElementById("notifications");
 
-export const isOn = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem(KEY) === "on";
+// The choice first: the permission is a request to another process of the browser, which pages without a choice need not make when they are left.
+export const isOn = () => localStorage.getItem(KEY) === "on" && "Notification" in window && Notification.permission === "granted";
 
 const stateOf = (row) => row.querySelector(".state").textContent.trim();
 // Applications with one problem share a row, which names some of them and then their number.
