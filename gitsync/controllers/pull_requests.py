@@ -529,7 +529,9 @@ class PullRequestController:
     def _approve_reviewed(self, host: CodeHost, followers: _Deployers, repository: _Known) -> None:
         """Approve the held plans of merged pull requests by their reviews, where a policy names the reviewers."""
         approvals = self._ports.approvals
-        with_files = {view.tree: view for view in repository.views.values() if view.tree}
+        # One that changes nothing is merged already, where the host lists it as open for some time still: the tree of
+        # its merge is the same, and what was reviewed is the preview before.
+        with_files = {view.tree: view for view in repository.views.values() if view.report and view.report.changes}
         repository.merges = dict(list((repository.merges | with_files).items())[-_MERGES:])
         for view in followers.views:
             app = view.application

@@ -764,6 +764,18 @@ def test_an_approving_review_approves_the_plan_of_the_merge(shop: Shop, proposed
     assert len(shop.approved) == 1
 
 
+def test_a_merged_pull_request_that_is_listed_as_open_is_approved(shop: Shop, proposed: str) -> None:
+    reviewed(shop, "grace", proposed)
+    commit = merged(shop, proposed)
+    # Gitea closes it some time after the branch has moved: merged into the new base, it changes nothing
+    shop.server.add(1, proposed, state="open", merged_at=None)
+    shop.wake()
+    shop.server.add(1, proposed, state="closed", merged_at="2026-11-25T00:00:00Z")
+    plan = held(shop, commit)
+    shop.wake()
+    assert [digest for digest, _ in shop.approved] == [plan.digest]
+
+
 @pytest.mark.parametrize(
     ("login", "members", "reason"),
     [
