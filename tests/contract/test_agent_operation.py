@@ -115,7 +115,8 @@ def test_a_rotated_secret_reaches_one_agent_at_a_time(stage: Stage) -> None:
     assert {name: template(stage, name) for name in names} == serving
     stage.apply(secret(stage, "second", team="other"))
     if stage.is_real:
-        # Pods of a control plane alone are not ready before the test says so: the first Agent is not done.
+        # No kubelet runs on this cluster: Pods stay unready until the test sets their status, so the first Agent is
+        # still rolling out and the second one waits.
         eventually(stage, lambda: condition(stage, "Outdated", "b").get("reason") == "WaitsForWave")
         assert template(stage, "b") == serving["b"]
     eventually(stage, lambda: start_pods(stage) or all(template(stage, name) != serving[name] for name in names))
