@@ -17,25 +17,52 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.edit.yaml_text import Spot, replaced, spots_at
+from gitsync.edit.yaml_text import Spot, is_plain, replaced, spots_at
 from gitsync.errors import InvalidInput
+from gitsync.kube.json_pointer import escape
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
+from gitsync.render.provenance.paths import indexes
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.yaml.locations import Node, Path, nodes
+from gitsync.render.yaml.scalars import resolve
 
 _ITEM: Final = re.compile(r"\[(.+)\]")
 _PATCHES: Final = "patches"
 
 
-def merge_patch(manifest: Manifest, name: str, path: Sequence[str], value: Any) -> dict[str, Any]:
-    """
-    Return the strategic merge patch that sets a field of the object that had a name before the kustomization.
+@dataclass(frozen=True, slots=True)
+class PatchTarget:
+    """The object of a patch, as its file names it; ``namespace`` is empty where the file has none."""
 
-    Raise InvalidInput where an item of a list on the way has no key.
-    """
-    patch: dict[str, Any] = {member: manifest[member] for member in ("apiVersion", "kind")}
-    patch["metadata"] = {"name": name}
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The members that tell objects of one kind apart: Kustomize compares the namespace too."""
+        return {"name": self.name} | ({"namespace": self.namespace} if self.namespace else {})
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The ``target`` of a patch that does not name its object itself."""
+        group, _, version = self.api_version.rpartition("/")
+        return ({"group": group} if group else {}) | {"version": version, "kind": self.kind} | self.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayPatch:
+    """An entry of ``patches``: a strategic merge patch, or with ``target`` the operations of a JSON patch."""
+
+    body: dict[str, Any] | list[dict[str, Any]]
+    target: dict[str, str] | None = None
+
+
+def merge_patch(target: PatchTarget, path: Sequence[str], value: Any) -> OverlayPatch | None:
+    """Return the strategic merge patch that sets a field, None where an item of a list on the way has no key."""
+    patch: dict[str, Any] = {"apiVersion": target.api_version, "kind": target.kind, "metadata": target.metadata}
     holder: Any = patch
     for position, part in enumerate(path):
         following = path[position + 1] if position + 1 < len(path) else None
@@ -45,15 +72,37 @@ def merge_patch(manifest: Manifest, name: str, path: Sequence[str], value: Any) 
             holder.append({key: int(text) if text.isdecimal() else text for key, _, text in pairs})
             holder = holder[-1]
         elif part.isdecimal():
-            raise InvalidInput("an item of a list has no key by which a patch can name it", hint="edit the base")
+            return None
         elif following is None:
             holder[part] = value
         else:
             holder = holder.setdefault(part, [] if _ITEM.fullmatch(following) else {})
-    return patch
+    return OverlayPatch(patch)
 
 
-def with_patch(content: bytes, patch: dict[str, Any]) -> bytes:
+def json_patch(target: PatchTarget, manifest: Manifest, path: Sequence[str], value: Any) -> OverlayPatch | None:
+    """Return the JSON patch that sets a field, None where what should hold the field is absent."""
+    steps = indexes(manifest, tuple(path))
+    if len(steps) < len(path) - 1:
+        return None
+    operations: list[dict[str, Any]] = []
+    pointer = ""
+    holder: Any = manifest
+    for part, step in zip(path, steps, strict=False):
+        pointer += f"/{escape(str(step))}"
+        holder = holder[step]
+        if item := _ITEM.fullmatch(part):
+            key = item[1].partition("=")[0]
+            # An index means another item once the base gets one more: then the build fails and names this line.
+            operations.append({"op": "test", "path": f"{pointer}/{key}", "value": holder[key]})
+    is_present = len(steps) == len(path)
+    if not is_present:
+        pointer += f"/{escape(path[-1])}"
+    operations.append({"op": "replace" if is_present else "add", "path": pointer, "value": value})
+    return OverlayPatch(operations, target.selector)
+
+
+def with_patch(content: bytes, patch: OverlayPatch) -> bytes:
     """Return a kustomization file with a patch added to the end of its ``patches``; all its bytes stay."""
     text = content.decode()
     known = nodes(text.removeprefix("\ufeff"))
@@ -68,7 +117,8 @@ def with_patch(content: bytes, patch: dict[str, Any]) -> bytes:
     if present.style == "[":
         inside = text[present.start : present.end - 1].rstrip()
         comma = "" if inside == "[" else ", "
-        entry = json.dumps({"patch": json.dumps(patch)})
+        members: dict[str, Any] = {"patch": json.dumps(patch.body)}
+        entry = json.dumps(members | ({"target": patch.target} if patch.target else {}))
         return (text[: present.start] + inside + comma + entry + text[present.end - 1 :]).encode()
     if present.style != "-":
         raise InvalidInput("patches is not a list", hint="edit the kustomization by hand")
@@ -96,20 +146,34 @@ def _end_of_lines(text: str, end: int) -> int:
     return len(text) if following < 0 else following + 1
 
 
-def _item(patch: dict[str, Any], indent: str) -> str:
-    lines = _yaml(patch).splitlines()
-    return f"{indent}- patch: |-\n" + "".join(f"{indent}    {line}\n" for line in lines)
+def _item(patch: OverlayPatch, indent: str) -> str:
+    lines = [f"{indent}- patch: |-", *(f"{indent}    {line}" for line in _yaml(patch.body).splitlines())]
+    if patch.target:
+        lines += [f"{indent}  target:", *(f"{indent}    {line}" for line in _yaml(patch.target).splitlines())]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _yaml(value: dict[str, Any]) -> str:
+def _yaml(value: Any) -> str:
     from ruamel.yaml import YAML  # late: few edits add anything
 
     writer = YAML()
     writer.default_flow_style = False
     writer.width = 10_000  # a line that is folded may read differently inside a block
     stream = io.StringIO()
-    writer.dump(value, stream)
+    writer.dump(_quoted(value), stream)
     return stream.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """Return a value in which texts have quotes that Kustomize needs: the writer's YAML 1.2 has no word ``yes``."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    if isinstance(value, dict):
+        return {key: _quoted(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_quoted(item) for item in value]
+    is_word = isinstance(value, str) and "\n" not in value and not is_plain(value)
+    return DoubleQuotedScalarString(value) if is_word else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +263,7 @@ def _values(spot: Spot, wanted: Wanted) -> Iterator[tuple[str, bool]]:
         if spot.value:
             yield wanted.new, wanted.is_text
         return
-    if spot.value == wanted.old:
+    if spot.value == wanted.old or _reads_as(spot, wanted.old):
         yield wanted.new, wanted.is_text or spot.style in ("'", '"')
         return
     if spot.value and spot.value in wanted.old:
@@ -209,6 +273,14 @@ def _values(spot: Spot, wanted: Wanted) -> Iterator[tuple[str, bool]]:
     elif wanted.old and wanted.old in spot.value:
         for head, tail in _splits(spot.value, wanted.old):
             yield head + wanted.new + tail, True
+
+
+def _reads_as(spot: Spot, text: str) -> bool:
+    """Return whether a spot without quotes is another spelling of a value, such as ``1e3`` of ``1000``."""
+    try:
+        return not spot.style and _text(resolve(spot.value)) == text
+    except ValueError:  # a number that YAML has and JSON has not
+        return False
 
 
 def _splits(text: str, part: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from gitsync.edit.candidates import Candidate, Wanted, candidates, merge_patch, wanted_value, with_patch
+from gitsync.edit.candidates import (
+    Candidate,
+    OverlayPatch,
+    PatchTarget,
+    Wanted,
+    candidates,
+    json_patch,
+    merge_patch,
+    wanted_value,
+    with_patch,
+)
 from gitsync.edit.proof import ChangedField, EditedTree, EditTarget, Renders, same
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import show_path
@@ -29,7 +39,8 @@ from gitsync.render.provenance.recorder import History
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalars import resolve
 
-_IDENTITY: Final = frozenset({("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")})
+_NAME: Final = ("metadata", "name")
+_IDENTITY: Final = frozenset({("apiVersion",), ("kind",), _NAME, ("metadata", "namespace")})
 _MOST_CANDIDATES: Final = 16
 """Each candidate costs a render of the root."""
 
@@ -97,8 +108,10 @@ class Editor:
                 f"{show_path(path)} identifies the object", object=subject, hint="rename it by hand: it is recreated"
             )
         edit = None if scope.overlay else self._at_its_place(position, path, new, scope)
-        # Also where no place could be edited: a patch in the overlay may still set the field.
-        edit = edit or self._in_the_overlay(position, path, new, scope)
+        if edit is not None and (scope.also or _is_alone(edit)):
+            return edit
+        # Also where no place could be edited, or only one that other fields share: a patch may set the field alone.
+        edit = self._instead(edit, position, path, new, scope)
         if edit is not None:
             return edit
         raise InvalidInput(
@@ -148,6 +161,16 @@ class Editor:
         ):
             yield from candidates(self._tree, made.provenance[position].setters(path), wanted)
 
+    def _instead(self, shared: Edit | None, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit | None:
+        """Return a patch in the overlay; in place of the edit of a shared place only one that changes less."""
+        if shared is None:
+            return self._in_the_overlay(position, path, new, scope)
+        try:
+            patch = self._in_the_overlay(position, path, new, EditScope(overlay=True))
+        except InvalidInput:
+            return shared
+        return patch if patch is not None and _is_alone(patch) else shared
+
     def _in_the_overlay(self, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit | None:
         """Return a patch in the root's own kustomization, None where it has none or a later step sets the field."""
         chart = self._chart_of(position)
@@ -162,14 +185,34 @@ class Editor:
         if file is None:
             return None
         content = self._tree.read(prefix + file)
+        shared: Edit | None = None
+        refusal: InvalidInput | None = None
+        for patch in self._overlay_patches(position, path, new):
+            candidate = Candidate(prefix + file, content.count(b"\n") + 1, with_patch(content, patch))
+            try:
+                edit = self._proved(candidate, position, path, new, EditScope())
+            except _Mismatch:
+                continue
+            except InvalidInput as error:  # such as a test of a JSON patch, for a later step changes what it names
+                refusal = refusal or error
+                continue
+            if _is_alone(edit):
+                return edit
+            shared = shared or edit
+        if shared is None and refusal is not None:
+            raise refusal
+        return shared
+
+    def _overlay_patches(self, position: int, path: FieldPath, new: Any) -> Iterator[OverlayPatch]:
+        """Yield the patches that set a field of an object before the kustomization, the one that reads best first."""
+        manifest = self.build.manifests[position]
         # What a chart makes has no name in a file; where later steps change its name, the proof fails.
-        name = self.build.manifests[position]["metadata"]["name"] if chart else self._original_name(position)
-        patch = merge_patch(self.build.manifests[position], name, path, new)
-        candidate = Candidate(prefix + file, content.count(b"\n") + 1, with_patch(content, patch))
-        try:
-            return self._proved(candidate, position, path, new, EditScope())
-        except _Mismatch:
-            return None
+        metadata = manifest["metadata"] if self._chart_of(position) else self._original(position)["metadata"]
+        kind = manifest["kind"]
+        target = PatchTarget(manifest["apiVersion"], kind, str(metadata["name"]), str(metadata.get("namespace") or ""))
+        # By key where the API server merges the list by one; lists of custom resources have none.
+        patches = (merge_patch(target, path, new), json_patch(target, manifest, path, new))
+        yield from (patch for patch in patches if patch is not None)
 
     def _chart_of(self, position: int) -> str:
         """Return the folder of the chart whose template makes an object, empty where none does."""
@@ -178,8 +221,8 @@ class Editor:
         charts = [above for above in _folders(folder) if self._tree.entry(f"{above}/{CHART_FILE}") is Entry.FILE]
         return charts[-1] if charts and self._target.helm is not None else ""
 
-    def _original_name(self, position: int) -> str:
-        """Return the name of an object in the file that it comes from, by which any kustomization can patch it."""
+    def _original(self, position: int) -> Manifest:
+        """Return an object as its file has it, by whose name and namespace any kustomization can patch it."""
         made = self.build
         origin = made.sources[position]
         documents = read_all(self._tree.read(origin.file), origin.file)
@@ -187,7 +230,7 @@ class Editor:
         kind = made.manifests[position].get("kind")
         if not isinstance(document, dict) or document.get("kind") != kind:
             raise InvalidInput("the object is generated", object=str(kind), hint="edit what generates it")
-        return str(document["metadata"]["name"])
+        return document
 
     def _proved(self, candidate: Candidate, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit:
         """Return the edit of a candidate; raise InvalidInput where it does another thing than asked for."""
@@ -232,6 +275,12 @@ def _folders(path: str) -> Iterator[str]:
 
 class _Mismatch(InvalidInput):
     """An edit of a place does not give a field its value."""
+
+
+def _is_alone(edit: Edit) -> bool:
+    """Return whether an edit changes one field; the hash in a generated name, and in references to it, follows."""
+    names = {other.old for other in edit.others if other.field == _NAME}
+    return all(other.field == _NAME or other.old in names for other in edit.others)
 
 
 def _is_meant(item: ChangedField, subject: str, path: FieldPath) -> bool:

@@ -13,7 +13,7 @@ from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.build import Build, build
 from gitsync.render.kustomize.kustomization import FILE_NAMES
-from gitsync.render.provenance.paths import FieldPath, leaves_of
+from gitsync.render.provenance.paths import FieldPath, indexes, leaves_of
 
 
 class EditedTree:
@@ -119,11 +119,28 @@ def _reads(made: Build | None, file: str) -> bool:
 
 def _differences(root: str, first: Build, second: Build) -> Iterator[ChangedField]:
     for name, old, new in _pairs(first.manifests, second.manifests):
-        old_leaves = dict(leaves_of(old))
-        new_leaves = dict(leaves_of(new))
-        for path in dict.fromkeys((*old_leaves, *new_leaves)):
-            if not same(old_leaves.get(path, _ABSENT), new_leaves.get(path, _ABSENT)):
-                yield ChangedField(root, name, path, old_leaves.get(path), new_leaves.get(path))
+        for path, old_value, new_value in _changed_leaves(old, new):
+            yield ChangedField(root, name, path, old_value, new_value)
+
+
+def _changed_leaves(old: Manifest, new: Manifest) -> list[tuple[FieldPath, Any, Any]]:
+    """Return the fields that differ with both values; an item of a list whose key changed is the same item."""
+    old_leaves = dict(leaves_of(old))
+    new_leaves = dict(leaves_of(new))
+    by_key = [
+        (path, old_leaves.get(path), new_leaves.get(path))
+        for path in dict.fromkeys((*old_leaves, *new_leaves))
+        if not same(old_leaves.get(path, _ABSENT), new_leaves.get(path, _ABSENT))
+    ]
+    # A key is part of the path of all fields of its item, so by keys another key is another item.
+    if [indexes(old, path) for path in old_leaves] != [indexes(new, path) for path in new_leaves]:
+        return by_key
+    by_index = [
+        (path, value, new_value)
+        for (path, value), new_value in zip(old_leaves.items(), new_leaves.values(), strict=True)
+        if not same(value, new_value)
+    ]
+    return min(by_index, by_key, key=len)
 
 
 def _pairs(first: Sequence[Manifest], second: Sequence[Manifest]) -> Iterator[tuple[str, Manifest, Manifest]]:

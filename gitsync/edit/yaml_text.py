@@ -18,6 +18,8 @@ from gitsync.render.yaml.reader import read_all
 
 _SEPARATOR: Final = re.compile(r"\n---([^\n]*)\n")
 _BLOCKS: Final = ("|", ">")
+_UNCLEAR: Final = ("", " ", "\n")
+"""The first characters of texts of which a block would have to name its indentation, in columns from its parent."""
 _PRINTABLE: Final = re.compile(r"[\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]*")
 """Texts that single quotes and blocks can hold on one line."""
 
@@ -117,15 +119,14 @@ def replaced(text: str, spot: Spot, value: str, *, is_text: bool) -> str:
 
 def _written(spot: Spot, value: str, *, is_text: bool) -> str:
     if spot.style in _BLOCKS:
-        if not spot.indent or not all(_PRINTABLE.fullmatch(line) for line in value.split("\n")):
-            raise InvalidInput("the value cannot be written as a block of lines", hint="edit the file by hand")
-        return _block(value, spot.indent)
+        is_block = spot.indent and value[:1] not in _UNCLEAR and all(map(_PRINTABLE.fullmatch, value.split("\n")))
+        return _block(value, spot.indent) if is_block else json.dumps(value, ensure_ascii=False) + "\n"
     if not is_text:
         return value
     # JSON's escapes are those of double quotes in YAML.
     if spot.style == '"' or not _PRINTABLE.fullmatch(value):
         return json.dumps(value, ensure_ascii=False)
-    if spot.style == "'" or not _is_plain(value, in_flow=spot.in_flow):
+    if spot.style == "'" or not is_plain(value, in_flow=spot.in_flow):
         return "'" + value.replace("'", "''") + "'"
     return value
 
@@ -134,13 +135,12 @@ def _block(value: str, indent: str) -> str:
     body = value.rstrip("\n")
     breaks = len(value) - len(body)
     chomp = "-" if not breaks else "" if breaks == 1 and body else "+"
-    hint = str(len(indent)) if body[:1] in (" ", "\n", "") else ""
     # Without spaces on empty lines, as editors and linters want them.
     lines = (f"{indent}{line}" if line else "" for line in body.split("\n"))
-    return f"|{hint}{chomp}\n" + "\n".join(lines) + "\n" * max(breaks, 1)
+    return f"|{chomp}\n" + "\n".join(lines) + "\n" * max(breaks, 1)
 
 
-def _is_plain(value: str, *, in_flow: bool) -> bool:
+def is_plain(value: str, *, in_flow: bool = False) -> bool:
     """Return whether YAML reads a text without quotes as this text, in a list in brackets or behind a key."""
     try:
         documents = read_all(f"[{value}]" if in_flow else f"- {value}\n")

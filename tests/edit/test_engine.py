@@ -133,6 +133,25 @@ MERGE = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  
             ["- sourceValue: other"],
             id="a replacement",
         ),
+        pytest.param(
+            over(""),
+            "spec.template.spec.containers[name=c].name",
+            "main",
+            "base/web.yaml:11",
+            ["      - name: main"],
+            id="the key of an item, which is in the paths of all its fields",
+        ),
+        pytest.param(
+            over(
+                "patches:\n- target: {kind: Deployment}\n  patch: |-\n"
+                "    - {op: add, path: /spec/limit, value: 1e3}\n"
+            ),
+            "spec.limit",
+            "7",
+            "over/kustomization.yaml:5",
+            ["    - {op: add, path: /spec/limit, value: 7}"],
+            id="a number that is written in another way",
+        ),
     ],
 )  # fmt: skip
 def test_the_place_that_sets_a_field_is_changed(
@@ -209,6 +228,110 @@ def test_a_field_that_nothing_sets_gets_a_patch() -> None:
 
     assert edit.content.endswith(b"  spec:\n      paused: true\n")
     assert edit.new is True
+
+
+SHARED = {
+    "over/web.yaml": WEB,
+    "over/api.yaml": WEB.replace("name: web", "name: api"),
+    "over/kustomization.yaml": "resources: [web.yaml, api.yaml]\npatches:\n"
+    "- target: {kind: Deployment}\n  patch: |-\n    - {op: replace, path: /spec/replicas, value: 4}\n",
+}
+
+
+def test_a_place_that_objects_share_is_left_for_a_patch() -> None:
+    edit = edited(SHARED, "spec.replicas", "6")
+
+    assert changed_lines(SHARED, edit)[-2:] == ["    spec:", "      replicas: 6"]
+    assert edit.others == ()
+
+
+def test_a_place_that_objects_share_is_changed_where_asked_for() -> None:
+    edit = edited(SHARED, "spec.replicas", "6", EditScope(also=True))
+
+    assert changed_lines(SHARED, edit) == ["    - {op: replace, path: /spec/replicas, value: 6}"]
+    assert [other.object for other in edit.others] == ["Deployment web"], "the first one is set"
+
+
+def test_what_only_a_shared_place_can_set_lists_the_rest() -> None:
+    files = over("labels:\n- pairs: {tier: x}\n  includeSelectors: true\n")
+    edit = edited(files, "metadata.labels.tier", "z")
+
+    assert changed_lines(files, edit) == ["- pairs: {tier: z}"]
+    assert {other.field[-2:] for other in edit.others} == {("matchLabels", "tier"), ("labels", "tier")}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "replacement"),
+    [
+        pytest.param(
+            "spec.template.spec.containers[name=c].args[1]",
+            "--c",
+            ["path: /spec/template/spec/containers/0/args/1", "value: --c"],
+            id="an item without a key",
+        ),
+        pytest.param(
+            "spec.template.spec.containers[name=c].name",
+            "d",
+            ["path: /spec/template/spec/containers/0/name", "value: d"],
+            id="the key of an item",
+        ),
+    ],
+)
+def test_what_a_merge_patch_cannot_set_gets_operations(field: str, value: str, replacement: list[str]) -> None:
+    edit = edited(OTHER, field, value, EditScope(overlay=True))
+
+    test = ["- op: test", "path: /spec/template/spec/containers/0/name", "value: c"]
+    target = ["target:", "group: apps", "version: v1", "kind: Deployment", "name: web"]
+    lines = [line.strip() for line in changed_lines(OTHER, edit)]
+    assert lines == ["patches:", "- patch: |-", *test, "- op: replace", *replacement, *target]
+    assert edit.others == ()
+
+
+def test_an_item_of_a_custom_resource_gets_operations() -> None:
+    resource = "apiVersion: example.com/v1\nkind: Site\nmetadata: {name: s, namespace: shop}\n"
+    files = {
+        "base/site.yaml": resource + "spec:\n  hosts:\n  - {name: a, size: 1}\n  - {name: b, size: 2}\n",
+        "base/kustomization.yaml": "resources: [site.yaml]\n",
+        "over/kustomization.yaml": "resources: [../base]\npatches: []\n",
+        "other/kustomization.yaml": "resources: [../base]\n",
+    }
+    edit = edited(files, "spec.hosts[name=b].size", "9", EditScope(overlay=True), kind="Site")
+
+    hosts = build(tree_after(files, edit), "over").manifests[0]["spec"]["hosts"]
+    assert hosts == [{"name": "a", "size": 1}, {"name": "b", "size": 9}]
+    assert b'"target": {"group": "example.com"' in edit.content, "a list in brackets stays one"
+
+
+def test_a_patch_names_the_namespace_of_the_file() -> None:
+    files = {name: text.replace("name: web\n", "name: web\n  namespace: shop\n") for name, text in OTHER.items()}
+    files["over/kustomization.yaml"] += "namespace: mine\n"
+
+    edit = edited(files, "spec.replicas", "6", EditScope(overlay=True))
+    assert [line.strip() for line in changed_lines(files, edit)][4:7] == ["metadata:", "name: web", "namespace: shop"]
+
+
+def test_a_patch_quotes_words_of_older_readers() -> None:
+    edit = edited(OTHER, "metadata.annotations.plain", "yes", EditScope(overlay=True))
+    assert changed_lines(OTHER, edit)[-1].strip() == 'plain: "yes"'
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("", '    text: ""'),
+        ("  b\nc", '    text: "  b\\nc"'),
+        ("\nb", '    text: "\\nb"'),
+        ("\u0007", '    text: "\\u0007"'),
+    ],
+)
+def test_a_block_that_cannot_hold_a_value_gets_quotes(value: str, written: str) -> None:
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n    text: |\n        one\n        two\n    b: c\n"
+    )
+    files = {"a.yaml": text, "kustomization.yaml": "resources: [a.yaml]\n"}
+
+    edit = edited(files, "data.text", value, kind="ConfigMap")
+    assert changed_lines(files, edit) == [written]
 
 
 ANCHORED = WEB.replace("one, number", "&n one, again: *n, number")
