@@ -15,18 +15,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import re2
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from pyrage import DecryptError, IdentityError
-from pyrage import decrypt as open_message
-from pyrage.x25519 import Identity
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from pyrage.x25519 import Identity
 
 MEMBER = "sops"
 _SEED = hashlib.sha256(b"sops").digest()
@@ -64,6 +62,10 @@ class DecryptionFailed(Exception):
 
 def identities_of(text: str, location: str) -> tuple[Identity, ...]:
     """Return the keys of an age key file; raise InvalidInput, with none of its text, when it is none."""
+    # late, as cryptography below: both take 8 MiB in each process, and few of them decrypt
+    from pyrage import IdentityError
+    from pyrage.x25519 import Identity
+
     lines = [line.strip() for line in text.splitlines()]
     try:
         return tuple(Identity.from_str(line) for line in lines if line and not line.startswith("#"))
@@ -228,6 +230,9 @@ def _bound_to(path: Path) -> str:
 
 def _opened(armored: Iterable[str], identities: Sequence[Identity]) -> bytes | None:
     """Return what the first of these messages says that one of the keys opens; None when none does."""
+    from pyrage import DecryptError
+    from pyrage import decrypt as open_message
+
     for message in armored:
         try:
             return bytes(open_message(message.encode(), identities))
@@ -243,6 +248,9 @@ def _is_sealed(value: object) -> bool:
 
 def _open_value(text: str, key: bytes, bound_to: str) -> Any:
     """Return the value of an encrypted text; raise DecryptionFailed, which quotes nothing of it."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     match = _SEALED.fullmatch(text)
     if match is None:
         raise DecryptionFailed

@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import secrets
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError
 from gitsync.ports import OtherProcesses, no_others
-from gitsync.server import live, metrics, webhooks
+from gitsync.server import live, webhooks
 from gitsync.server.api import routes as api
-from gitsync.server.auth.access import Access, Guard, current_user
+from gitsync.server.auth.access import METRICS, SCRAPER, Access, Guard, current_user
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
 from gitsync.server.formatting import visible
+from gitsync.server.metrics import process_text, readiness_problem, with_others
 from gitsync.server.pages import (
     account,
     actions,
@@ -42,6 +43,10 @@ from gitsync.server.visibility import visible_to
 from gitsync.services.requests import UserRequests
 
 _LOG = logging.getLogger(__name__)
+_HIDDEN = (
+    "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
+    "sign in as a user who sees every Application."
+)
 
 
 def create_app(
@@ -74,7 +79,7 @@ def create_app(
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)
     app.include_router(account.router(pages, access))
-    app.include_router(metrics.router(engine, others))
+    app.include_router(_monitoring(engine, others))
     # asked again for each message: what a user may see can change while a stream is open
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
     # before the other: its path would be a provider of that
@@ -101,6 +106,31 @@ def create_app(
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")
     _explain_errors(app, pages)
     return app
+
+
+def _monitoring(engine: Backend, others: OtherProcesses) -> APIRouter:
+    """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
+    routes = APIRouter()
+
+    @routes.get("/healthz")
+    def healthz() -> Response:
+        # checks nothing: a restart repairs neither the database nor the cluster
+        return Response("ok\n", media_type="text/plain")
+
+    @routes.get("/readyz")
+    def readyz() -> Response:
+        problem = readiness_problem(engine)
+        return JSONResponse({"ready": False, "reason": problem}, 503) if problem else JSONResponse({"ready": True})
+
+    @routes.get(METRICS)
+    def metrics(request: Request) -> Response:
+        user = current_user(request)
+        if user != SCRAPER and not engine.policies.sees_all(user):
+            raise HTTPException(403, _HIDDEN)
+        own = process_text(engine, has_applications=True)
+        return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return routes
 
 
 def _explain_errors(app: FastAPI, pages: Pages) -> None:

@@ -1,4 +1,8 @@
-"""Metrics of what the engine knows, worked out when asked. No names of applications: the page may be open."""
+"""
+Metrics of what the engine knows, worked out when asked. No names of applications: the page may be open.
+
+Further controller processes import this module, and have no dashboard: it must not import FastAPI, which takes 7 MiB.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
-from fastapi import APIRouter, HTTPException, Request, Response
-from fastapi.responses import JSONResponse
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,8 +19,7 @@ from gitsync import __version__
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.conditions import SOURCE_READY, find_condition
 from gitsync.objects.manifest import at
-from gitsync.ports import BOUNDS, ApplicationView, OtherProcesses, ProcessReport
-from gitsync.server.auth.access import METRICS, SCRAPER, current_user
+from gitsync.ports import BOUNDS, ApplicationView, ProcessReport
 from gitsync.server.backend import Backend
 from gitsync.server.queries.waiting import needs_approval
 
@@ -210,34 +211,3 @@ class _Up(Collector):
         for name, is_up in self._processes.items():
             gauge.add_metric([name], float(is_up))
         yield gauge
-
-
-_HIDDEN = (
-    "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
-    "sign in as a user who sees every Application."
-)
-
-
-def router(engine: Backend, others: OtherProcesses) -> APIRouter:
-    """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
-    routes = APIRouter()
-
-    @routes.get("/healthz")
-    def healthz() -> Response:
-        # checks nothing: a restart repairs neither the database nor the cluster
-        return Response("ok\n", media_type="text/plain")
-
-    @routes.get("/readyz")
-    def readyz() -> Response:
-        problem = readiness_problem(engine)
-        return JSONResponse({"ready": False, "reason": problem}, 503) if problem else JSONResponse({"ready": True})
-
-    @routes.get(METRICS)
-    def metrics(request: Request) -> Response:
-        user = current_user(request)
-        if user != SCRAPER and not engine.policies.sees_all(user):
-            raise HTTPException(403, _HIDDEN)
-        own = process_text(engine, has_applications=True)
-        return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return routes

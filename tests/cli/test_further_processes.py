@@ -229,3 +229,15 @@ def test_a_process_that_is_stopped_while_it_waits_for_its_next_start_stays_ended
     until(lambda: log.exists() and log.read_text())  # the shell creates the file before it writes
     child.stop()
     assert log.read_text() == "started\n"
+
+
+def test_a_further_process_loads_no_dashboard() -> None:
+    # each Application group has such a process: FastAPI and the libraries of decryption take 15 MiB in each
+    script = "import sys, gitsync.cli.further_processes; print(*sys.modules)"
+
+    loaded = set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+    assert "gitsync.server.metrics" in loaded
+    assert not loaded & {"fastapi", "starlette", "cryptography", "pyrage"}
