@@ -344,6 +344,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             settings.web_url,
             settings.controller_rights,
             HostApprovals(policies.of, UserRequests(records, applications, clock, policies.of).approve),
+            secrets.chart_inputs,
         )
     )
     proposals = AdoptService(source, hosts, secrets.credentials)
@@ -462,7 +463,7 @@ def _policy_reloader(
 
 def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
     secrets = ApplicationSecrets(adapters.cluster, adapters.live, policies.all_of)
-    return RemoteBases(adapters.renderer, adapters.source, secrets.credentials, policies.all_of)
+    return RemoteBases(adapters.renderer, adapters.source, secrets.credentials, policies.all_of, secrets.chart_inputs)
 
 
 def _client(settings: Settings) -> Client:

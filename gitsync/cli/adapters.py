@@ -80,6 +80,10 @@ class DirectLiveCache:
 class CallerCluster(KubernetesCluster):
     """A cluster in which a dry run that may not impersonate the Application's ServiceAccount runs as the caller."""
 
+    def read(self, ref: ObjectRef, version: str, *, user: str = "") -> Manifest | None:
+        """Return the object as it is now, with the rights of the caller, who sees what a command prints."""
+        return super().read(ref, version)
+
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:

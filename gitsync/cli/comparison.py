@@ -106,7 +106,13 @@ class Evaluator:
         self.hosts = ApiHosts(self.source.transport)
         self.policies = Policies(self.cluster, self.live, self.source, _policies(target))
         self.secrets = ApplicationSecrets(self.cluster, self.live, self.policies.all_of)
-        self.renderer = RemoteBases(InProcessRenderer(), self.source, self.secrets.credentials, self.policies.all_of)
+        self.renderer = RemoteBases(
+            InProcessRenderer(),
+            self.source,
+            self.secrets.credentials,
+            self.policies.all_of,
+            self.secrets.chart_inputs,
+        )
         self._target = target
         self._age_key = age_key
         self._clock = SystemClock()

@@ -110,9 +110,11 @@ class Client:
         named += [f"context {self._connection.context}"] if self._connection.context else []
         return f"{self.host} ({', '.join(named)})" if named else self.host
 
-    def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json") -> Any:
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json", user: str = ""
+    ) -> Any:
         """Return the parsed answer of a GET."""
-        return self._json(Request("GET", path, query, accept=accept))
+        return self._json(Request("GET", path, query, accept=accept, user=user))
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return the answer of a GET as text, such as the log of a container."""

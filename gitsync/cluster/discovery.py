@@ -11,7 +11,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.errors import not_discovered
 from gitsync.errors import GroupUnavailable, Rejected
 from gitsync.merge.schema import Schemas, builtin
-from gitsync.ports import ApiResource
+from gitsync.ports import ApiResource, Capabilities
 
 _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -20,6 +20,9 @@ _AGGREGATED = (
 # seconds until discovery is repeated for a kind that is not served: at first, and at most; it doubles
 _RETRY = 2.0
 _LONGEST_RETRY = 60.0
+
+_VERSION_SECONDS = 300.0
+"""Seconds after which the version is read again: no watch reports an upgrade of the API server."""
 
 Kind = tuple[str, str, str]
 _GroupVersion = tuple[str, str]
@@ -42,6 +45,10 @@ class Discovery:
         self._absent: dict[Kind, tuple[float, float]] = {}
         self._unavailable: dict[_GroupVersion, GroupUnavailable] = {}
         self._asked = float("-inf")
+        self._apis: dict[_GroupVersion, frozenset[str]] = {}
+        self._version = ""
+        self._version_due = float("-inf")
+        self._capabilities: Capabilities | None = None
 
     def resource(self, group: str, version: str, kind: str) -> ApiResource | None:
         """Return the resource of a kind, None when it is not served."""
@@ -79,6 +86,20 @@ class Discovery:
                 first.setdefault((resource.group, resource.kind), resource)
             return tuple(first.values())
 
+    def capabilities(self) -> Capabilities:
+        """Return the version of the server, read again after some minutes, and what it serves."""
+        with self._lock:
+            if not self._resources:
+                self._refresh()
+            if self._monotonic() >= self._version_due:
+                answer = self._client.get("/version")
+                self._version = str(answer.get("gitVersion") or "")
+                self._version_due = self._monotonic() + _VERSION_SECONDS
+            if self._capabilities is None or self._capabilities.version != self._version:
+                apis = sorted(name for names in self._apis.values() for name in names)
+                self._capabilities = Capabilities(self._version, tuple(apis))
+            return self._capabilities
+
     def forget(self) -> None:
         """Ask again at the next question: definitions have changed."""
         with self._lock:
@@ -91,6 +112,9 @@ class Discovery:
         resources = [item for item in items if isinstance(item, ApiResource)]
         self._unavailable = {item: not_discovered(*item) for item in items if not isinstance(item, ApiResource)}
         self._resources = {(item.group, item.version, item.kind): item for item in resources}
+        # A server that is down is not gone: charts would give up the objects that they make where it is there.
+        self._apis = {item: names for item, names in self._apis.items() if item in self._unavailable} | _apis(resources)
+        self._capabilities = None
         self._asked = self._monotonic()
         self._absent = {kind: due for kind, due in self._absent.items() if kind not in self._resources}
 
@@ -121,6 +145,15 @@ class Discovery:
                 yield ApiResource(
                     group, version, item["kind"], item["name"], bool(item["namespaced"]), frozenset(item["verbs"])
                 )
+
+
+def _apis(resources: Iterable[ApiResource]) -> dict[_GroupVersion, frozenset[str]]:
+    """Return what is served, by group and version, as Helm names it (``action.GetVersionSet``)."""
+    names: dict[_GroupVersion, set[str]] = {}
+    for resource in resources:
+        kinds = names.setdefault((resource.group, resource.version), {resource.api_version})
+        kinds.add(f"{resource.api_version}/{resource.kind}")
+    return {item: frozenset(kinds) for item, kinds in names.items()}
 
 
 def _aggregated(answer: dict[str, Any]) -> Iterator[ApiResource | _GroupVersion]:

@@ -19,7 +19,7 @@ from gitsync.objects.change import Change
 from gitsync.objects.keys import API_VERSION, FORCE
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.ports import ApiResource, KubernetesEvent, LogRequest
+from gitsync.ports import ApiResource, Capabilities, KubernetesEvent, LogRequest
 
 
 class KubernetesCluster:
@@ -51,11 +51,15 @@ class KubernetesCluster:
         self._discovery.forget()
         self._schemas.forget()
 
-    def read(self, ref: ObjectRef, version: str) -> Manifest | None:
+    def capabilities(self) -> Capabilities:
+        """Return the version of the server and what it serves."""
+        return self._discovery.capabilities()
+
+    def read(self, ref: ObjectRef, version: str, *, user: str = "") -> Manifest | None:
         """Return the object as it is now, by a request."""
         resource = self._resource(ref.group, version, ref.kind)
         try:
-            live: Manifest = self._client.get(object_path(resource, ref))
+            live: Manifest = self._client.get(object_path(resource, ref), user=user)
         except Rejected as error:
             if error.code == 404:
                 return None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Final
 
 from gitsync import __version__
@@ -17,11 +19,12 @@ from gitsync.errors import (
     RecordUnavailable,
     Refused,
     SourceThrottled,
+    TerminalError,
     TransientError,
     WrongState,
 )
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application, GitSource, SourceGroup, apps_of_parts
+from gitsync.objects.application import Application, ChartInputs, GitSource, SourceGroup, apps_of_parts
 from gitsync.objects.change import HoldReason
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED
 from gitsync.objects.manifest import Manifest, annotations_of, content_hash, metadata_of
@@ -99,6 +102,7 @@ class PullRequestPorts:
     web_url: str = ""
     controller_rights: bool = False
     approvals: HostApprovals | None = None
+    chart_inputs_of: Callable[[Application], ChartInputs] = attrgetter("chart_inputs")
 
 
 @dataclass(slots=True)
@@ -264,6 +268,14 @@ class PullRequestController:
             _log.warning("previews of %s were not stored: %s", key, error)
         else:
             repository.kept = rows
+
+    def _chart_inputs(self, applications: Iterable[Application]) -> Mapping[str, ChartInputs]:
+        """Return what the charts of Applications get of the cluster; a preview reports what it lacks of the others."""
+        inputs: dict[str, ChartInputs] = {}
+        for app in applications:
+            with suppress(TerminalError):  # its own reconcile reports it
+                inputs[app.key] = self._ports.chart_inputs_of(app)
+        return inputs
 
     def _rules(self, main: Application) -> str:
         """Return a digest of what previews depend on beside their commits."""
@@ -443,6 +455,7 @@ class PullRequestController:
                 ports.policies(),
                 ports.controller_rights,
                 tuple(change for change, _ in joined),
+                self._chart_inputs(followers.applications),
             )
             tree = merged.tree
             # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
-from gitsync.objects.charts import ChartOptions
+from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.objects.holds import FieldHold, holds_of
 from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
@@ -68,6 +68,20 @@ def _json_of(values: object) -> object:
     return json.dumps(values)
 
 
+class ValuesRef(Section):
+    """A member of a ConfigMap or Secret that has values, as YAML."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "valuesKey": "write key",
+        "targetPath": "write the value at its place in the YAML of the member",
+    }
+
+    kind: Literal["ConfigMap", "Secret"] = Field(description="The kind of the object.")
+    name: Text = Field(description="Its name, in the namespace of the Application.")
+    key: Text = Field("values.yaml", description="The member that has the values, as a YAML mapping.")
+    optional: bool = Field(False, description="Whether it may be absent.")
+
+
 class HelmSettings(Section):
     """How the path is rendered where it is a Helm chart."""
 
@@ -89,16 +103,20 @@ class HelmSettings(Section):
         " root of the repository with a leading `/`.",
     )
     ignore_missing_value_files: bool = Field(False, description="Whether values files that do not exist are skipped.")
+    values_from: Annotated[tuple[ValuesRef, ...], Field(strict=False, max_length=20)] = Field(
+        (), description="Values of ConfigMaps and Secrets, later ones over earlier ones and over those of all files."
+    )
     values: Annotated[str, BeforeValidator(_json_of), WithJsonSchema(_FREE_FORM)] = Field(
-        "", description="Values over those of all files, as a mapping; viewers of the Application can read them."
+        "", description="Values over all others, as a mapping; viewers of the Application can read them."
     )
     skip_crds: bool = Field(False, description="Whether the CustomResourceDefinitions in `crds/` are left out.")
     skip_tests: bool = Field(False, description="Whether objects with the hook `test` are left out.")
     kube_version: Annotated[str, Field(max_length=64)] = Field(
-        "", description="Kubernetes version that templates see, such as `1.36.2`; absent: that of Helm."
+        "", description="Kubernetes version that templates see, such as `1.36.2`; absent: that of the cluster."
     )
     api_versions: Annotated[Strings, Field(max_length=1000)] = Field(
-        (), description="API versions that templates see beside Helm's own, such as `monitoring.coreos.com/v1`."
+        (),
+        description="API versions that templates see beside the cluster's, such as `monitoring.coreos.com/v1`.",
     )
 
 
@@ -170,7 +188,13 @@ class GitSource(Section):
     def secrets(self) -> tuple[str, ...]:
         """The names of the Secrets that it needs."""
         names = (self.credentials_secret, self.verification_secret, self.decryption_secret)
-        return tuple(name for name in names if name)
+        values = (item.name for item in self.values_from if item.kind == "Secret")
+        return (*(name for name in names if name), *values)
+
+    @property
+    def values_from(self) -> tuple[ValuesRef, ...]:
+        """The ConfigMaps and Secrets that have values for its chart."""
+        return self.helm.values_from if self.helm else ()
 
     @property
     def is_fixed(self) -> bool:
@@ -708,6 +732,21 @@ class ApplicationSpec(Section):
         return self.source or SourceGroup.of(self.sources)
 
 
+class ChartInputs(NamedTuple):
+    """
+    What charts get of the destination: versions, and the values that ``valuesFrom`` names, as far as they were read.
+
+    An empty ``kube_version`` is Helm's own.
+    """
+
+    kube_version: str = ""
+    api_versions: tuple[str, ...] = ()
+    values: tuple[tuple[ValuesRef, str], ...] = ()
+
+
+_NO_INPUTS = ChartInputs()
+
+
 class FolderRender(NamedTuple):
     """A folder that is rendered, and how; ``name`` is that of its source, empty for the only one."""
 
@@ -728,7 +767,7 @@ class Application:
     plans of Agents. ``deletes_in_foreground``: a deleted object stays until what it owns is gone.
     ``account_namespace`` is that of the ServiceAccount, empty for the Application's own. ``deletes_for`` are the keys
     of Applications that are deleted too, whose objects it deletes with its own. ``holds`` are the fields that users
-    keep as they are; of a reconcile, those that are in force.
+    keep as they are; of a reconcile, those that are in force. ``chart_inputs`` were read for its charts.
     """
 
     name: str
@@ -759,6 +798,7 @@ class Application:
     image_updates: ImageUpdates = field(default_factory=ImageUpdates)
     promotion: Promotion | None = None
     holds: tuple[FieldHold, ...] = ()
+    chart_inputs: ChartInputs = _NO_INPUTS
 
     @property
     def is_managed(self) -> bool:
@@ -787,11 +827,17 @@ class Application:
         options = self._chart_of(self.source)
         if not isinstance(self.source, SourceGroup):
             return options
-        return options._replace(values=json.dumps([render.chart for render in self.renders]))
+        renders = self.renders
+        return options._replace(
+            values=json.dumps([render.chart for render in renders]),
+            cluster_values=tuple(item for render in renders for item in render.chart.cluster_values),
+        )
 
     def _chart_of(self, source: GitSource, name: str = "") -> ChartOptions:
         """Return how a source is rendered where it is a chart; ``name`` is the folder of its files, if it has one."""
         helm = source.helm or _NO_SETTINGS
+        inputs = self.chart_inputs
+        texts = dict(inputs.values)
         return ChartOptions(
             release=helm.release_name or self.name,
             namespace=self.destination.namespace or self.namespace,
@@ -800,8 +846,12 @@ class Application:
             skips_missing_files=helm.ignore_missing_value_files,
             includes_crds=not helm.skip_crds,
             skips_tests=helm.skip_tests,
-            kube_version=helm.kube_version,
-            api_versions=helm.api_versions,
+            kube_version=helm.kube_version or inputs.kube_version,
+            api_versions=(*helm.api_versions, *inputs.api_versions),
+            cluster_values=tuple(
+                ClusterValues(f"{ref.kind} {self.namespace}/{ref.name}", texts.get(ref), ref.kind == "Secret")
+                for ref in helm.values_from
+            ),
         )
 
     @property

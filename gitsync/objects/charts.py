@@ -8,12 +8,25 @@ RELEASE: Final = "release-name"
 """The name of a release without a name, as ``helm template`` has it."""
 
 
+class ClusterValues(NamedTuple):
+    """
+    The YAML text of values in a ConfigMap or Secret; ``name`` names that, for errors.
+
+    Without a ``text`` they were not read: only a controller and the commands that ask a cluster read them.
+    """
+
+    name: str
+    text: str | None = None
+    is_secret: bool = False
+
+
 class ChartOptions(NamedTuple):
     """
     How a chart is rendered: its release, its values beside the defaults, and what its templates learn of the cluster.
 
     ``value_files`` are paths relative to the chart, or to the root of the repository with a leading slash; later ones
-    override earlier ones. ``values`` is a YAML text that overrides them all. An empty ``kube_version`` is Helm's own.
+    override earlier ones. ``cluster_values`` override those, and ``values``, a YAML text, overrides them all. An empty
+    ``kube_version`` is Helm's own. ``is_kustomized``: Kustomize writes what Helm prints once more.
     """
 
     release: str = RELEASE
@@ -26,6 +39,13 @@ class ChartOptions(NamedTuple):
     skips_tests: bool = False
     kube_version: str = ""
     api_versions: tuple[str, ...] = ()
+    cluster_values: tuple[ClusterValues, ...] = ()
+    is_kustomized: bool = False
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether what is rendered with them may have values of Secrets."""
+        return any(item.is_secret for item in self.cluster_values)
 
 
 class ChartFile(NamedTuple):

@@ -71,6 +71,8 @@ PRUNE: Final = "gitsync.dev/prune"
 RECONCILE: Final = "gitsync.dev/reconcile"
 FORCE: Final = "gitsync.dev/force"
 IGNORE_DIFFERENCES: Final = "gitsync.dev/ignore-differences"
+MASKED_FIELDS: Final = "gitsync.dev/masked-fields"
+"""JSON Pointers of the fields that hold secrets, separated by spaces; ``*`` is every item of a list."""
 
 REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
 """Annotation on an Application: a person asks for a sync now; the value is any new text, kept in status."""

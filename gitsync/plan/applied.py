@@ -40,12 +40,14 @@ def applied_digest(manifest: Manifest, origin: str, rules: tuple[IgnoreRule, ...
     Return the digest of a manifest as it is applied under some ignore rules.
 
     The rules are part of it: a field that they left to others was never applied, and must not become a repair when
-    they are removed. Of a Secret the digest holds the origin instead of the values: users who may read the inventory,
-    but no Secrets, could try passwords against a digest of them.
+    they are removed. Of a Secret, and of masked fields, the digest holds the origin instead
+    of the values: users who may read the inventory, but no Secrets, could try passwords against a digest of them.
     """
     ref = ref_of(manifest)
     matching = [rule.model_dump(mode="json") for rule in rules if applies_to(rule, ref)]
-    content = [mask(manifest), origin] if is_secret(ref) else [manifest]
+    shown = mask(manifest)
+    # the identical one where nothing is masked
+    content = [shown, origin] if is_secret(ref) or shown is not manifest else [manifest]
     return content_hash([*content, matching])[:_LENGTH]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gitsync.kube import quantity
-from gitsync.kube.defaults import DEFAULTS, RBAC_GROUP, default_limits
+from gitsync.kube.openapi import DEFAULTS, RBAC_GROUP, default_limits
 from gitsync.merge.fieldset import SELF, Node
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import element_of, key_default

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from gitsync.kube.json_pointer import parts
+from gitsync.kube.masked_fields import SHORTEST, Pattern, hide, masked_fields, spellings, values_at
 from gitsync.objects.change import ABSENT, Change, FieldDifference
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
@@ -15,8 +15,6 @@ from gitsync.objects.ref import ObjectRef
 
 MASK = "••••••"
 _MASKED_ROOTS = ("/data", "/stringData")
-_SHORTEST = 4
-"""Texts shorter than this are not masked in messages: that would hide ordinary words."""
 
 
 def is_secret(ref: ObjectRef) -> bool:
@@ -28,11 +26,11 @@ def mask(manifest: Manifest) -> Manifest:
     """
     Return a manifest that may be shown.
 
-    In a Secret every value of ``data`` and ``stringData`` is hidden and the last-applied annotation too; other objects
-    are returned unchanged.
+    In a Secret every value of ``data`` and ``stringData`` is hidden and the last-applied annotation too; of other
+    objects the fields that they mark as masked. One without any is returned unchanged.
     """
     if manifest.get("kind") != "Secret" or manifest.get("apiVersion") != "v1":
-        return manifest
+        return dict(hide(manifest, (), patterns, _hidden)) if (patterns := masked_fields(manifest)) else manifest
     # Keys stay visible: which members exist is not secret, and users need it to review a change.
     result = {key: _hidden(value) if key in ("data", "stringData") else value for key, value in manifest.items()}
     if LAST_APPLIED in annotations_of(manifest):
@@ -44,14 +42,40 @@ def mask(manifest: Manifest) -> Manifest:
 _SIDES: Final = ("in Git", "in the cluster")
 
 
-def mask_difference(ref: ObjectRef, difference: FieldDifference, sides: tuple[str, str] = _SIDES) -> FieldDifference:
+def mask_difference(
+    ref: ObjectRef,
+    difference: FieldDifference,
+    sides: tuple[str, str] = _SIDES,
+    fields: frozenset[Pattern] = frozenset(),
+) -> FieldDifference:
     """
     Return a difference that may be shown: whether a value was added, removed or changed, never the value.
 
-    ``sides`` say where the desired and the live value are.
+    ``sides`` say where the desired and the live value are; ``fields`` are those that an object of another kind masks.
     """
-    if not is_secret(ref) or not _is_hidden(difference.pointer):
+    if not is_secret(ref):
+        return _masked_below(difference, sides, fields) if fields else difference
+    if not _is_hidden(difference.pointer):
         return difference
+    return _masked(difference, sides)
+
+
+def _masked_below(difference: FieldDifference, sides: tuple[str, str], fields: frozenset[Pattern]) -> FieldDifference:
+    """Return a difference without the values of masked fields, which may be a part of its own."""
+    at = parts(difference.pointer)
+    desired, live = (
+        value if value is ABSENT else hide(value, at, fields, _hidden)
+        for value in (difference.desired, difference.live)
+    )
+    if desired is difference.desired and live is difference.live:
+        return difference
+    # the whole value is hidden: what is left to tell is which side has it
+    if MASK in (desired, live):
+        return _masked(difference, sides)
+    return replace(difference, desired=desired, live=live)
+
+
+def _masked(difference: FieldDifference, sides: tuple[str, str]) -> FieldDifference:
     one_sided = difference.desired is ABSENT or difference.live is ABSENT
     note = "" if difference.desired == difference.live else " only" if one_sided else ", differs"
     return replace(
@@ -63,14 +87,22 @@ def mask_difference(ref: ObjectRef, difference: FieldDifference, sides: tuple[st
 
 def mask_change(change: Change, sides: tuple[str, str] = _SIDES) -> Change:
     """Return a step that may be shown, with both sides and all differences masked; see ``mask_difference``."""
-    if not is_secret(change.ref):
+    fields = frozenset() if is_secret(change.ref) else masked_fields(change.desired, change.live)
+    if not is_secret(change.ref) and not fields:
         return change
     return replace(
         change,
-        desired=mask(change.desired) if change.desired else change.desired,
-        live=mask(change.live) if change.live else change.live,
-        differences=tuple(mask_difference(change.ref, difference, sides) for difference in change.differences),
+        desired=_shown(change.desired, fields),
+        live=_shown(change.live, fields),
+        differences=tuple(mask_difference(change.ref, difference, sides, fields) for difference in change.differences),
     )
+
+
+def _shown(manifest: Manifest | None, fields: frozenset[Pattern]) -> Manifest | None:
+    """Return one side of a step; each hides what the other one masks too, such as a value that was secret before."""
+    if not manifest:
+        return manifest
+    return dict(hide(manifest, (), fields, _hidden)) if fields else mask(manifest)
 
 
 def to_record(change: Change) -> list[dict[str, Any]]:
@@ -130,23 +162,14 @@ def _hidden_value(value: Any, what: str) -> Any:
 def _secret_texts(manifests: Iterable[Manifest | None]) -> set[str]:
     texts: set[str] = set()
     for manifest in manifests:
+        if manifest is None:
+            continue
+        texts.update(*map(spellings, values_at(manifest, masked_fields(manifest))))
         # Of any group, unlike ``mask``: in a message, hiding too much does no harm.
-        if manifest is None or manifest.get("kind") != "Secret":
+        if manifest.get("kind") != "Secret":
             continue
         for root in ("data", "stringData"):
             values = manifest.get(root)
             for value in values.values() if isinstance(values, dict) else ():
-                texts |= _forms(str(value))
-    return {text for text in texts if len(text) >= _SHORTEST}
-
-
-def _forms(value: str) -> set[str]:
-    """Return the spellings in which a message may quote a value: plain, base64, escaped, line by line."""
-    plain = {value, "".join(value.split())}
-    # what is not base64, or not text, has no other plain form that a message could quote
-    with contextlib.suppress(ValueError):
-        plain.add(base64.b64decode("".join(value.split()), validate=True).decode())
-    plain |= {line.strip() for text in plain for line in text.splitlines()}
-    encoded = {base64.b64encode(text.encode(errors="replace")).decode() for text in plain}
-    escaped = {text.encode("unicode_escape").decode() for text in plain}
-    return plain | encoded | escaped | {text.replace('"', '\\"') for text in escaped}
+                texts |= spellings(str(value))
+    return {text for text in texts if len(text) >= SHORTEST}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.defaults import encode_texts
+from gitsync.kube.openapi import encode_texts
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, group_of, has_generated_name, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of

@@ -9,6 +9,7 @@ from typing import Protocol
 from gitsync.ports.advisors import Advice, AdviceCache, MetricResult, MetricsProvider, Reasoner, Sample
 from gitsync.ports.cluster import (
     ApiResource,
+    Capabilities,
     Cluster,
     EventWriter,
     KubernetesEvent,
@@ -93,6 +94,7 @@ __all__ = [
     "ApiResource",
     "ApplicationSets",
     "ApplicationView",
+    "Capabilities",
     "Clock",
     "Cluster",
     "Cost",

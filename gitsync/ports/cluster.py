@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gitsync.errors import GroupUnavailable
 from gitsync.merge.schema import Schemas
@@ -31,6 +31,17 @@ class ApiResource:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.api_version}"
+
+
+class Capabilities(NamedTuple):
+    """
+    What templates of charts may ask of a cluster: its version, and the APIs that it serves, sorted.
+
+    An API is an apiVersion, or an apiVersion with a kind (``apps/v1/Deployment``), as Helm names them.
+    """
+
+    version: str = ""
+    apis: tuple[str, ...] = ()
 
 
 Scope = tuple[ApiResource, str]
@@ -71,8 +82,12 @@ class Cluster(Protocol):
         """Drop the cached kinds and schemas: a definition changed."""
         ...
 
-    def read(self, ref: ObjectRef, version: str) -> Manifest | None:
-        """Return the object as it is now, None when it is absent."""
+    def capabilities(self) -> Capabilities:
+        """Return the version of the server and what it serves, at most some minutes old."""
+        ...
+
+    def read(self, ref: ObjectRef, version: str, *, user: str = "") -> Manifest | None:
+        """Return the object as it is now, None when it is absent; impersonate ``user`` if given."""
         ...
 
     # server-side apply has no such condition: it would take over an object of that name

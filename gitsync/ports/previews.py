@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gitsync.edit.adopt import Adoption, ClusterValue
+from gitsync.objects.application import ChartInputs
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.ports.source import MergeResult, Snapshot
 from gitsync.preview.report import PreviewReport, ReportedRehearsal
@@ -44,6 +45,8 @@ class PreviewRequest:
     policies: Mapping[str, bytes] = field(default_factory=dict)
     controller_rights: bool = False
     joined: tuple[JoinedChange, ...] = ()
+    chart_inputs: Mapping[str, ChartInputs] = field(default_factory=dict)
+    """What the charts of Applications get of the cluster, by their keys; absent where it cannot be read."""
 
 
 class Previewer(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitsync.errors import one_line
+from gitsync.kube.masked_fields import masked_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, FieldDifference, Plan
 from gitsync.objects.conditions import Condition
@@ -64,7 +65,8 @@ def added_fields(
     )
     removed = {item.pointer for item in step.differences}
     # what the step removes is drift, which is reported elsewhere
-    return tuple(mask_difference(step.ref, item) for item in fields if item.pointer not in removed)
+    masked = masked_fields(step.desired, step.live)
+    return tuple(mask_difference(step.ref, item, fields=masked) for item in fields if item.pointer not in removed)
 
 
 def undeclared_condition(additions: Additions) -> Condition | None:

@@ -1,18 +1,21 @@
-"""Credentials and keys from the Secrets that an Application names."""
+"""Credentials, keys and values of charts, from the Secrets and ConfigMaps that an Application names."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
-from gitsync.errors import InvalidInput, Refused
-from gitsync.gate.policy import Policy, secret_violations, source_violations
-from gitsync.objects.application import Application, SourceGroup, apps_of_parts
+from gitsync.apply.change import impersonated
+from gitsync.errors import InvalidInput, Refused, Rejected
+from gitsync.gate.policy import Policy, application_violations, secret_violations, source_violations
+from gitsync.objects.application import Application, ChartInputs, SourceGroup, ValuesRef, apps_of_parts
 from gitsync.objects.keys import GIT_URLS
-from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.manifest import Manifest, annotations_of, resource_version_of, uid_of
+from gitsync.objects.ref import ref_of
 from gitsync.objects.remote import without_user
 from gitsync.objects.urls import is_artifact, matches_url
 from gitsync.ports import Cluster, Credentials, LiveCache
@@ -22,6 +25,9 @@ _FIRST_LIST = 5.0
 _AGE_KEY = ".agekey"
 _GITHUB = ("https://github.com/*",)
 _CREDENTIALS = "spec.source.credentials.secretRef.name"
+_VALUES = "spec.source.helm.valuesFrom"
+_READABLE_SECONDS = 600.0
+"""Seconds after which the right to read values is asked for again: no watch of ours reports a change of roles."""
 
 
 class ApplicationSecrets:
@@ -32,10 +38,14 @@ class ApplicationSecrets:
         cluster: Cluster,
         live: LiveCache,
         policies_of: Callable[[Application], Sequence[Policy]] = lambda app: (),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._live = live
         self._policies_of = policies_of
+        self._monotonic = monotonic
+        self._readable: dict[tuple[str, str], tuple[str, float]] = {}
+        """Until when which user may read which object, at one of its versions."""
 
     def credentials(self, app: Application) -> Credentials:
         """
@@ -108,6 +118,54 @@ class ApplicationSecrets:
         is_shared = any(policy.tenant.is_shared_key for policy in self._policies_of(app) if policy.tenant is not None)
         return AgeKeys(keys, is_shared)
 
+    def chart_inputs(self, app: Application) -> ChartInputs:
+        """
+        Return what the charts of an Application get of the cluster; raise InvalidInput for values that are not there.
+
+        The values are read as the ServiceAccount of the Application, since the authors of the Application and the chart
+        decide into which objects they go.
+        """
+        version, apis = self._cluster.capabilities()
+        refs = dict.fromkeys(ref for part in app.source.parts for ref in part.values_from)
+        if refs:
+            self._check(app, application_violations)
+        return ChartInputs(version, apis, tuple((ref, self._values(app, ref)) for ref in refs))
+
+    def _values(self, app: Application, ref: ValuesRef) -> str:
+        """Return the values of a ConfigMap or Secret, none where it is optional and absent."""
+        subject = f"{ref.kind} {app.namespace}/{ref.name}"
+        live = self._beside(app, ref.kind, ref.name, _VALUES)
+        if live is None:
+            if ref.optional:
+                return ""
+            raise InvalidInput(f"{subject} does not exist", location=_VALUES, hint="create it, or set optional")
+        self._check_readable(app, live, subject)
+        text = _text_of(live, ref.key) if ref.kind == "Secret" else str((live.get("data") or {}).get(ref.key) or "")
+        if not text and ref.key not in (live.get("data") or {}) and not ref.optional:
+            raise InvalidInput(f"{subject} has no member {ref.key}", location=_VALUES, hint="correct key")
+        return text
+
+    def _check_readable(self, app: Application, live: Manifest, subject: str) -> None:
+        """Raise InvalidInput unless the ServiceAccount of the Application may read an object."""
+        user = impersonated(app)
+        if not user:
+            return  # the controller's own rights, by which it writes for this Application too
+        key = (user, uid_of(live))
+        known = self._readable.get(key)
+        now = self._monotonic()
+        if known is not None and known[0] == resource_version_of(live) and now < known[1]:
+            return
+        try:
+            self._cluster.read(ref_of(live), "v1", user=user)
+        except Rejected as error:
+            self._readable.pop(key, None)
+            raise InvalidInput(
+                f"{subject} cannot be read as {user}: {error.message}",
+                location=_VALUES,
+                hint="bind a Role with get on it to the ServiceAccount",
+            ) from error
+        self._readable[key] = (resource_version_of(live), now + _READABLE_SECONDS)
+
     def reasoner_key(self, app: Application) -> str:
         """Return the key for the application's reasoner, empty when it needs none."""
         if app.openai is None or not app.openai.key:
@@ -122,14 +180,18 @@ class ApplicationSecrets:
             for line in violations_of(policy, app):
                 raise Refused(line, hint="ask the operator to list it in the Tenant, or use what that lists")
 
+    def _beside(self, app: Application, kind: str, name: str, location: str) -> Manifest | None:
+        """Return a Secret or ConfigMap beside the Application, None when there is none."""
+        resource = self._cluster.resource("", "v1", kind)
+        if resource is None:
+            raise InvalidInput(f"the cluster serves no {kind}s", location=location)
+        # only those of this namespace: the controller may have no right to read others
+        self._live.follow([(resource, app.namespace)], _FIRST_LIST, only=True)
+        return self._live.get(resource, app.namespace, name) if name else None
+
     def _secret(self, app: Application, name: str, location: str) -> Manifest:
         """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
-        resource = self._cluster.resource("", "v1", "Secret")
-        if resource is None:
-            raise InvalidInput("the cluster serves no Secrets", location=location)
-        # only the Secrets of this namespace: the controller may have no right to read others
-        self._live.follow([(resource, app.namespace)], _FIRST_LIST, only=True)
-        secret = self._live.get(resource, app.namespace, name) if name else None
+        secret = self._beside(app, "Secret", name, location)
         if secret is None:
             raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=location, hint="create it")
         return secret

@@ -440,8 +440,11 @@ class Pipeline:
 
 
 def _watched(app: Application) -> frozenset[ObjectRef]:
-    """Return the objects whose changes enqueue an Application beside its own objects: Secrets and dependencies."""
+    """Return the objects whose changes enqueue an Application beside its own: Secrets, values and dependencies."""
     secrets = frozenset(
         ObjectRef("", "Secret", app.namespace, name) for part in app.source.parts for name in part.secrets
     )
-    return secrets | {ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in app.depends_on}
+    values = frozenset(
+        ObjectRef("", ref.kind, app.namespace, ref.name) for part in app.source.parts for ref in part.values_from
+    )
+    return secrets | values | {ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in app.depends_on}

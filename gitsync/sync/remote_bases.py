@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput, Refused, RemoteNeeded, SourceUnavailable
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application, GitSource, SourceGroup
+from gitsync.objects.application import Application, ChartInputs, GitSource, SourceGroup
 from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
 from gitsync.objects.tree import MountedTree, Tree
 from gitsync.objects.urls import CHART_SCHEME, matches_url
@@ -179,11 +179,13 @@ class RemoteBases:
         source: Source,
         credentials_of: Callable[[Application], Credentials],
         policies_of: Callable[[Application], Sequence[Policy]],
+        chart_inputs_of: Callable[[Application], ChartInputs] = lambda app: app.chart_inputs,
     ) -> None:
         self._renderer = renderer
         self._source = source
         self._credentials_of = credentials_of
         self._policies_of = policies_of
+        self._chart_inputs_of = chart_inputs_of
         self._urls: dict[str, frozenset[str]] = {}
 
     @property
@@ -192,8 +194,13 @@ class RemoteBases:
         # a copy: other workers add Applications while it is read
         return frozenset().union(*list(self._urls.values()))
 
+    def with_inputs(self, app: Application) -> Application:
+        """Return an Application with what its charts get of the cluster now."""
+        return replace(app, chart_inputs=self._chart_inputs_of(app))
+
     def render(self, app: Application, snapshot: Snapshot) -> Build:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
+        app = self.with_inputs(app)
         snapshot = replace(snapshot, tenant=app.namespace)
         bases, build = self._fetcher(app).collect(lambda remotes: self._render(app, with_remotes(snapshot, remotes)))
         urls = frozenset(parsed(reference, "").url for reference in bases)
@@ -219,6 +226,7 @@ class RemoteBases:
 
     def trace(self, app: Application, snapshot: Snapshot, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields; see ``Renderer.trace``."""
+        app = self.with_inputs(app)
         snapshot = replace(snapshot, tenant=app.namespace)
         return self._fetcher(app).collect(lambda remotes: self._trace(app, with_remotes(snapshot, remotes), wanted))[1]
 
@@ -242,7 +250,7 @@ class RemoteBases:
 
         A server is asked once per interval.
         """
-        if build.chart not in (None, app.chart):
+        if build.chart is not None and build.chart != self.with_inputs(app).chart:
             return False
         if not build.remotes:
             return True

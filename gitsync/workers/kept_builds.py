@@ -29,7 +29,8 @@ class KeptBuilds:
     Implement ``gitsync.ports.RenderStore`` in a folder, one file for each Application and source.
 
     A build of another version of the renderer, or one that cannot be read, counts as absent; a failed write is logged.
-    A build with files of other repositories is not kept: it depends on more than the commit.
+    A build with files of other repositories is not kept: it depends on more than the commit. Neither is one with values
+    of Secrets, which are in no file of ours.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,7 +53,7 @@ class KeptBuilds:
 
     def keep(self, app: Application, commit: str, build: Build) -> None:
         """Keep a build instead of the one before, which stays right for its own commit where this one is not kept."""
-        if build.remotes:
+        if build.remotes or (build.chart is not None and build.chart.has_secrets):
             return
         message = {"renderer": self._renderer, "commit": commit, "build": protocol.of_build(build)}
         try:

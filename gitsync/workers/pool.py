@@ -127,14 +127,16 @@ class RenderPool:
 
     def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto", chart: ChartOptions | None = None) -> Build:
         """Return what a path of a commit renders to; raise InvalidInput with ``file:line``."""
-        build: Build = self._answer(snapshot, path, renderer, chart=chart and list(chart))["build"]
+        build: Build = self._answer(snapshot, path, renderer, chart=chart and protocol.of_chart(chart))["build"]
         return build
 
     def trace(
         self, snapshot: Snapshot, path: str, renderer: str, chart: ChartOptions | None, wanted: FieldSelection
     ) -> Traces:
         """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
-        answer = self._answer(snapshot, path, renderer, chart=chart and list(chart), wanted=protocol.of_wanted(wanted))
+        answer = self._answer(
+            snapshot, path, renderer, chart=chart and protocol.of_chart(chart), wanted=protocol.of_wanted(wanted)
+        )
         return protocol.to_traces(answer["traces"])
 
     def prepare_preview(self) -> None:

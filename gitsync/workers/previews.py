@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, ChartInputs, ValuesRef, parse_application
 from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
@@ -39,7 +39,18 @@ def of_preview(request: PreviewRequest) -> dict[str, Any]:
             [change.application, change.git_dir, change.merge and _of_merge(change.merge), change.problem]
             for change in request.joined
         ],
+        "chart_inputs": {key: _of_inputs(inputs) for key, inputs in request.chart_inputs.items()},
     }
+
+
+def _of_inputs(inputs: ChartInputs) -> list[Any]:
+    values = [[ref.model_dump(), text] for ref, text in inputs.values]
+    return [inputs.kube_version, list(inputs.api_versions), values]
+
+
+def _to_inputs(message: list[Any]) -> ChartInputs:
+    version, apis, values = message
+    return ChartInputs(version, tuple(apis), tuple((ValuesRef.model_validate(ref), text) for ref, text in values))
 
 
 def _of_merge(merge: MergeResult) -> dict[str, Any]:
@@ -66,6 +77,7 @@ def to_preview(message: dict[str, Any]) -> PreviewRequest:
             JoinedChange(application, git_dir, _to_merge(merge) if merge else None, problem)
             for application, git_dir, merge, problem in message["joined"]
         ),
+        {key: _to_inputs(inputs) for key, inputs in message["chart_inputs"].items()},
     )
 
 
@@ -107,15 +119,23 @@ class _OpenMerge:
         self.request = to_preview(message)
         self.reader = self._opened(git_dir)
         self.sides = self._sides_of(git_dir, self.reader, self.request.merge)
-        self.known = [Root(app.source.path, app) for app in map(_known_application, self.request.applications)]
+        self.known = [Root(app.source.path, app) for app in map(self._application, self.request.applications)]
         self.joined = [
             JoinedRoot(
-                Root("", parse_application(change.application)),
+                Root("", self._with_inputs(parse_application(change.application))),
                 self._sides_of(change.git_dir, self._opened(change.git_dir), change.merge) if change.merge else None,
                 change.problem,
             )
             for change in self.request.joined
         ]
+
+    def _application(self, manifest: Manifest) -> Application:
+        app = self._with_inputs(parse_application(manifest))
+        path = posixpath.normpath(app.source.path)
+        return replace(app, source=app.source.model_copy(update={"path": "" if path == "." else path}))
+
+    def _with_inputs(self, app: Application) -> Application:
+        return replace(app, chart_inputs=self.request.chart_inputs.get(app.key, app.chart_inputs))
 
     def is_own(self, url: str) -> bool:
         """Whether a URL is that of the repository."""
@@ -155,9 +175,3 @@ def rehearsed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, An
         rehearsal = rehearse_all(changed_roots(merge.sides, merge.is_own, known=merge.known, joined=merge.joined))
     printed: dict[str, Any] = _printable(rehearsal.model_dump(mode="json"))
     return printed
-
-
-def _known_application(manifest: Manifest) -> Application:
-    app = parse_application(manifest)
-    path = posixpath.normpath(app.source.path)
-    return replace(app, source=app.source.model_copy(update={"path": "" if path == "." else path}))

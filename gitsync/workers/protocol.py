@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
-from gitsync.objects.charts import ChartOptions
+from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
@@ -85,7 +85,7 @@ def of_build(build: Build, previous: Build | None = None) -> dict[str, Any]:
         "sources": [[bytes_as_text(build.sources[number].file), build.sources[number].document] for number in sent],
         "files_read": None if is_same else [bytes_as_text(path) for path in sorted(build.files_read)],
         "warnings": [bytes_as_text(warning) for warning in build.warnings],
-        "chart": list(build.chart) if build.chart else None,
+        "chart": build.chart and of_chart(build.chart),
     }
 
 
@@ -219,7 +219,18 @@ def _key(request: dict[str, Any]) -> tuple[str, ...]:
     return request["git_dir"], request["path"], request["renderer"], repr(request.get("chart"))
 
 
+def of_chart(options: ChartOptions) -> list[Any]:
+    """Return the options of a chart as JSON can hold them."""
+    members: list[Any] = list(options)
+    # as lists: JSON holds no tuples with names
+    return [[list(item) for item in member] if member is options.cluster_values else member for member in members]
+
+
 def to_chart(message: Sequence[Any]) -> ChartOptions:
-    """Return the options of a chart, which JSON holds as a list; those that are absent have their defaults."""
+    """Return the options of a chart, as ``of_chart`` wrote them; those that are absent have their defaults."""
     options = ChartOptions(*message)
-    return options._replace(value_files=tuple(options.value_files), api_versions=tuple(options.api_versions))
+    return options._replace(
+        value_files=tuple(options.value_files),
+        api_versions=tuple(options.api_versions),
+        cluster_values=tuple(ClusterValues(*item) for item in options.cluster_values),
+    )

@@ -197,3 +197,45 @@ def _define(client: Client, cluster: KubernetesCluster, kind: str) -> None:
 
 def _is_served(client: Client) -> bool:
     return f"apis/{GROUP}/v1" in client.get("/openapi/v3")["paths"]
+
+
+class VersionedClient:
+    """A server with one aggregated group, which may be down, and a version that changes with an upgrade."""
+
+    def __init__(self) -> None:
+        self.version = "v1.36.2"
+        self.versions_read = 0
+        self.is_down = False
+
+    def get(self, path: str, *, accept: str = "") -> dict[str, Any]:
+        if path == "/version":
+            self.versions_read += 1
+            return {"gitVersion": self.version}
+        kinds = [] if self.is_down else [{"responseKind": {"kind": "NodeMetrics"}, "resource": "nodes", "scope": ""}]
+        metrics = {"version": "v1beta1", "freshness": "Stale" if self.is_down else "Current", "resources": kinds}
+        items = [{"metadata": {"name": "metrics.k8s.io"}, "versions": [metrics]}] if path == "/apis" else [CORE]
+        return {"kind": "APIGroupDiscoveryList", "items": items}
+
+
+def test_charts_are_told_what_is_served() -> None:
+    client, time = VersionedClient(), Time()
+    discovery = Discovery(client, monotonic=time)  # type: ignore[arg-type]
+    served = ("metrics.k8s.io/v1beta1", "metrics.k8s.io/v1beta1/NodeMetrics")
+
+    assert discovery.capabilities() == ("v1.36.2", served)
+    # a server that is down is not gone
+    client.is_down = True
+    discovery.forget()
+    assert discovery.capabilities() == ("v1.36.2", served)
+
+
+def test_an_upgrade_of_the_api_server_is_noticed() -> None:
+    client, time = VersionedClient(), Time()
+    discovery = Discovery(client, monotonic=time)  # type: ignore[arg-type]
+    known = discovery.capabilities()
+    client.version = "v1.37.0"
+
+    assert discovery.capabilities() is known
+    assert client.versions_read == 1
+    time.now = 301.0
+    assert discovery.capabilities().version == "v1.37.0"

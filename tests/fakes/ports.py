@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gitsync.errors import AlreadyExists, Conflict, GitsyncError, Refused
+from gitsync.errors import AlreadyExists, Conflict, GitsyncError, Refused, Rejected
 from gitsync.kube.kinds import CRD, SERVICE, defined_kind, is_established
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
@@ -22,7 +22,7 @@ from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of,
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.kinds import AGENT, CHILD_KINDS, SYSTEM
-from gitsync.ports import ApiResource, Scope
+from gitsync.ports import ApiResource, Capabilities, Scope
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 NAMESPACE = GroupKind("", "Namespace")
@@ -101,6 +101,9 @@ class FakeCluster:
         self.failures: defaultdict[str, list[GitsyncError]] = defaultdict(list)
         self.finalized: set[str] = set()
         self.dry_runs = 0
+        self.capable = Capabilities()
+        self.refused: set[str] = set()
+        """Users who may read nothing."""
         self._numbers = Counter[str]()
         self._schemas = Schemas({})  # the identical one, as while no definition changes
 
@@ -122,7 +125,12 @@ class FakeCluster:
 
     def definitions_changed(self) -> None: ...
 
-    def read(self, ref: ObjectRef, version: str) -> Manifest | None:
+    def capabilities(self) -> Capabilities:
+        return self.capable
+
+    def read(self, ref: ObjectRef, version: str, *, user: str = "") -> Manifest | None:
+        if user in self.refused:
+            raise Rejected(f"user {user} cannot get {ref}", object=str(ref), code=403)
         return self.objects.get(ref)
 
     def create(self, manifest: Manifest, *, manager: str, user: str = "") -> Manifest:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gitsync.kube import cel, json_pointer
-from gitsync.kube.defaults import default_limits, encode_texts
 from gitsync.kube.kinds import defined_kind, is_established, served_versions
+from gitsync.kube.openapi import default_limits, encode_texts
 from gitsync.kube.times import seconds_of, timestamp
 from gitsync.objects.ref import GroupKind
 

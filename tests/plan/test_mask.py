@@ -114,3 +114,50 @@ def test_no_value_survives_in_a_text(value):
     held = secret(base64.b64encode(value.encode()).decode(), stringData={"x": value})
     shown = mask_text(f"start {value} end", [held])
     assert value not in shown.replace(MASK, "") or value in "start  end"
+
+
+# objects of other kinds that hold values of Secrets
+
+
+def workload(value, **annotations):
+    env = [{"name": "PASSWORD", "value": value}]
+    metadata = {"name": "web", "namespace": "shop", "annotations": annotations}
+    spec = {"template": {"spec": {"containers": [{"name": "web", "image": "web:1", "env": env}]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+MASKED = {"gitsync.dev/masked-fields": "/spec/template/spec/containers/*/env/*/value"}
+
+
+def test_masked_fields_of_another_kind_are_hidden():
+    shown = mask(workload(CANARY, **MASKED))
+    assert not leaks(shown)
+    assert shown["spec"]["template"]["spec"]["containers"][0]["image"] == "web:1"
+
+
+@pytest.mark.parametrize(("desired", "live"), [(MASKED, {}), ({}, MASKED), (MASKED, MASKED)])
+def test_a_step_hides_what_either_side_masks(desired, live):
+    at = "/spec/template/spec/containers/0"
+    differences = (
+        FieldDifference(".env", f"{at}/env/0/value", Difference.CHANGED, CANARY, f"old {CANARY}"),
+        FieldDifference(".container", at, Difference.CHANGED, {"image": "web:1", "env": [{"value": CANARY}]}),
+        FieldDifference(".image", f"{at}/image", Difference.CHANGED, "web:2", "web:1"),
+    )
+    step = Change(
+        ref_of(workload("")),
+        Action.UPDATE,
+        desired=workload(CANARY, **desired),
+        live=workload(f"old {CANARY}", **live),
+        differences=differences,
+    )
+
+    shown = mask_change(step)
+
+    assert not leaks(shown)
+    assert shown.differences[0].desired == f"{MASK} (in Git, differs)"
+    assert shown.differences[1].desired == {"image": "web:1", "env": [{"value": MASK}]}
+    assert shown.differences[2] is differences[2]
+
+
+def test_an_error_of_the_server_quotes_no_masked_field():
+    assert not leaks(mask_text(f"invalid value {CANARY!r}", [workload(CANARY, **MASKED)]))

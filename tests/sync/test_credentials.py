@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gitsync.errors import Refused
+from gitsync.errors import InvalidInput, Refused
 from gitsync.gate.policy import GrantedUrl, Policy, TenantGrants
 from gitsync.objects.application import Application, parse_application
+from gitsync.ports import Capabilities
 from gitsync.sync.credentials import ApplicationSecrets
 from tests.fakes.ports import FakeCluster, FakeReaderPorts
 
@@ -88,3 +90,109 @@ def test_other_keys_are_refused() -> None:
 def test_without_a_tenant_each_secret_of_the_namespace_counts() -> None:
     assert secrets(Policy()).credentials(application(EVIL, login="partner")).password == "of-a-partner"
     assert not secrets().decryption_keys(application()).is_shared
+
+
+# values of charts
+
+
+def chart_application(*refs: dict[str, Any], account: str = "deployer") -> Application:
+    source = {"repoURL": "https://git.example/x", "helm": {"valuesFrom": list(refs)}}
+    spec = {"source": source, "destination": {"serviceAccountName": account}}
+    return parse_application({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec})
+
+
+class Values:
+    """A namespace with a Secret and a ConfigMap of values, and what reads them."""
+
+    def __init__(self, *policies: Policy) -> None:
+        self.cluster = FakeCluster()
+        self.now = 0.0
+        self.reads = 0
+        data = base64.b64encode(b"password: right\n").decode()
+        self.put("Secret", "login", {"values.yaml": data})
+        self.put("ConfigMap", "sizes", {"values.yaml": "size: 2\n", "prod.yaml": "size: 9\n"})
+        port: Any = self.cluster
+        live: Any = FakeReaderPorts(self.cluster).live
+        self.secrets = ApplicationSecrets(port, live, lambda app: policies, lambda: self.now)
+
+    def put(self, kind: str, name: str, data: dict[str, str]) -> None:
+        metadata = {"name": name, "namespace": "shop"}
+        self.cluster.put({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data})
+
+    def texts(self, *refs: dict[str, Any], account: str = "deployer") -> list[str]:
+        inputs = self.secrets.chart_inputs(chart_application(*refs, account=account))
+        return [text for _, text in inputs.values]
+
+    def refuse(self, account: str) -> None:
+        """Take the rights of a ServiceAccount away."""
+        self.cluster.refused.add(f"system:serviceaccount:shop:{account}")
+
+
+LOGIN = {"kind": "Secret", "name": "login"}
+SIZES = {"kind": "ConfigMap", "name": "sizes"}
+
+
+def test_values_of_configmaps_and_secrets_are_read_in_order() -> None:
+    site = Values()
+    assert site.texts(LOGIN, SIZES, {**SIZES, "key": "prod.yaml"}) == ["password: right\n", "size: 2\n", "size: 9\n"]
+    assert site.texts({**SIZES, "name": "absent", "optional": True}, {**LOGIN, "key": "x", "optional": True}) == [
+        "",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ref", "line"),
+    [
+        ({**LOGIN, "name": "absent"}, "Secret shop/absent does not exist; create it, or set optional"),
+        ({**SIZES, "name": "absent"}, "ConfigMap shop/absent does not exist; create it, or set optional"),
+        ({**SIZES, "key": "absent"}, "ConfigMap shop/sizes has no member absent; correct key"),
+        ({**LOGIN, "key": "absent"}, "Secret shop/login has no member absent; correct key"),
+    ],
+)
+def test_values_that_are_not_there_are_one_line(ref: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Values().texts(ref)
+    assert str(caught.value) == f"spec.source.helm.valuesFrom: {line}"
+
+
+def test_values_are_read_with_the_rights_of_the_account() -> None:
+    site = Values()
+    site.refuse("deployer")
+    with pytest.raises(InvalidInput, match="Secret shop/login cannot be read as system:serviceaccount:shop:deployer"):
+        site.texts(LOGIN)
+    assert site.texts(LOGIN, account="other") == ["password: right\n"]
+    # without an account the controller's own rights count, as for its writes
+    assert site.texts(LOGIN, account="") == ["password: right\n"]
+
+
+def test_a_right_that_is_gone_is_noticed() -> None:
+    site = Values()
+    site.texts(LOGIN)
+    site.refuse("deployer")
+    assert site.texts(LOGIN) == ["password: right\n"]  # allowed some moments ago
+    site.now = 601.0
+    with pytest.raises(InvalidInput, match="cannot be read as"):
+        site.texts(LOGIN)
+
+
+def test_a_new_version_is_read_with_a_right_of_its_own() -> None:
+    site = Values()
+    site.texts(SIZES)
+    site.refuse("deployer")
+    site.put("ConfigMap", "sizes", {"values.yaml": "size: 3\n"})
+    with pytest.raises(InvalidInput, match="cannot be read as"):
+        site.texts(SIZES)
+
+
+def test_an_account_that_the_policy_refuses_reads_nothing() -> None:
+    with pytest.raises(Refused, match=r"spec\.destination\.serviceAccountName"):
+        Values(Policy(controller_rights=False)).texts(LOGIN, account="")
+
+
+def test_charts_learn_what_the_cluster_serves() -> None:
+    site = Values()
+    site.cluster.capable = Capabilities("v1.36.2", ("apps/v1", "apps/v1/Deployment"))
+    app = chart_application()
+    app = replace(app, chart_inputs=site.secrets.chart_inputs(app))
+    assert (app.chart.kube_version, app.chart.api_versions) == ("v1.36.2", ("apps/v1", "apps/v1/Deployment"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from pyrage.x25519 import Identity
 
 from gitsync.errors import EmptyRender, InvalidInput, SourceUnavailable
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, ChartInputs, ValuesRef, parse_application
 from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
@@ -190,6 +191,54 @@ def test_a_build_of_a_chart_is_used_for_its_own_options_alone() -> None:
     assert bases.is_current(app, made)
     assert not bases.is_current(other, made)
     assert bases.is_current(other, Build((), frozenset()))
+
+
+def test_values_of_the_cluster_decide_whether_a_build_is_current() -> None:
+    world = World()
+    renderer: Any = world.renderer
+    source: Any = world.source
+    texts = ["size: 1", "size: 2", "size: 2"]
+    inputs = iter([ChartInputs(values=((SIZES, text),)) for text in texts])
+    bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: (), lambda app: next(inputs))
+    app = parse_application(with_values(world.manifest))
+    made = Build((), frozenset(), chart=bases.with_inputs(app).chart)
+
+    assert not bases.is_current(app, made)
+    made = Build((), frozenset(), chart=replace(app, chart_inputs=ChartInputs(values=((SIZES, "size: 2"),))).chart)
+    assert bases.is_current(app, made)
+
+
+def test_values_that_were_missing_are_not_missed_for_good() -> None:
+    world = World()
+    world.source.commit("c1", config_map("a", x="1"))
+    world.manifest = with_values(world.manifest)
+    source: Any = world.source
+    renderer: Any = world.renderer
+    cluster: Any = world.cluster
+    secrets = ApplicationSecrets(cluster, FakeLive(world.cluster))
+    bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: (), secrets.chart_inputs)
+    world.desired = DesiredState(world.fetcher, bases, cluster, world.read_keys)
+
+    with pytest.raises(InvalidInput, match="ConfigMap gitsync/sizes does not exist"):
+        world.load("c1")
+    world.cluster.put(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "sizes", "namespace": "gitsync"},
+            "data": {"values.yaml": "size: 2"},
+        }
+    )
+    assert len(world.load("c1").objects) == 1
+
+
+SIZES = ValuesRef(kind="ConfigMap", name="sizes")
+
+
+def with_values(manifest: Manifest) -> Manifest:
+    """Return an Application whose chart gets values of a ConfigMap."""
+    helm = {"valuesFrom": [{"kind": "ConfigMap", "name": "sizes"}]}
+    return {**manifest, "spec": {**manifest["spec"], "source": {**manifest["spec"]["source"], "helm": helm}}}
 
 
 def test_a_chart_that_refused_a_namespace_is_rendered_in_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.objects.application import Application, Destination, GitSource
+from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.render.build import Build
 from gitsync.render.resources.resource import Origin
 from gitsync.workers import kept_builds
@@ -80,3 +81,14 @@ def test_a_build_with_files_of_other_repositories_is_not_kept(tmp_path: Path) ->
     kept.keep(application(), "c1", BUILD)
     kept.keep(application(), "c2", BUILD._replace(remotes=(("https://git.example/o/r//base?ref=v1", "c" * 40),)))
     assert kept.load(application()) == ("c1", BUILD)
+
+
+def test_a_build_with_values_of_a_secret_is_not_kept(tmp_path: Path) -> None:
+    secret = ChartOptions(cluster_values=(ClusterValues("Secret shop/login", "password: right", is_secret=True),))
+    config = ChartOptions(cluster_values=(ClusterValues("ConfigMap shop/sizes", "size: 2"),))
+    kept = KeptBuilds(tmp_path)
+
+    kept.keep(application(), "c1", BUILD._replace(chart=secret))
+    assert kept.load(application()) is None
+    kept.keep(application(), "c1", BUILD._replace(chart=config))
+    assert kept.load(application()) == ("c1", BUILD._replace(chart=config))

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from gitsync.errors import Conflict, GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build import Build
 from gitsync.render.resources.resource import Origin
@@ -116,3 +117,10 @@ def test_the_folder_that_was_not_built_for_longest_is_forgotten() -> None:
     assert recent.last(request("0")) is None
     assert recent.last(request("1")) is not None
     assert recent.last(request("first")) is not None
+
+
+def test_the_options_of_a_chart_arrive_as_they_were_sent() -> None:
+    values = (ClusterValues("Secret shop/login", "a: b", is_secret=True), ClusterValues("ConfigMap shop/sizes"))
+    options = ChartOptions("web", "shop", ("a.yaml",), api_versions=("v1",), cluster_values=values)
+
+    assert protocol.to_chart(protocol.as_received({"chart": protocol.of_chart(options)})["chart"]) == options

@@ -40,6 +40,11 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
         (part.decryption for part in new.source.parts if part.decryption),
         (part.decryption for part in old.source.parts),
     ),
+    # authors of the chart could write them into objects that they can read
+    "spec.source.helm.valuesFrom": lambda old, new: _lacks(
+        (ref for part in new.source.parts for ref in part.values_from),
+        (ref for part in old.source.parts for ref in part.values_from),
+    ),
     "spec.destination.namespace": lambda old, new: new.destination.namespace != old.destination.namespace,
     "spec.destination.allowClusterScoped": lambda old, new: (
         new.destination.allow_cluster_scoped and not old.destination.allow_cluster_scoped

@@ -14,7 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput, RemoteNeeded
+from gitsync.kube.kinds import SECRET
+from gitsync.kube.masked_fields import SecretTexts, with_masked_fields
 from gitsync.objects.charts import ChartFile, ChartOptions, Helm, HelmFailed
+from gitsync.objects.ref import ref_of
 from gitsync.objects.remote import chart_reference
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize.files import Files, is_below, join
@@ -72,6 +75,14 @@ def read_values(files: Files, chart: str, options: ChartOptions) -> tuple[ChartF
                 hint="correct spec.source.helm.valueFiles: paths are relative to the chart, or to the root with a /",
             )
         values.append(ChartFile(real, files.read(real)))
+    for item in options.cluster_values:
+        if item.text is None:
+            raise InvalidInput(
+                f"the values of {item.name} are in the cluster, which is not asked here",
+                location=join(chart, CHART_FILE),
+                hint="use gitsync diff or plan, which read it",
+            )
+        values.append(ChartFile(item.name, item.text.encode()))
     if options.values:
         values.append(ChartFile("the inline values", options.values.encode()))
     return tuple(values)
@@ -117,6 +128,7 @@ def kustomize_chart(loader: Loader, item: Mapping[str, Any], home: str, where: s
             includes_crds=bool(item.get("includeCRDs")),
             skips_hooks=bool(item.get("skipHooks")),
             skips_tests=bool(item.get("skipTests")),
+            is_kustomized=True,
             kube_version=item.get("kubeVersion") or "",
             api_versions=tuple(item.get("apiVersions") or ()),
         ),
@@ -255,7 +267,9 @@ def chart_resources(
         )
     _check_values(values)
     paths = _paths_with_dependencies(files, folder, (folder,))
-    digest = hashlib.sha256(repr((options._replace(values="", value_files=()), values)).encode())
+    # their texts are among the values; which of them are secret decides what is masked
+    known = options._replace(values="", value_files=())
+    digest = hashlib.sha256(repr((known, values)).encode())
     for inside, real in paths.items():
         digest.update(f"{inside}\0{files.blob_id(real)}\0".encode("utf-8", "surrogateescape"))
     made = files.kept(
@@ -606,13 +620,15 @@ class _Chart(NamedTuple):
 def _rendered(
     chart: _Chart, values: tuple[ChartFile, ...], options: ChartOptions, helm: Helm
 ) -> list[tuple[ResourceVersion, Origin]]:
+    secrets = secret_texts(options)
     try:
         output = helm.template(chart.read(), values, options)
     except HelmFailed as error:
-        raise _refusal(chart, str(error)) from None
+        raise _refusal(chart, _without(secrets, str(error))) from None
     except InvalidInput as error:
+        message = _without(secrets, error.message)
         raise InvalidInput(
-            error.message, location=error.location or join(chart.folder, CHART_FILE), hint=error.hint
+            message, location=error.location or join(chart.folder, CHART_FILE), hint=error.hint
         ) from None
     made: list[tuple[ResourceVersion, Origin]] = []
     counts: dict[str, int] = {}
@@ -620,12 +636,44 @@ def _rendered(
     parts = _SOURCE.split(output)[1:]
     for template, text in zip(parts[::2], parts[1::2], strict=True):
         file = chart.source(template.decode("utf-8", "replace").strip())
-        for _, manifest in objects_in(text, file, generates_names=True):
+        for _, manifest in objects_in(text, file, generates_names=True, is_kustomized=options.is_kustomized):
             number = counts[file] = counts.get(file, -1) + 1
+            if secrets is not None and ref_of(manifest).of != SECRET:
+                manifest = with_masked_fields(manifest, secrets)
             made.append((ResourceVersion(manifest, *name_history(manifest, file)), Origin(file, number)))
     return made
 
 
+def secret_texts(options: ChartOptions) -> SecretTexts | None:
+    """Return the texts of values from Secrets, None without any; raise InvalidInput where they are not YAML."""
+    if not options.has_secrets:
+        return None
+    texts: list[str] = []
+    for item in options.cluster_values:
+        if item.is_secret:
+            try:
+                texts += _scalars(plain(as_written(read_yaml11((item.text or "").encode(), item.name))))
+            except InvalidInput:
+                # its own message may quote what is not YAML
+                raise InvalidInput(
+                    f"the values of {item.name} are not valid YAML", hint="correct the member, a mapping of values"
+                ) from None
+    return SecretTexts(texts)
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _scalars(item)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def _without(secrets: SecretTexts | None, message: str) -> str:
+    return secrets.hidden_in(message, _HIDDEN) if secrets is not None else message
+
+
+_HIDDEN: Final = "••••••"
 _SHOWN: Final = 300
 """Characters of both ends of a reason."""
 # What Helm writes before its reason, which says nothing about the chart.

@@ -152,7 +152,9 @@ class Loader:
         return [Resource(version.manifest, origin, version) for version, origin in known]
 
     def _objects(self, path: str, *, generates_names: bool) -> list[tuple[int, Manifest]]:
-        return objects_in(self.files.read(path), path, generates_names=generates_names)
+        # names are generated for plain manifests only
+        is_plain = generates_names
+        return objects_in(self.files.read(path), path, generates_names=is_plain, is_kustomized=not is_plain)
 
 
 def reject_chart(files: Files, folder: str, alternative: str = "") -> None:

@@ -10,6 +10,7 @@ from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.render.errors import raise_all
 from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import place, read_all
+from gitsync.render.yaml.scalar_types import unfolded
 
 _STYLED: Final = YamlLimits(bytes=64 << 20, styles=True)  # the tree has the limit of one file
 _PREFIX_LIMIT: Final = 57
@@ -17,11 +18,15 @@ _SUFFIX_LENGTH: Final = 6
 """Characters of a generated name: together no more than the value of a label, in which Jobs repeat their name."""
 
 
-def objects_in(text: bytes | str, file: str, *, generates_names: bool = False) -> list[tuple[int, Manifest]]:
+def objects_in(
+    text: bytes | str, file: str, *, generates_names: bool = False, is_kustomized: bool = True
+) -> list[tuple[int, Manifest]]:
     """
     Return the objects of a text with the index of its document; lists are split into their items.
 
-    With ``generates_names``, an object with only a ``metadata.generateName`` gets a name from its content.
+    With ``generates_names``, an object with only a ``metadata.generateName`` gets a name from its content. Unless
+    ``is_kustomized``, folded texts are those of YAML, as the API server gets them from kubectl and Helm: Kustomize
+    changes some of them when it writes them.
     Raise InvalidInput with ``file:line`` for objects without a kind or a name.
     """
     documents = read_all(text, file, limits=_STYLED)
@@ -31,6 +36,8 @@ def objects_in(text: bytes | str, file: str, *, generates_names: bool = False) -
     ]
     faults: list[InvalidInput] = []
     for index, path, document in waiting:  # the items of a List join the end
+        if not is_kustomized:
+            document = unfolded(document)
         if generates_names:
             document = _named(document)
         fault = _fault(document)

@@ -212,6 +212,17 @@ def refolded(text: str) -> str:
     return reread
 
 
+def unfolded(value: Any) -> Any:
+    """Return a value with its folded texts as YAML has them, so that nothing refolds them; itself without any."""
+    if isinstance(value, dict):
+        members = {key: unfolded(item) for key, item in value.items()}
+        return members if any(members[key] is not item for key, item in value.items()) else value
+    if isinstance(value, list):
+        items = [unfolded(item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return Quoted(value) if type(value) is Folded else value
+
+
 def _folded_line(line: str, is_doubled: bool) -> str:
     if not line:
         return "\n"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from gitsync.kube.masked_fields import masked_fields
 from gitsync.objects.change import Action, Change, Difference, FieldDifference
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import FIELD_MANAGER
@@ -128,7 +129,8 @@ def _foreign(change: Change, previous: ResourceView | None, observation: Observa
     differences = undeclared(desired, live, observation.schema_of(desired))
     taken = {item.pointer for item in change.differences if item.kind is Difference.EXTRA}
     shown = (item for item in differences if item.kind is Difference.FOREIGN and item.pointer not in taken)
-    return tuple(mask_difference(change.ref, item) for item in shown)
+    fields = masked_fields(desired, live)
+    return tuple(mask_difference(change.ref, item, fields=fields) for item in shown)
 
 
 def _undeclared(report: Report) -> Undeclared:

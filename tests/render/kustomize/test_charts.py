@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput, RemoteNeeded
-from gitsync.objects.charts import ChartOptions
+from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.objects.tree import Entry, MountedTree
 from gitsync.render.build import Build, build
 from gitsync.render.kustomize.charts import lock_digest, merged
@@ -354,7 +354,9 @@ def test_a_chart_of_a_kustomization_is_rendered_below_charts():
     made = rendered(kustomized(entry, more="namePrefix: x-\n"), "app", helm)
 
     assert names(made) == ["x-a", "x-b", "x-c"]
-    assert helm.options == [ChartOptions("r", "dev", (), "", False, True, True, True, "1.30", ("a/v1",))]
+    assert helm.options == [
+        ChartOptions("r", "dev", (), "", False, True, True, True, "1.30", ("a/v1",), is_kustomized=True)
+    ]
     assert helm.values == [{"app/charts/web/values.yaml": CHART["web/values.yaml"].encode()}]
 
 
@@ -715,3 +717,76 @@ def test_a_dependency_that_cannot_be_taken_is_one_line(dependency, files, line):
 
 def test_dependencies_that_are_no_list_are_one_line():
     assert "web/Chart.yaml: dependencies is not a list" in refusal({**CHART, "web/Chart.yaml": "dependencies: x\n"})
+
+
+# values of ConfigMaps and Secrets
+
+OF_CONFIG = ClusterValues("ConfigMap shop/sizes", "size: 5\n")
+OF_SECRET = ClusterValues("Secret shop/login", "db: {password: hunter22-of-shop}\n", is_secret=True)
+
+
+def test_values_of_the_cluster_are_over_files_and_below_inline_ones():
+    helm = FakeHelm()
+    chart = ChartOptions(value_files=("values.yaml",), values="{}", cluster_values=(OF_CONFIG, OF_SECRET))
+
+    rendered(CHART, helm=helm, chart=chart)
+
+    assert list(helm.values[0]) == ["web/values.yaml", OF_CONFIG.name, OF_SECRET.name, "the inline values"]
+
+
+def test_values_that_were_not_read_are_no_default():
+    chart = ChartOptions(cluster_values=(OF_SECRET._replace(text=None),))
+
+    assert refusal(CHART, chart=chart) == (
+        "web/Chart.yaml: the values of Secret shop/login are in the cluster, which is not asked here;"
+        " use gitsync diff or plan, which read it"
+    )
+
+
+def test_what_a_chart_makes_of_a_secret_is_masked():
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter22-of-shop}\n"
+    config = config_map("a") + "data: {url: 'db://shop:hunter22-of-shop@db'}\n"
+    files = {**CHART, "web/templates/a.yaml": config, "web/templates/b.yaml": secret}
+
+    made = rendered(files, chart=ChartOptions(cluster_values=(OF_CONFIG, OF_SECRET)))
+
+    annotations = [manifest["metadata"].get("annotations") for manifest in made.manifests]
+    assert annotations == [{"gitsync.dev/masked-fields": "/data/url"}, None]
+    # the texts of a ConfigMap can be read by all
+    assert rendered(files, chart=ChartOptions(cluster_values=(OF_CONFIG,))).manifests[0] == made.manifests[0] | {
+        "metadata": {"name": "a"}
+    }
+
+
+def test_an_error_of_helm_does_not_quote_a_secret():
+    helm = FakeHelm("execution error at (web/templates/a.yaml:1:2): hunter22-of-shop is too short")
+
+    line = refusal(CHART, helm=helm, chart=ChartOptions(cluster_values=(OF_SECRET,)))
+
+    assert line.startswith("web/templates/a.yaml:1: Helm cannot render the chart:")
+    assert "hunter22" not in line
+
+
+def test_a_secret_that_is_not_yaml_is_not_quoted():
+    broken = OF_SECRET._replace(text="password: [hunter22-of-shop\n")
+
+    line = refusal(CHART, chart=ChartOptions(cluster_values=(broken,)))
+
+    assert line == "the values of Secret shop/login are not valid YAML; correct the member, a mapping of values"
+
+
+# texts in folded blocks
+
+FOLDED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: f}\ndata:\n  run: >\n    do\n      sleep\n    done\n"
+
+
+@pytest.mark.parametrize("files", [{**CHART, "web/templates/a.yaml": FOLDED}, {"web/a.yaml": FOLDED}])
+def test_a_folded_text_is_that_of_helm_and_kubectl(files):
+    assert rendered(files).manifests[0]["data"] == {"run": "do\n  sleep\ndone\n"}
+
+
+def test_kustomize_changes_a_folded_text_also_of_a_chart():
+    files = kustomized("{name: web, releaseName: r}", {"app/charts/web/templates/a.yaml": FOLDED})
+
+    data = [manifest.get("data") for manifest in rendered(files, "app").manifests]
+    assert {"run": "do\n\n  sleep\ndone\n"} in data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.kube.defaults import default_limits, encode_texts
+from gitsync.kube.openapi import default_limits, encode_texts
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.defaults.pods import default_host_path
 
