@@ -41,7 +41,6 @@ from gitsync.integrations.traces import TraceExporter
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.application_sets import SetReconciler, SetSources, SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler, WriteRights
-from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership
 from gitsync.operator.removal import RemovalGuard
 from gitsync.operator.reporting import ReportingReconciler
@@ -563,9 +562,8 @@ def build_operator(
     rights = rights or WriteRights(Policies(cluster, live, adapters.source).of)
     child_reconciler = ChildrenReconciler(ports, planner, applier, writes, rights)
     statuses = StatusWriter(cluster, live)
-    analysis = RolloutAnalysis(adapters.metrics)
     ownership = Ownership(cluster, live, declarations)
-    agents = AgentReconciler(ports, child_reconciler, statuses, analysis, ownership, wave_limit)
+    agents = AgentReconciler(ports, child_reconciler, statuses, adapters.metrics, ownership, wave_limit)
     systems = SystemReconciler(ports, child_reconciler, writes, statuses, ownership)
     installation = Installation(cluster, adapters.namespace)
     reported, reported_systems = (

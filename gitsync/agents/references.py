@@ -39,6 +39,8 @@ def _all(agent: Agent) -> Iterator[Reference]:
             yield Reference("Secret", signin.secret_key_ref.name, signin.secret_key_ref.key, is_copied=True)
     if spec.contract is not None:
         yield Reference("ConfigMap", spec.contract.lock.name, spec.contract.lock.key, is_copied=True)
+    if spec.budget is not None and spec.budget.prices is not None:
+        yield Reference("ConfigMap", spec.budget.prices.name, spec.budget.prices.key, is_copied=True)
     for tool in spec.tools:
         yield from (
             Reference("Secret", header.secret_key_ref.name, header.secret_key_ref.key) for header in tool.headers_from

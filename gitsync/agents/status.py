@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gitsync.agents.budget import BUDGET_EXCEEDED, BudgetState, budget_conditions
 from gitsync.agents.contract.series import ProbeResult
 from gitsync.agents.expansion.config import tool_url, url_of
 from gitsync.agents.expansion.election import lease_name
@@ -57,6 +58,7 @@ class Situation:
     contract: Mapping[str, Any] = field(default_factory=dict)
     behaviour: Mapping[str, Any] = field(default_factory=dict)
     """The results of the last comparison with the lock, and of the cases for what serves; empty without one."""
+    budget: BudgetState | None = None
     waits: tuple[WaveTurn, ...] = ()
     """Waves in which it is not the turn of the Agent."""
     expansion: Mapping[str, Any] = field(default_factory=dict)
@@ -77,6 +79,7 @@ def conditions(situation: Situation) -> tuple[Condition, ...]:
         _network(situation),
         _traffic(situation),
         *probe_conditions(situation.agent, situation.contract, situation.behaviour),
+        *budget_conditions(situation.agent.spec.budget, situation.budget),
         _outdated(situation),
         _reconciling(situation, stalled),
         stalled,
@@ -285,7 +288,10 @@ def agent_status(
     current = conditions(situation)
     canary = agent.spec.update.canary
     phase = phase_of(current, is_suspended=agent.spec.suspend, is_new=not state.last_good, replicas=situation.replicas)
-    kept = [known for known in previous.get("conditions") or () if known.get("type") != OUTDATED or situation.waits]
+    # Conditions of what has ended; others of the last pass that this one does not compute stay.
+    ended = {OUTDATED} if not situation.waits else set()
+    ended |= {BUDGET_EXCEEDED} if agent.spec.budget is None else set()
+    kept = [known for known in previous.get("conditions") or () if known.get("type") not in ended]
     updated = sum(workload.ready for workload in observed.workloads.values() if workload.revision == observed.target)
     status: dict[str, Any] = {
         "observedGeneration": agent.generation,
@@ -307,6 +313,7 @@ def agent_status(
         "evaluation": _evaluation(situation, previous, now),
         "contract": dict(situation.contract),
         "behaviour": dict(situation.behaviour),
+        "budget": dict(situation.budget.status) if situation.budget is not None else {},
         "tools": [
             {"name": tool.name, "type": tool.type, "address": tool_url(agent, tool, facts)} for tool in agent.spec.tools
         ],

@@ -1,4 +1,4 @@
-"""The kept revisions of an Agent and of its prompts: what changed, the commit, and the verdict of the evaluation."""
+"""What is known of an Agent: its revisions and prompts with commits and verdicts, its quality, and its budget."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote
 
+from gitsync.agents.budget import BudgetResult
 from gitsync.agents.expansion.revisions import Revision, stored_revision
 from gitsync.agents.keys import AGENT_LABEL, UPGRADE
 from gitsync.agents.rollout.state import RevisionRoles
 from gitsync.agents.waves import WaveChange, WaveLimit, WavePart, part_in_wave
 from gitsync.cli.dashboard import Dashboard, items
-from gitsync.cli.output import Format, say, show, show_one
+from gitsync.cli.output import Exit, Format, say, show, show_one
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import ClusterUnavailable, InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, API_VERSION, APPLICATION_LABEL, VERSION
@@ -30,6 +31,7 @@ _QUALITY_COLUMNS = (
     *("revision", "since", "state", "commit", "evaluation", "requests", "errors", "latency", "toolsOk", "tokens"),
 )
 _UPGRADE_COLUMNS = ("agent", "namespace", "revision", "expansion", "wave", "state", "differences")
+_BUDGET_COLUMNS = ("scope", "unit", "used", "limit", "percent")
 _PROMPT_COLUMNS = ("version", "description")
 _MOST_PROMPTS = 60
 """The versions of prompts that are read from the dashboard."""
@@ -160,6 +162,19 @@ def _with_units(row: Mapping[str, Any]) -> dict[str, Any]:
     forms = {"requests": "{:.0f}", "errors": "{:.1%}", "latency": "{:.2f} s", "toolsOk": "{:.1%}", "tokens": "{:.0f}"}
     figures = {name: form.format(row[name]) if row[name] is not None else "-" for name, form in forms.items()}
     return {**row, **figures}
+
+
+def show_budget(agent: Manifest, output: Format) -> Exit:
+    """Print what an Agent used today of each limit; raise InvalidInput for one without a budget."""
+    known = at(agent, "status", "budget", default={})
+    if not known:
+        hint = "set spec.budget, see docs/agents-operate.md"
+        raise InvalidInput("has no budget that was measured", object=str(ref_of(agent)), hint=hint)
+    show(known.get("limits") or (), _BUDGET_COLUMNS, output, key="scope")
+    is_unknown = known["result"] == BudgetResult.UNKNOWN.value
+    if output is Format.TABLE or is_unknown:
+        say(f"{known['day']}: {known['result']}: {known.get('message', '')}", is_warning=is_unknown)
+    return Exit.DIFFERENT if known["result"] == BudgetResult.EXCEEDED.value else Exit.OK
 
 
 def upgrade_rows(agents: Iterable[Manifest], limit: WaveLimit) -> list[dict[str, Any]]:

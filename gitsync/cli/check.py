@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitsync.admission.review import check_own
+from gitsync.agents.budget import parse_prices
 from gitsync.agents.contract.lock import parse_lock
 from gitsync.agents.evaluation.cases import parse_cases
 from gitsync.agents.model.agent import Agent, parse_agent
@@ -83,6 +84,12 @@ def _content_problems(agent: Agent, named: _Named) -> Iterator[str]:
     try:
         if spec.evaluation is not None and (text := _text(agent, spec.evaluation.cases, named)) is not None:
             parse_cases(text, f"{spec.evaluation.cases.name}/{spec.evaluation.cases.key}")
+    except InvalidInput as error:
+        yield str(error)
+    prices = spec.budget.prices if spec.budget is not None else None
+    try:
+        if prices is not None and (text := _text(agent, prices, named)) is not None:
+            parse_prices(text, f"{prices.name}/{prices.key}")
     except InvalidInput as error:
         yield str(error)
     if spec.contract is None or (text := _text(agent, spec.contract.lock, named)) is None:

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
 
+NEAR_BUDGET = "near its budget"
+"""Beginning of the message of an Agent that has used most of what it may use today."""
+OVER_BUDGET = "over its budget"
+STOPPED_BY_BUDGET = "stopped by its budget"
+"""Beginning of the message of an Agent that its budget suspended."""
+
 
 class Health(Enum):
     """The health of an object or of a whole application, listed from best to worst."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from gitsync.agents.budget import BudgetState, budget_conditions, throttled
+from gitsync.agents.expansion.access import autoscaler
 from gitsync.agents.expansion.checks import checks_hash
 from gitsync.agents.expansion.config import PROMPT_FILE, prompt_is_missing
 from gitsync.agents.expansion.expand import Layout, expand, sharing_of
@@ -39,6 +41,7 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
 from gitsync.objects.change import Action, Change, Decision
 from gitsync.objects.conditions import set_conditions
+from gitsync.objects.health import STOPPED_BY_BUDGET
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -54,12 +57,18 @@ from gitsync.operator.child_reconciler import (
 from gitsync.operator.contracts import ContractKeeper, ContractState, ProbedAgent
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
-from gitsync.operator.observations import CREATION_SECONDS, CheckVerdict, RolloutAnalysis, RolloutObserver
+from gitsync.operator.observations import (
+    CREATION_SECONDS,
+    BudgetReader,
+    CheckVerdict,
+    RolloutAnalysis,
+    RolloutObserver,
+)
 from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import EventRecorder
 from gitsync.operator.waves import WaveKeeper, WaveState
 from gitsync.plan.tracking import tracking_id
-from gitsync.ports import Ports
+from gitsync.ports import MetricsProvider, Ports
 from gitsync.sync.status.writer import StatusWriter
 
 _HISTORY = 5
@@ -88,6 +97,9 @@ class _AgentInput:
     """The revisions that are kept in the cluster, by name."""
     manager: str = ""
     """The key of the Application that applied the Agent from Git."""
+    budget: BudgetState | None = None
+    budget_delay: float | None = None
+    """The seconds until the budget is read again, None without one."""
 
     @property
     def previous(self) -> Mapping[str, Any]:
@@ -103,6 +115,20 @@ class _AgentInput:
     @property
     def facts(self) -> Facts:
         return self.gathered.facts
+
+    @property
+    def exceeded(self) -> str:
+        """The action of a budget that is exceeded, empty where none is."""
+        budget = self.agent.spec.budget
+        return budget.on_exceeded if budget is not None and self.budget is not None and self.budget.is_exceeded else ""
+
+    @property
+    def scaled(self) -> _AgentInput:
+        """The same with no more replicas than its budget leaves, which makes no other revision."""
+        budget = self.agent.spec.budget
+        if budget is None or self.exceeded != "Throttle":
+            return self
+        return replace(self, agent=replace(self.agent, spec=throttled(self.agent.spec, budget.throttled_replicas)))
 
     @property
     def owner(self) -> Owner:
@@ -128,7 +154,7 @@ class AgentReconciler:
         ports: Ports,
         child_reconciler: ChildrenReconciler,
         statuses: StatusWriter,
-        analysis: RolloutAnalysis,
+        metrics: MetricsProvider | None,
         ownership: Ownership,
         wave_limit: WaveLimit = DEFAULT_LIMIT,
     ) -> None:
@@ -140,8 +166,9 @@ class AgentReconciler:
         self._facts = FactsReader(ports.cluster, ports.live)
         self._waves = WaveKeeper(self._facts, ports.clock, wave_limit)
         self._statuses = statuses
-        self._analysis = analysis
-        self._observer = RolloutObserver(ports, analysis)
+        self._analysis = RolloutAnalysis(metrics)
+        self._budgets = BudgetReader(metrics)
+        self._observer = RolloutObserver(ports, self._analysis)
         self._contracts = ContractKeeper(ports)
         self._ownership = ownership
         self._events = EventRecorder(ports.cluster)
@@ -164,14 +191,17 @@ class AgentReconciler:
         input = self._read(agent, manifest)
         contract = self._compare_contract(input, cache)
         # Before anything else of the spec: an Agent has to stop also where its plan would wait for an approval.
-        reason = contract.stopped or agent.annotations.get(STOPPED, "")
+        reason = _stop_reason(input, contract)
         stop = self._stop(input, cache) if reason or agent.spec.suspend else None
         if stop is not None and reason:
             return self._report_stop(input, stop, contract, now)
+        input = input.scaled
+        if input.exceeded == "Throttle":
+            self._throttle(input, cache)
         if prompt_is_missing(agent, input.facts):  # Pods without their prompt must not get requests
             status = waiting_status(agent.generation, input.gathered.missing, input.previous, now)
             self._write(manifest, _with_contract(status, input, contract, now))
-            return None
+            return input.budget_delay
         return self._advance(input, contract, cache, now)
 
     def _compare_contract(self, input: _AgentInput, cache: ChildrenCache) -> ContractState:
@@ -196,7 +226,10 @@ class AgentReconciler:
         gathered = replace(gathered, facts=waves.facts)
         # Only a proven manager: by a mark alone, any user who may write the Agent could skip the gate.
         manager = self._ownership.manager(manifest)
-        return _AgentInput(agent, manifest, gathered, children, waves.target, waves, stored, manager)
+        budget, delay = self._budgets.judge(
+            agent, gathered.facts.prices, previous.get("budget") or {}, self._clock.now()
+        )
+        return _AgentInput(agent, manifest, gathered, children, waves.target, waves, stored, manager, budget, delay)
 
     def _advance(self, input: _AgentInput, contract: ContractState, cache: ChildrenCache, now: str) -> float | None:
         """Bring the children to the next state of the rollout, and report it."""
@@ -215,7 +248,7 @@ class AgentReconciler:
             # Its Application has applied it, but the inventory with its uid follows in a write to the status.
             if self._ownership.is_unconfirmed(input.manifest):
                 return _UNCONFIRMED
-            return _RETRY if reconciled.conflicts else backups.requeue_after
+            return _RETRY if reconciled.conflicts else _first(backups.requeue_after, input.budget_delay)
         if reconciled.is_guarded:
             status = guarded_status(input.agent.generation, backups.before_id, backups.failure, input.previous, now)
             self._write(input.manifest, {**_with_contract(status, input, contract, now), **_backup_status(backups)})
@@ -226,6 +259,7 @@ class AgentReconciler:
             _situation(input, refreshed, rollout, reconciled, children.unserved),
             contract=contract.contract,
             behaviour=contract.behaviour,
+            budget=input.budget,
             waits=input.waves.waits,
             expansion=input.waves.expansion,
         )
@@ -235,18 +269,17 @@ class AgentReconciler:
         self._write(input.manifest, {**status, **_backup_status(backups), **removal})
         if rollout.state != input.state:
             return 0.0  # the next state may want other children, and no event may follow
-        delays = (
+        return _first(
             rollout.requeue_after,
             _RETRY if reconciled.failure else None,
             self._analysis.period(input.agent, rollout.state, observed.analysis),
             backups.requeue_after,
             contract.requeue_after,
+            input.budget_delay,
             *(turn.requeue_after for turn in input.waves.waits),
             # Without a Pod no event would come before the deadline of the Job.
             CREATION_SECONDS if observed.checks is CheckResult.RUNNING else None,
         )
-        # Several things may be awaited at once; the first of them decides.
-        return min((delay for delay in delays if delay is not None), default=None)
 
     def _stop(self, input: _AgentInput, cache: ChildrenCache) -> ReconciledChildren:
         """
@@ -254,24 +287,21 @@ class AgentReconciler:
 
         It waits for no approval, backup or other part of the spec: it is the emergency stop.
         """
-        workloads = {
-            ref: manifest
-            for ref, manifest in input.children.items()
-            if ref.kind in ("Deployment", "StatefulSet") and at(manifest, "spec", "replicas", default=1) != 0
-        }
-        known = {**input.stored, input.target.name: input.target}
-        # Of the revision that each workload has now: to stop it must not begin an update.
-        stopped = {
-            ref: workload(input.agent, replace(placement, replicas=0), known[placement.revision])
-            for ref, manifest in workloads.items()
-            if (placement := live_placement(manifest, input.agent.name)).revision in known
-        }
-        # One whose revision is not kept any more cannot be applied as it is, and goes.
-        expired = {ref: manifest for ref, manifest in workloads.items() if ref not in stopped}
-        # An autoscaler would start Pods again.
-        expired |= {ref: child for ref, child in input.children.items() if ref.kind in _SCALERS}
+        stopped, unknown = _resized(input, 0)
+        # One whose revision is not kept any more cannot be applied as it is, and goes; an autoscaler would start Pods.
+        expired = unknown | {ref: child for ref, child in input.children.items() if ref.kind in _SCALERS}
         desired = Desired(stopped, is_partial=True, expired=expired)
         return self._child_reconciler.reconcile(input.owner, desired, cache)
+
+    def _throttle(self, input: _AgentInput, cache: ChildrenCache) -> None:
+        """Bring the Pods of an Agent to the number that its budget leaves, as a plan that waits for no approval."""
+        spec = input.agent.spec
+        if spec.autoscaling is not None:
+            scalers = {ref_of(scaler): scaler for scaler in autoscaler(input.agent, input.state.home)}
+            resized = {ref: scaler for ref, scaler in scalers.items() if ref in input.children}
+        else:
+            resized, _ = _resized(input, 1 if spec.replicas is None else spec.replicas)
+        self._child_reconciler.reconcile(input.owner, Desired(resized, is_partial=True), cache)
 
     def _report_stop(
         self, input: _AgentInput, stop: ReconciledChildren, contract: ContractState, now: str
@@ -279,12 +309,9 @@ class AgentReconciler:
         """Report that an Agent is stopped; its rollout stays where it is, and continues with the Agent."""
         workloads = [manifest for ref, manifest in stop.live.items() if ref.kind in ("Deployment", "StatefulSet")]
         replicas = sum(int(at(manifest, "status", "replicas", default=0)) for manifest in workloads)
-        reason = input.agent.annotations.get(STOPPED, "")
-        hint = "gitsync agent start runs it again" if reason else "a lock that has the change runs it again"
-        message = f"stopped by {reason or contract.stopped}; {hint}"
-        status = stopped_status(input.agent.generation, message, replicas, input.previous, now)
+        status = stopped_status(input.agent.generation, _stop_reason(input, contract), replicas, input.previous, now)
         self._write(input.manifest, _with_contract(status, input, contract, now))
-        return _RETRY if stop.failure else contract.requeue_after
+        return _RETRY if stop.failure else _first(contract.requeue_after, input.budget_delay)
 
     def _remove_data(
         self, input: _AgentInput, children: _Children, rollout: Rollout, backups: Backups, cache: ChildrenCache
@@ -380,10 +407,45 @@ class AgentReconciler:
 
 
 def _with_contract(status: dict[str, Any], input: _AgentInput, contract: ContractState, now: str) -> dict[str, Any]:
-    """Return a status that continues the one before, with what the probes found."""
+    """Return a status that continues the one before, with what the probes and the budget say."""
     computed = probe_conditions(input.agent, contract.contract, contract.behaviour)
+    computed += budget_conditions(input.agent.spec.budget, input.budget)
     conditions = set_conditions(status["conditions"], computed, input.agent.generation, now)
-    return {**status, **contract.status, "conditions": conditions}
+    budget = {"budget": dict(input.budget.status)} if input.budget is not None else {}
+    return {**status, **contract.status, **budget, "conditions": conditions}
+
+
+def _stop_reason(input: _AgentInput, contract: ContractState) -> str:
+    """Return why all Pods end and how they run again, empty where they run."""
+    if by := input.agent.annotations.get(STOPPED, ""):
+        return f"stopped by {by}; gitsync agent start runs it again"
+    if contract.stopped:
+        return f"stopped by {contract.stopped}; a lock that has the change runs it again"
+    if input.exceeded == "Suspend" and input.budget is not None:
+        return f"{STOPPED_BY_BUDGET}: {input.budget.message}; it runs again tomorrow in UTC, or with a higher limit"
+    return ""
+
+
+def _resized(input: _AgentInput, replicas: int) -> tuple[dict[ObjectRef, Manifest], dict[ObjectRef, Manifest]]:
+    """Return the workloads that have more replicas with this number, and those whose revision is not kept any more."""
+    workloads = {
+        ref: manifest
+        for ref, manifest in input.children.items()
+        if ref.kind in ("Deployment", "StatefulSet") and int(at(manifest, "spec", "replicas", default=1)) > replicas
+    }
+    known = {**input.stored, input.target.name: input.target}
+    # Of the revision that each workload has now: another number must not begin an update.
+    resized = {
+        ref: workload(input.agent, replace(placement, replicas=replicas), known[placement.revision])
+        for ref, manifest in workloads.items()
+        if (placement := live_placement(manifest, input.agent.name)).revision in known
+    }
+    return resized, {ref: manifest for ref, manifest in workloads.items() if ref not in resized}
+
+
+def _first(*delays: float | None) -> float | None:
+    """Return the first of several delays: several things may be awaited at once."""
+    return min((delay for delay in delays if delay is not None), default=None)
 
 
 def _situation(

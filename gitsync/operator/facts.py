@@ -67,6 +67,7 @@ class FactsReader:
             prompt=_prompt(agent, referenced),
             cases=_cases(agent, referenced),
             lock=_lock(agent, referenced),
+            prices=_prices(agent, referenced),
             references=read_data.hash,
             references_data=read_data.data,
             served=served_options(self._cluster),
@@ -167,9 +168,7 @@ def _prompt(agent: Agent, referenced: dict[Reference, Manifest | None]) -> str:
     prompt = agent.spec.prompt
     if prompt is None or prompt.config_map_key_ref is None:
         return ""
-    ref = prompt.config_map_key_ref
-    source = referenced.get(Reference("ConfigMap", ref.name, ref.key, is_copied=True))
-    return str(at(source, "data", ref.key, default=""))
+    return _copied(prompt.config_map_key_ref, referenced)
 
 
 def _cases(agent: Agent, referenced: Mapping[Reference, Manifest | None]) -> str:
@@ -184,9 +183,19 @@ def _lock(agent: Agent, referenced: Mapping[Reference, Manifest | None]) -> str:
     return _copied_hash(agent.spec.contract.lock, referenced) if agent.spec.contract else ""
 
 
-def _copied_hash(ref: ConfigMapKeyRef, referenced: Mapping[Reference, Manifest | None]) -> str:
+def _prices(agent: Agent, referenced: Mapping[Reference, Manifest | None]) -> str:
+    """Return the price table of the budget, empty where there is none."""
+    budget = agent.spec.budget
+    return _copied(budget.prices, referenced) if budget is not None and budget.prices is not None else ""
+
+
+def _copied(ref: ConfigMapKeyRef, referenced: Mapping[Reference, Manifest | None]) -> str:
     manifest = referenced.get(Reference("ConfigMap", ref.name, ref.key, is_copied=True))
-    text = at(manifest, "data", ref.key, default="")
+    return str(at(manifest, "data", ref.key, default=""))
+
+
+def _copied_hash(ref: ConfigMapKeyRef, referenced: Mapping[Reference, Manifest | None]) -> str:
+    text = _copied(ref, referenced)
     return content_hash(text)[:16] if text else ""
 
 

@@ -1,4 +1,4 @@
-"""What a rollout observes beside its workloads: queries of its canary, the verdict of its evaluation, and its route."""
+"""What the operator observes beside workloads: queries of canaries and budgets, verdicts of evaluations, and routes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import isfinite
 from typing import Any, Final
 
+from gitsync.agents.budget import BudgetReading, BudgetState, TokenCount, judge_budget, parse_prices, usage_query
 from gitsync.agents.evaluation.verdict import EvaluationResult
 from gitsync.agents.expansion.access import is_routed
 from gitsync.agents.expansion.checks import EVALUATION, checks_hash, validation_name
@@ -19,6 +21,7 @@ from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.scaling import Analysis
 from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, workload_of
 from gitsync.agents.rollout.state import RolloutStage, RolloutState, Track
+from gitsync.errors import InvalidInput
 from gitsync.health.workloads import pod_trouble
 from gitsync.objects.health import Health
 from gitsync.objects.keys import AGENTS_MANAGER
@@ -100,6 +103,52 @@ def _without_data(limit: Analysis, problem: str) -> AnalysisResult:
 
 def _worst(result: MetricResult) -> float:
     return max(sample.value for sample in result.samples)
+
+
+_BUDGET_PERIOD: Final = 60.0
+"""Seconds between two readings of what an Agent used."""
+
+
+class BudgetReader:
+    """Read what Agents used today, with one query a minute for all those of a namespace."""
+
+    def __init__(self, metrics: MetricsProvider | None) -> None:
+        self._metrics = metrics
+
+    def judge(
+        self, agent: Agent, prices: str, previous: Mapping[str, Any], now: datetime
+    ) -> tuple[BudgetState | None, float | None]:
+        """Return how much of its budget an Agent has used, and the seconds until the next reading; None without one."""
+        budget = agent.spec.budget
+        if budget is None:
+            return None, None
+        reading = self._read(agent, now)
+        if reading is not None and budget.prices is not None:
+            reading = _with_prices(reading, prices, f"{budget.prices.name}/{budget.prices.key}")
+        delay = _PENDING if reading is None else _BUDGET_PERIOD
+        return judge_budget(budget, agent.name, reading, previous, now), delay
+
+    def _read(self, agent: Agent, now: datetime) -> BudgetReading | None:
+        result = _UNCONFIGURED
+        if self._metrics is not None:
+            answer = self._metrics.read(usage_query(agent.namespace, now), _BUDGET_PERIOD)
+            if answer is None:
+                return None
+            result = answer
+        counts = tuple(
+            TokenCount.of_series(sample.series, sample.value)
+            for sample in result.samples
+            # An infinite counter is a fault of an exporter, and no usage.
+            if isfinite(sample.value)
+        )
+        return BudgetReading(counts, result.problem)
+
+
+def _with_prices(reading: BudgetReading, text: str, place: str) -> BudgetReading:
+    try:
+        return replace(reading, prices=parse_prices(text, place))
+    except InvalidInput as error:
+        return replace(reading, prices_problem=str(error))
 
 
 _FIRST_LIST = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.agents.permits import spec_digest
+from gitsync.agents.model.system import spec_digest
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
+from gitsync.agents.budget import BUDGET_EXCEEDED, BUDGET_UNKNOWN, BudgetResult
 from gitsync.agents.status import defect_status
 from gitsync.errors import GitsyncError
 from gitsync.kube.times import timestamp
@@ -26,7 +27,9 @@ _WARNINGS = {
     "NetworkRestricted": "False",
     "ContractDrift": "True",
     "BehaviouralDrift": "True",
+    BUDGET_EXCEEDED: "True",
 }
+_BUDGET_WARNINGS = (BudgetResult.NEAR.value, BUDGET_UNKNOWN)
 _NORMAL = {"Ready": "True", "Validated": "True"}
 
 
@@ -53,7 +56,9 @@ def _changes(previous: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator
         new = find_condition(status, kind)
         # reason and status: a message with a counter would be news in each pass
         is_news = (new.get("status"), new.get("reason")) != (old.get("status"), old.get("reason"))
-        if is_news and new.get("status") == expected:
+        # A budget is news before it is exceeded, and where it cannot be checked.
+        is_warning = new.get("status") == expected or new.get("reason") in _BUDGET_WARNINGS
+        if is_news and is_warning:
             yield "Warning" if kind in _WARNINGS else "Normal", str(new["reason"]), str(new.get("message", ""))
     old_revision = previous.get("updateRevision")
     new_revision = status.get("updateRevision")

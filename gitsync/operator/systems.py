@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from gitsync.agents.keys import ORDERED_DELETION
-from gitsync.agents.model.system import Member, System, parse_system
-from gitsync.agents.permits import spec_digest
+from gitsync.agents.model.system import Member, System, parse_system, spec_digest
 from gitsync.agents.status import changed_status, rejected_status
 from gitsync.agents.systems.expansion import entry_service, kept_revision, member_agent, port_of, system_url, topology
 from gitsync.agents.systems.members import agent_name, check_members, member_spec, waves

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Final
 
 from gitsync.errors import GitsyncError
@@ -17,23 +18,47 @@ _QUERY = "sum by (namespace, service) (increase(gen_ai_client_token_usage_sum[1d
 _MAX_AGE = 60.0
 
 
+_WEEK: Final = (
+    "sum by (namespace, service, gen_ai_token_type) (increase(gen_ai_client_token_usage_sum[7d]))",
+    'sum by (namespace, service) (increase(gen_ai_client_token_usage_count{gen_ai_token_type="input"}[7d]))',
+)
+"""Tokens by direction, and the number of requests, which each count their input once."""
+_WEEK_AGE: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWeek:
+    """What an agent sent to its models in seven days: tokens, and the requests that they were in."""
+
+    tokens: float
+    requests: float
+
+
 class TokenUsage:
-    """Read the tokens of the last day from the operator's Prometheus; without one no number is known."""
+    """Read the tokens of agents from the operator's Prometheus; without one no number is known."""
 
     def __init__(self, metrics: MetricsProvider | None) -> None:
         self._metrics = metrics
 
     def by_service(self) -> Mapping[tuple[str, str], int]:
         """Return the tokens by namespace and name of the Service, at most a minute old; never waits."""
+        return {place: round(tokens) for place, tokens in self._sums(_QUERY, _MAX_AGE).items()}
+
+    def last_week(self) -> Mapping[tuple[str, str], TokenWeek]:
+        """Return the last seven days by namespace and name of the Service, an hour old at most; never waits."""
+        tokens, requests = (self._sums(query, _WEEK_AGE) for query in _WEEK)
+        return {place: TokenWeek(tokens[place], requests[place]) for place in tokens.keys() & requests.keys()}
+
+    def _sums(self, query: str, max_age: float) -> dict[tuple[str, str], float]:
         # None until Prometheus has answered: pages are shown without the numbers
-        result = self._metrics.read(_QUERY, _MAX_AGE) if self._metrics is not None else None
-        samples = result.samples if result is not None else ()
-        return {
-            (sample.series.get("namespace", ""), sample.series.get("service", "")): round(sample.value)
-            for sample in samples
-            # round() takes neither infinity nor NaN, for which the comparison is false as well
-            if sample.value < float("inf")
-        }
+        result = self._metrics.read(query, max_age) if self._metrics is not None else None
+        sums: dict[tuple[str, str], float] = {}
+        for sample in result.samples if result is not None else ():
+            # an infinite counter is a fault of an exporter; for NaN the comparison is false as well
+            if sample.value < float("inf"):
+                place = (sample.series.get("namespace", ""), sample.series.get("service", ""))
+                sums[place] = sums.get(place, 0.0) + sample.value
+        return sums
 
 
 _PATIENCE: Final = 0.5

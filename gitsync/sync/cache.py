@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from gitsync.agents.permits import spec_digest
+from gitsync.agents.model.system import spec_digest
 from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRuns
 from gitsync.errors import GitsyncError, InvalidInput

@@ -209,6 +209,7 @@ def test_a_check_follows_the_references_of_agents(gitsync: Gitsync, tmp_path: Pa
         "prompt": {"configMapKeyRef": {"name": "texts", "key": "prompt.md"}},
         "evaluation": {"cases": {"name": "cases", "key": "cases.jsonl"}},
         "contract": {"lock": {"name": "contract", "key": "contracts.lock"}},
+        "budget": {"agent": {"costPerDay": "5"}, "prices": {"name": "prices", "key": "prices.json"}},
         "runtime": {
             "image": "helper:1",
             "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "other", "key": "a"}}}],
@@ -230,6 +231,12 @@ def test_a_check_follows_the_references_of_agents(gitsync: Gitsync, tmp_path: Pa
             "metadata": {"name": "contract"},
             "data": {"contracts.lock": "version: 1\nagents: {shop/b: {}}\n"},
         },
+        "prices": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "prices"},
+            "data": {"prices.json": '{"x": {"input": 1}}'},
+        },
     }
     files = {f"{name}.yaml": yaml.safe_dump(value) for name, value in {"agent": agent, **objects}.items()}
 
@@ -239,6 +246,8 @@ def test_a_check_follows_the_references_of_agents(gitsync: Gitsync, tmp_path: Pa
         "ConfigMap texts is named texts-abcdef0123 here; add a nameReference by configurations of the kustomization",
         "Secret keys has no member openai",
         "cases/cases.jsonl:1.name: is required; add it",
+        'prices/prices.json: is not a table of prices; write {"model": {"input": 0.6, "output": 2.4}}, the prices of a'
+        " million tokens",
         "contract/contracts.lock: has no entry for a; gitsync agent lock writes it",
     ]
 

@@ -46,10 +46,20 @@ LISTS: dict[str, tuple[str, ...]] = {
     "uninstall": (),
     "upgrade": ("--check",),
 }
-OTHERS = {"explain", "agent contract", "agent history", "agent lock", "agent prompts", "build", "eval", "preview"}
+OTHERS = {
+    "explain",
+    "agent budget",
+    "agent contract",
+    "agent history",
+    "agent lock",
+    "agent prompts",
+    "build",
+    "eval",
+    "preview",
+}
 OTHERS |= {"agent bom", "agent quality", "agent upgrade", "images", "rehearse", "report"}
 """
-Four readers of folders, one of registries, four lists of one object, commands whose output is a document, and one
+Four readers of folders, one of registries, five lists of one object, commands whose output is a document, and one
 that has rows only after an upgrade of the controller.
 """
 

@@ -75,6 +75,8 @@ CASES: dict[str, list[Case]] = {
         (ours("Ready=True", observed=0), P, "waiting for the operator"),
         (ours("Ready=True", "ContractDrift=True:Dangerous:tools.a: new"), D, "contract drift: tools.a: new"),
         (ours("Ready=True", "ContractDrift=True:Moderate:words"), H, ""),
+        (ours("Ready=True:A:2 of 2", "BudgetExceeded=False:NearLimit:85 %"), H, "near its budget; 2 of 2"),
+        (ours("Ready=True:A:2 of 2", "BudgetExceeded=True:Exceeded:120 %"), H, "over its budget; 2 of 2"),
         (ours("Ready=True", "BehaviouralDrift=True:CasesFailed:1 of 2"), D, "its cases fail: 1 of 2"),
         (ours("Reconciling=True:Progressing:1 of 2 replicas", "Ready=False"), P, "1 of 2"),
         (ours("Stalled=True:RolledBack:a-1 failed", "Ready=True"), D, "a-1 failed"),

@@ -12,9 +12,8 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, WriteRights
-from gitsync.operator.observations import RolloutAnalysis
 from gitsync.operator.ownership import Ownership
-from gitsync.ports import Ports
+from gitsync.ports import MetricsProvider, Ports
 from gitsync.state.declarations import Declarations
 from gitsync.sync.planner import Planner, PlanRules
 from gitsync.sync.status.writer import StatusWriter
@@ -27,8 +26,9 @@ AGENT = ref_of(agent())
 class Operator:
     """One Agent, and all that reconciles it."""
 
-    def __init__(self, cluster: FakeCluster | None = None, **spec: Any) -> None:
+    def __init__(self, cluster: FakeCluster | None = None, metrics: MetricsProvider | None = None, **spec: Any) -> None:
         self.cluster = cluster or FakeCluster()
+        self.metrics = metrics
         self.records = FakeRecords()
         self.clock = FakeClock()
         self.live = FakeLive(self.cluster)
@@ -49,7 +49,7 @@ class Operator:
             ports,
             children,
             StatusWriter(ports.cluster, ports.live),
-            RolloutAnalysis(None),
+            self.metrics,
             Ownership(ports.cluster, ports.live, declarations),
         )
 

@@ -31,6 +31,7 @@ SERVICES = {
     "otel-collector": ("observability", 4317),
 }
 """Namespaces and ports of the Services that URLs and hosts of the example name."""
+PRICES = '{"qwen3-32b-instruct": {"input": 0.6, "output": 2.4}}'
 
 
 def surround(world: World, namespace: str = "shop") -> None:
@@ -43,6 +44,7 @@ def surround(world: World, namespace: str = "shop") -> None:
     for name, data in SECRETS.items():
         world.apply(secret(name, namespace, **data))
     world.apply(config_map("triage-prompt", namespace, **{"system.md": PROMPT}))
+    world.apply(config_map("model-prices", namespace, **{"prices.json": PRICES}))
     world.apply(agent("researcher", namespace))
     caller = {"name": "triage", "type": "Agent", "agentRef": {"name": "triage"}}
     world.apply(agent("front-door", namespace, tools=[caller]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.agents.keys import owner_reference
-from gitsync.agents.permits import spec_digest
+from gitsync.agents.model.system import spec_digest
 from gitsync.objects.manifest import Manifest
 from gitsync.operator.ownership import Ownership
 from gitsync.state.declarations import Declarations

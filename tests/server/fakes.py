@@ -53,6 +53,7 @@ from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
 from gitsync.server.auth.access import Access, Exposure, SignIn
 from gitsync.services.updates import UpdateKey, UpdateState, UpdateView
+from gitsync.services.usage import TokenWeek
 from gitsync.services.workloads import WorkloadAction
 from gitsync.state.costs import Costs
 
@@ -311,9 +312,13 @@ class StillUsage:
     """Tokens by namespace and Service."""
 
     known: dict[tuple[str, str], int] = field(default_factory=dict)
+    weeks: dict[tuple[str, str], TokenWeek] = field(default_factory=dict)
 
     def by_service(self) -> dict[tuple[str, str], int]:
         return self.known
+
+    def last_week(self) -> dict[tuple[str, str], TokenWeek]:
+        return self.weeks
 
 
 @dataclass(slots=True)

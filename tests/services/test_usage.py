@@ -11,7 +11,7 @@ from gitsync.errors import ClusterUnavailable
 from gitsync.integrations.prometheus import Prometheus
 from gitsync.objects.manifest import Manifest
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.usage import PodUsage, TokenUsage
+from gitsync.services.usage import _WEEK, PodUsage, TokenUsage, TokenWeek
 from tests.fakes.ports import FakeClock
 from tests.integrations.fake_prometheus import prometheus, vector
 from tests.waiting import until
@@ -32,6 +32,22 @@ def test_tokens_are_those_of_each_service_and_asked_once_a_minute() -> None:
         assert found == {("shop", "triage"): 1235, ("", ""): 7}
         usage.by_service()
         assert server.queries == ["sum by (namespace, service) (increase(gen_ai_client_token_usage_sum[1d]))"]
+        client.close()
+
+
+def test_a_week_has_tokens_and_requests_of_each_service() -> None:
+    triage = {"namespace": "shop", "service": "triage"}
+    with prometheus() as server:
+        tokens, requests = _WEEK
+        server.by_query[tokens] = vector(
+            ({**triage, "gen_ai_token_type": "input"}, "600"),
+            ({**triage, "gen_ai_token_type": "output"}, "100"),
+            ({"namespace": "shop", "service": "uncounted"}, "5"),
+        )
+        server.by_query[requests] = vector((triage, "7"))
+        client = Prometheus(server.url, SystemClock())
+        usage = TokenUsage(client)
+        assert until(usage.last_week) == {("shop", "triage"): TokenWeek(700.0, 7.0)}
         client.close()
 
 

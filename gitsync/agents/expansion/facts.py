@@ -47,6 +47,8 @@ class Facts:
     prompt: str = ""
     cases: str = ""
     lock: str = ""
+    prices: str = ""
+    """The text of the price table of the budget."""
     references: str = ""
     references_data: str = ""
     """The hash of the same data by this version of gitsync, empty where ``references`` is that."""

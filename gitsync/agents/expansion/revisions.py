@@ -47,6 +47,7 @@ _OUTSIDE_PODS: Final[dict[str, Any]] = {
     "backup": True,
     "evaluation": True,
     "contract": True,
+    "budget": True,
     "lifecycle": {"validate_", "on_validation_failure"},
     "replicas": True,
     "autoscaling": True,

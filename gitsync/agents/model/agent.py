@@ -11,7 +11,7 @@ from gitsync.agents.model.base import keyed
 from gitsync.agents.model.evaluation import ContractPolicy, Evaluation
 from gitsync.agents.model.network import Expose, Network, Observability
 from gitsync.agents.model.runtime import Lifecycle, Runtime
-from gitsync.agents.model.scaling import Autoscaling, Availability, LeaderElection, Update
+from gitsync.agents.model.scaling import Autoscaling, Availability, Budget, LeaderElection, Update
 from gitsync.agents.model.state import Backup, State
 from gitsync.agents.model.tools import AgentMemory, Model, Prompt, Tool
 from gitsync.kube.model import Rule, Ruled
@@ -121,6 +121,7 @@ class AgentSpec(Ruled):
     contract: ContractPolicy | None = Field(
         None, description="The lock of tools, peers and models; absent: they are not compared."
     )
+    budget: Budget | None = Field(None, description="What it may use of its models in a day; absent: not limited.")
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         None, description="Number of replicas; absent: 1, or as `autoscaling` decides."
     )

@@ -1,4 +1,4 @@
-"""How many replicas an Agent has, and how they are replaced."""
+"""How many replicas an Agent has, how they are replaced, and what they may use in a day."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import IntOrPercent, Name, ObjectName, keyed
+from gitsync.agents.model.base import ConfigMapKeyRef, IntOrPercent, Name, ObjectName, keyed
 from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import DecimalText, Section, Text
 
@@ -70,6 +70,54 @@ class LeaderElection(Ruled):
     )
     retry_period_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
         2, description="How long a replica waits between attempts to get or renew the Lease."
+    )
+
+
+class DailyLimit(Ruled):
+    """What may be used on one day, in UTC."""
+
+    RULES = (Rule("has(self.tokensPerDay) || has(self.costPerDay)", "needs tokensPerDay, costPerDay or both"),)
+
+    tokens_per_day: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
+        None, description="Tokens of all requests to models, of input and output together."
+    )
+    cost_per_day: DecimalText | None = Field(
+        None, description='Money, in the unit of the prices and in quotes, such as `"12.50"`.'
+    )
+
+
+class Budget(Ruled):
+    """What an Agent may use of its models in a day, and what happens beyond."""
+
+    RULES = (
+        Rule("has(self.agent) || has(self.allAgents)", "needs a limit: agent, allAgents or both"),
+        Rule(
+            "has(self.prices) || !((has(self.agent) && has(self.agent.costPerDay))"
+            " || (has(self.allAgents) && has(self.allAgents.costPerDay)))",
+            "costPerDay needs prices",
+            "prices",
+        ),
+    )
+
+    agent: DailyLimit | None = Field(None, description="Limits of this Agent.")
+    all_agents: DailyLimit | None = Field(
+        None, description="Limits of all agents of the namespace together; this one acts when they are exceeded."
+    )
+    prices: ConfigMapKeyRef | None = Field(
+        None,
+        description="ConfigMap member with the price of a million tokens by model, as JSON:"
+        ' `{"small": {"input": 0.6, "output": 2.4}}`.',
+    )
+    warn_percent: Annotated[int, Field(ge=1, le=99)] = Field(
+        80, description="Share of a limit from which the condition, an Event and a notification warn."
+    )
+    on_exceeded: Literal["Notify", "Throttle", "Suspend"] = Field(
+        "Notify",
+        description="`Notify`: only report it. `Throttle`: at most `throttledReplicas` run. `Suspend`: none runs. Both"
+        " last until the day ends in UTC, or the limit is raised.",
+    )
+    throttled_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(
+        1, description="Most replicas while `Throttle` is in effect."
     )
 
 

@@ -1,18 +1,22 @@
-"""MultiAgentSystem: Agents that work together, as one object."""
+"""MultiAgentSystem: Agents that work together, as one object; and the digest of the spec of either kind."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.base import HOST_AND_PORT, LocalRef, Name, Seconds, keyed, readable_url
 from gitsync.agents.model.state import DatabaseSecret
+from gitsync.errors import InvalidInput
 from gitsync.kube.model import FreeForm, Rule, Ruled
-from gitsync.objects.manifest import Manifest, metadata_of, uid_of
-from gitsync.objects.parsing import Section, Text, parse_spec
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.keys import AGENTS_GROUP
+from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
+from gitsync.objects.parsing import Section, Spec, Text, parse_spec
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 
 Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=32)]
 
@@ -204,3 +208,34 @@ def parse_system(manifest: Manifest) -> System:
         finalizers=tuple(meta.get("finalizers") or ()),
         is_deleted=bool(meta.get("deletionTimestamp")),
     )
+
+
+_PARSERS: Final[Mapping[GroupKind, Callable[[Manifest], Spec]]] = {
+    GroupKind(AGENTS_GROUP, "Agent"): lambda manifest: parse_agent(manifest).spec,
+    GroupKind(AGENTS_GROUP, "MultiAgentSystem"): lambda manifest: parse_system(manifest).spec,
+}
+_LENGTH = 40
+"""Hexadecimal digits of a digest, see ``plan.applied``."""
+
+
+def spec_digest(manifest: Manifest) -> str:
+    """
+    Return the digest of the spec of an Agent or a system, empty for another kind and for a spec that is not valid.
+
+    An Application permits the specs with the digests of what it applied.
+
+    Defaults count as if they were written, since the API server fills them in. ``replicas`` does not count: whatever
+    scales an Agent sets it, by the subresource ``scale``.
+    """
+    # each object of each commit asks, and nearly all are of other groups
+    if not str(manifest.get("apiVersion")).startswith(f"{AGENTS_GROUP}/"):
+        return ""
+    parse = _PARSERS.get(ref_of(manifest).of)
+    if parse is None:
+        return ""
+    try:
+        members = parse(manifest).model_dump(mode="json", exclude={"replicas"})
+    except InvalidInput:
+        # An invalid spec is never carried out, so that nothing of it has to be permitted.
+        return ""
+    return content_hash(members)[:_LENGTH]

@@ -24,7 +24,14 @@ from gitsync.cli.agent_contracts import (
     write_lock,
     write_summary,
 )
-from gitsync.cli.agent_revisions import show_prompts, show_quality, show_revisions, show_upgrades, upgrade_rows
+from gitsync.cli.agent_revisions import (
+    show_budget,
+    show_prompts,
+    show_quality,
+    show_revisions,
+    show_upgrades,
+    upgrade_rows,
+)
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import DashboardOptions
 from gitsync.cli.options import ApplicationTarget, ClusterTarget, Output, RequestOrigin, command, command_group
@@ -294,6 +301,13 @@ def prompts(
 def contract(target: AgentTarget, output: Output = Format.TABLE) -> Exit:
     """Show how the tools, peers and models of an Agent differ from their lock, as last compared in the cluster."""
     return show_contract(_read(target).manifest, output)
+
+
+@agent.command()
+@command
+def budget(target: AgentTarget, output: Output = Format.TABLE) -> Exit:
+    """Show what an Agent used today of its budget, as last measured in the cluster."""
+    return show_budget(_read(target).manifest, output)
 
 
 @agent.command()

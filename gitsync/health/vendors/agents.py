@@ -18,7 +18,7 @@ from gitsync.health.rules import (
     text,
     unknown,
 )
-from gitsync.objects.health import HealthStatus
+from gitsync.objects.health import NEAR_BUDGET, OVER_BUDGET, HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import GroupKind
 
@@ -38,7 +38,7 @@ def agent(live: Manifest) -> HealthStatus:
     if ready.get("reason") == "Suspended" or spec_of(live).get("suspend") is True:
         return suspended(message(ready))
     if ready.get("status") == "True":
-        return _drifted(conditions) or healthy(message(ready))
+        return _drifted(conditions) or healthy(f"{_budget(conditions)}{message(ready)}")
     return degraded(reason_of(ready)) if ready else progressing("waiting for the operator")
 
 
@@ -49,6 +49,18 @@ def _drifted(conditions: list[Manifest]) -> HealthStatus | None:
     if contract.get("status") == "True" and contract.get("reason") == "Dangerous":
         return degraded(f"contract drift: {message(contract)}")
     return degraded(f"its cases fail: {message(behaviour)}") if behaviour.get("status") == "True" else None
+
+
+def _budget(conditions: list[Manifest]) -> str:
+    """
+    Return how near an Agent is to its budget, as the beginning of a message.
+
+    It stays healthy: it answers, and a sync that waits for its health must not fail or be reverted for what it costs.
+    """
+    budget = condition_of(conditions, "BudgetExceeded") or {}
+    if budget.get("status") == "True":
+        return f"{OVER_BUDGET}; "
+    return f"{NEAR_BUDGET}; " if budget.get("reason") == "NearLimit" else ""
 
 
 def kagent_agent(live: Manifest) -> HealthStatus:

@@ -59,6 +59,10 @@ _STRICTNESS: Final = {"Report": 0, "Evaluate": 1, "": 2, "Hold": 3, "Stop": 4}
 """How much is done about contract drift; without a choice Dangerous drift holds, and Moderate one is evaluated."""
 
 
+_BUDGET_STRICTNESS: Final = {"": 0, "Notify": 0, "Throttle": 1, "Suspend": 2}
+"""How much is done beyond a budget."""
+
+
 _EVALUATION_DEFAULTS: Final[dict[tuple[str, ...], int]] = {
     ("passPercent",): 100,
     ("samples",): 1,
@@ -70,9 +74,9 @@ _EVALUATION_DEFAULTS: Final[dict[tuple[str, ...], int]] = {
 
 
 def checks_weakened(change: Change) -> str | None:
-    """Match an agent whose evaluation, contract or analysis of canaries is removed or made weaker."""
+    """Match an agent whose evaluation, contract, budget or analysis of canaries is removed or made weaker."""
     for name, live, desired in _both(change):
-        for part in (("evaluation",), ("evaluation", "judge"), ("contract",)):
+        for part in (("evaluation",), ("evaluation", "judge"), ("contract",), ("budget",)):
             if at(live, *part) and not at(desired, *part):
                 return f"{name}{'.'.join(part)} is removed"
         # absent: the default of the definition
@@ -89,6 +93,9 @@ def checks_weakened(change: Change) -> str | None:
         # What is new is more than none, whatever is done about its drift.
         if at(live, "contract") and _STRICTNESS.get(new, 0) < _STRICTNESS.get(old, 0):
             return f"{name}contract.onContractDrift"
+        old, new = (at(spec, "budget", "onExceeded", default="") or "" for spec in (live, desired))
+        if _BUDGET_STRICTNESS.get(new, 0) < _BUDGET_STRICTNESS.get(old, 0):
+            return f"{name}budget.onExceeded"
         if weakened := _weakened_limits(live, desired):
             return f"{name}update.canary.analysis: {', '.join(weakened)}"
     return None

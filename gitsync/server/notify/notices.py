@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gitsync.objects.health import NEAR_BUDGET, OVER_BUDGET, STOPPED_BY_BUDGET
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Outcome
 from gitsync.ports import ApplicationView, StateEvent
@@ -40,6 +41,12 @@ _PATH = re.compile(r"(https?://[^/\s]+)?[^\s:;,]*/[^\s:;,]*")
 """A path of a URL, whose host is kept, of a file or of a request, or an object as namespace/name."""
 
 
+_BUDGET_STATES: Final = {
+    NEAR_BUDGET: "BudgetNear",
+    OVER_BUDGET: "BudgetExceeded",
+    STOPPED_BY_BUDGET: "BudgetExceeded",
+}
+"""The states of the budget of an Agent, by the beginning of its message."""
 _DRIFT_STATES: Final = {"drift": "DriftDetected", "healed": "DriftHealed", "heal-failed": "HealFailed"}
 """The states of what happened to single objects, by the kind of the event."""
 
@@ -122,14 +129,21 @@ def digest(messages: Sequence[Notice]) -> Notice:
 
 
 def happened(event: StateEvent) -> Notice | None:
-    """Return the notice of an event: what others changed, what was restored, and the class of what was applied."""
+    """Return the notice of an event: what others changed, what was restored, budgets, and the class of a sync."""
     if event.kind in _DRIFT_STATES:
         return Notice(event.application, event.kind, _DRIFT_STATES[event.kind], event.message, ref=event.ref)
+    if event.kind == "resource" and (state := budget_state(event)):
+        return Notice(event.application, "budget", state, event.message, ref=event.ref)
     outcome, risk = event.states if event.kind == "sync" and len(event.states) == 2 else ("", "")
     # a repair of drift is reported as healed already
     if outcome == Outcome.SUCCEEDED.value and not event.message.endswith("(drift)"):
         return Notice(event.application, risk.lower(), f"Applied{risk}", event.message)
     return None
+
+
+def budget_state(event: StateEvent) -> str:
+    """Return how near the budget of an Agent is, empty for another object and for one that is within it."""
+    return next((state for text, state in _BUDGET_STATES.items() if event.message.startswith(text)), "")
 
 
 def news(last: tuple[Notice, ...] | None, now: tuple[Notice, ...]) -> Iterator[Notice]:

@@ -216,6 +216,8 @@ class Notifier:
         self._known: dict[str, tuple[Notice, ...]] = {}
         self._drifted: dict[tuple[str, str], str] = {}
         """The last message about each object that others changed."""
+        self._budgets: dict[tuple[str, str], str] = {}
+        """The last reported state of the budget of each Agent that is near or beyond it."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
@@ -263,10 +265,16 @@ class Notifier:
 
     def _note(self, event: StateEvent) -> None:
         """Keep the notice of what happened; drift is reported by each reconcile, and is news once."""
+        topic = (event.application, event.ref)
+        # a resource is reported with each change of it, and the state of its budget is news once
+        last = self._budgets.pop(topic, "") if event.kind == "resource" else ""
         notice = happened(event)
         if notice is None or not self._owns(event.application):
             return
-        topic = (event.application, event.ref)
+        if notice.kind == "budget":
+            self._budgets[topic] = notice.state
+            if notice.state == last:
+                return
         if event.kind == "drift" and self._drifted.get(topic) == event.message:
             return
         if event.kind == "drift":

@@ -20,6 +20,7 @@ Kind = Literal[
     "degraded",
     "approval",
     "drift",
+    "budget",
     "healed",
     "heal-failed",
     "safe",
@@ -40,7 +41,7 @@ class NotificationRule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     applications: tuple[str, ...] = ("*",)
-    kinds: tuple[Kind, ...] = ("failed", "drifted", "degraded", "approval", "recovered")
+    kinds: tuple[Kind, ...] = ("failed", "drifted", "degraded", "approval", "budget", "recovered")
     urls: tuple[str, ...] = ()
     url_file: Path | None = Field(None, alias="urlFile")
     interval: float = Field(60.0, ge=0)

@@ -27,7 +27,7 @@ from gitsync.server.queries.applications import AppRow, app_row
 from gitsync.server.queries.differences import Content, changed_in_cluster, content_of, unpaired
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.filters import page_of
-from gitsync.server.queries.plans import ObjectEffect, PlanChange, effects, plan_changes
+from gitsync.server.queries.plans import ObjectEffect, PlanChange, effects, plan_changes, token_forecasts
 from gitsync.server.queries.waiting import PendingPlan, PendingPlans, line, reviewer, waiting
 from gitsync.server.templates import Pages, leave_notice
 from gitsync.services.requests import UserRequests
@@ -146,8 +146,16 @@ class PlanPage:
 
     def _effects(self, view: ApplicationView) -> list[ObjectEffect]:
         """Return the effects of the plan of an Application, none where it has no plan."""
-        state = self.pages.engine.view
-        return effects(view, view.plan, state.owned_by, state.applications) if view.plan is not None else []
+        return _all_effects(self.pages.engine, view, view.plan) if view.plan is not None else []
+
+
+def _all_effects(engine: Backend, view: ApplicationView, plan: Plan) -> list[ObjectEffect]:
+    """Return what a plan does to the running system, and the tokens that its Agents will use."""
+    state = engine.view
+    return [
+        *effects(view, plan, state.owned_by, state.applications),
+        *token_forecasts(view, plan, engine.usage.last_week()),
+    ]
 
 
 @router.get("/plan", response_class=HTMLResponse)
@@ -288,7 +296,7 @@ def _show_commit(
         CommitPart(
             app_row(view),
             plans.of(view, user),
-            effects(view, view.plan, engine.view.owned_by, engine.view.applications),
+            _all_effects(engine, view, view.plan),
             _first_steps(view.plan),
         )
         for view in held[:_MOST_PARTS]

@@ -465,6 +465,15 @@ def contract_differences(manifest: Manifest) -> tuple[dict[str, str], ...]:
     )
 
 
+def budget_rows(manifest: Manifest) -> tuple[dict[str, str], ...]:
+    """Return what an Agent used today of each limit of its budget, as last measured; empty for other kinds."""
+    rows = at(manifest, "status", "budget", "limits") if _is_ours(ref_of(manifest)) else ()
+    names = ("scope", "unit", "used", "limit", "percent")
+    return tuple(
+        {name: visible(str(row.get(name, ""))) for name in names} for row in rows or () if isinstance(row, dict)
+    )
+
+
 def _is_ours(ref: ObjectRef) -> bool:
     return (ref.group, ref.kind) == (AGENTS_GROUP, "Agent")
 

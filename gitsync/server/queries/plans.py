@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from gitsync.kube.references import Relation
 from gitsync.objects.change import DRIFT, Action, Change, Plan
+from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, at
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView
 from gitsync.preview.effects import dangling_references
 from gitsync.server.formatting import visible
 from gitsync.server.queries.object_details import users_of
 from gitsync.server.queries.waiting import Owned, mounted_by
+from gitsync.services.usage import TokenWeek
 
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _REMOVES = (Action.PRUNE, Action.REPLACE)
@@ -115,6 +118,68 @@ def _replicas(manifest: Manifest | None) -> int:
 
 def _pods(count: int) -> str:
     return f"{count} {'Pod' if count == 1 else 'Pods'}"
+
+
+_CHARACTERS: Final = 4
+"""Characters of a prompt that are about one token of the common tokenizers."""
+_NOTEWORTHY: Final = 0.05
+"""The share by which tokens have to change for a forecast: it is no more exact."""
+
+
+def token_forecasts(
+    view: ApplicationView, plan: Plan, weeks: Mapping[tuple[str, str], TokenWeek]
+) -> list[ObjectEffect]:
+    """
+    Return how many tokens Agents will use with the prompts of a plan, by the requests of last week.
+
+    Each request has the whole prompt, so that a longer one adds its tokens to each. Agents without figures have none.
+    """
+    # without figures there is nothing to compute: most installations have no Prometheus
+    if not weeks:
+        return []
+    written = {step.ref for step in plan.writes}
+    live = {item.ref: item.change.live for item in view.resources}
+    desired = {item.ref: item.change.desired for item in view.resources}
+    agents = [item for item in view.resources if (item.ref.group, item.ref.kind) == (AGENTS_GROUP, "Agent")]
+    effects = []
+    for item in agents:
+        week = weeks.get((item.ref.namespace, item.ref.name))
+        old, old_source = _prompt(item.change.live, live)
+        new, new_source = _prompt(item.change.desired, desired)
+        is_written = bool(written & {item.ref, old_source, new_source})
+        if is_written and week is not None and old is not None and new is not None:
+            text = _forecast(week, (len(new) - len(old)) / _CHARACTERS, item.change.desired)
+            effects += [ObjectEffect(text, item.ref)] if text else []
+    return effects
+
+
+def _prompt(
+    agent: Manifest | None, objects: Mapping[ObjectRef, Manifest | None]
+) -> tuple[str | None, ObjectRef | None]:
+    """Return the prompt of an Agent, None where it is not known, and the ConfigMap that it is read from."""
+    if agent is None:
+        return None, None
+    name = at(agent, "spec", "prompt", "configMapKeyRef", "name")
+    if not name:
+        return str(at(agent, "spec", "prompt", "text", default="")), None
+    source = ObjectRef("", "ConfigMap", ref_of(agent).namespace, str(name))
+    text = at(objects.get(source), "data", str(at(agent, "spec", "prompt", "configMapKeyRef", "key", default="")))
+    return (text if isinstance(text, str) else None), source
+
+
+def _forecast(week: TokenWeek, added: float, agent: Manifest | None) -> str:
+    """Return the tokens of a day with those that each request has more, empty where that is about what it was."""
+    before = week.tokens / 7
+    after = max((week.tokens + added * week.requests) / 7, 0.0)
+    if before <= 0 or abs(after / before - 1) < _NOTEWORTHY:
+        return ""
+    why = "longer" if added > 0 else "shorter"
+    limit = at(agent, "spec", "budget", "agent", "tokensPerDay")
+    beyond = f", over its budget of {limit:,}" if isinstance(limit, int) and after > limit else ""
+    return (
+        f"uses about {after / before:.1f} x the tokens, {before:,.0f} to {after:,.0f} a day{beyond},"
+        f" by last week's requests and the {why} prompt"
+    )
 
 
 _LISTED = 20

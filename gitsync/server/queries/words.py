@@ -24,6 +24,8 @@ WORDS = {
     "Executing": "Syncing",
     "Deleting": "Deleting",
     "Drifted": "Drifted",
+    "BudgetNear": "Near its budget",
+    "BudgetExceeded": "Over its budget",
     "SettingsAdded": "Settings added",
     "Failed": "Failed",
     "Recovered": "Recovered",

@@ -140,6 +140,10 @@ INVALID = [
     pytest.param(
         changed(FULL, "spec.model.cache.source", "oci://a:99999/x"), "spec.model.cache", id="a cache at no port"
     ),
+    pytest.param(agent(budget={"warnPercent": 50}), "spec.budget", id="a budget without a limit"),
+    pytest.param(agent(budget={"agent": {}}), "spec.budget.agent", id="a limit of nothing"),
+    pytest.param(changed(FULL, "spec.budget.prices", None), "spec.budget", id="money without prices"),
+    pytest.param(agent(budget={"agent": {"costPerDay": "much"}}), "spec.budget.agent", id="no number"),
     pytest.param(changed(FULL, "spec.lifecycle.init.0.name", "pii-filter"), "spec", id="a step called as a sidecar"),
     pytest.param(
         agent(tools=[tool("search", "Docs-Key"), tool("search-docs", "key")]), "spec", id="headers of two tools"

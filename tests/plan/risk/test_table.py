@@ -79,6 +79,7 @@ CHECKED = with_(
     "spec.contract",
     {"lock": {"name": "l", "key": "k"}, "onContractDrift": "Hold"},
 )
+SPENDING = with_(AGENT, "spec.budget", {"agent": {"tokensPerDay": 1000}, "onExceeded": "Suspend"})
 LIMIT = "spec.update.canary.analysis"
 MEASURED = with_(AGENT, "spec.update", {"type": "Canary", "canary": {"analysis": [{"name": "errors"}]}})
 TOOLED = with_(AGENT, "spec.tools.0.mcp", {"url": "https://tools/mcp"})
@@ -228,6 +229,8 @@ CASES = [
     ("agent-tool-unapproved", update(AGENT, with_(AGENT, f"{TOOL}.requireApproval", []))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation", None))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract", None))),
+    ("agent-checks-weakened", update(SPENDING, with_(SPENDING, "spec.budget", None))),
+    ("agent-checks-weakened", update(SPENDING, with_(SPENDING, "spec.budget.onExceeded", "Throttle"))),
     ("agent-tool-moved", update(TOOLED, with_(TOOLED, f"{TOOL}.mcp.url", "https://other/mcp"))),
     ("agent-tool-moved", update(AGENT, TOOLED)),
     ("agent-tool-moved", update(TOOLED, with_(TOOLED, f"{TOOL}.mcp", {"serviceRef": {"name": "mcp", "port": 80}}))),

@@ -438,6 +438,9 @@ def test_it_runs_beside_the_controller_and_stops() -> None:
         notifier.stop()
 
 
+TRIAGE = "agents.gitsync.dev/Agent/support/triage"
+
+
 def event(kind: str, message: str, *states: str, ref: str = "") -> StateEvent:
     return StateEvent(1, datetime.now(UTC), KEY, kind, message, ref, states)
 
@@ -466,6 +469,31 @@ def test_a_sync_is_a_notice_of_its_class(risk: str) -> None:
 )
 def test_other_events_are_no_notices(happening: StateEvent) -> None:
     assert happened(happening) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "state"),
+    [
+        ("near its budget; 2 of 2 replicas are ready", "BudgetNear"),
+        ("over its budget; 2 of 2 replicas are ready", "BudgetExceeded"),
+        ("stopped by its budget: the agent used 9 of 8 tokens today (112 %)", "BudgetExceeded"),
+    ],
+)
+def test_the_budget_of_an_agent_is_a_notice_about_it(message: str, state: str) -> None:
+    notice = happened(event("resource", message, "Synced", "Healthy", ref=TRIAGE))
+    assert notice == Notice(KEY, "budget", state, message, ref=TRIAGE)
+
+
+def test_a_budget_is_reported_once_for_each_state() -> None:
+    inbox = Inbox(interval=0.0)
+    notifier = Notifier(StillView({KEY: application()}), HandClock(), [inbox], lambda key: True)
+    messages = (
+        *("2 of 2 replicas are ready", "near its budget; 2 of 2", "near its budget; 1 of 2", "over its budget; 2 of 2"),
+        *("over its budget; 1 of 2", "2 of 2 replicas are ready", "near its budget; 2 of 2"),
+    )
+    for message in messages:
+        notifier.check([event("resource", message, "Synced", "Healthy", ref=TRIAGE)])
+    assert [notice.state for notice in inbox.got] == ["BudgetNear", "BudgetExceeded", "BudgetNear"]
 
 
 def test_drift_is_reported_once_until_it_is_healed() -> None:

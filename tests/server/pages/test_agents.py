@@ -107,6 +107,17 @@ def test_the_leader_of_an_agent_is_shown(site: Open) -> None:
     assert row["leader"] == "triage-<1>"
 
 
+def test_what_was_used_of_a_budget_is_shown(site: Open) -> None:
+    row = {"scope": "Agent", "unit": "tokens", "used": "850", "limit": "1000", "percent": 85}
+    budget = {"result": "NearLimit", "message": "the agent used 850 of <1000>", "limits": [row, "of another form"]}
+    manifest = live("Agent", "triage", status={"phase": "Running", "budget": budget})
+    text = site([application("shop", [held(manifest)])]).get("/agents/shop/triage").text
+    assert "the agent used 850 of &lt;1000&gt;" in text
+    assert "<td>85 %</td>" in text
+    other = live("Agent", "triage", status={"phase": "Running"})
+    assert "Budget of today" not in site([application("shop", [held(other)])]).get("/agents/shop/triage").text
+
+
 def test_differences_from_the_locked_contract_are_shown(site: Open) -> None:
     row = {"class": "Dangerous", "place": "tools.tickets.<close>", "difference": "instructs the agent", "details": "Do"}
     contract = {"result": "Drifted", "class": "Dangerous", "differences": [row, "of another form"]}

@@ -9,8 +9,10 @@ import pytest
 
 from gitsync.objects.change import Action, Plan
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
-from gitsync.server.queries.plans import effects
+from gitsync.server.queries.plans import effects, token_forecasts
+from gitsync.services.usage import TokenWeek
 from tests.server.conftest import Open
 from tests.server.fakes import application, changed, edited, resource
 
@@ -113,3 +115,84 @@ def test_losses_come_first_on_the_plan_and_are_named_as_such(site: Open) -> None
     page = site([application(resources=items, held=("it waits",))]).get("/apps/gitsync/shop/plan").text
     assert page.index("Data is lost:") < page.index("restarts 3 Pods")
     assert "Given now, it expires tomorrow 12:00 UTC." in page
+
+
+WEEK = {("shop", "triage"): TokenWeek(tokens=7_000_000.0, requests=7000.0)}
+"""1,000 requests a day, of 1,000 tokens each."""
+
+
+def prompted(action: Action, live: dict[str, Any] | None, desired: dict[str, Any] | None) -> ResourceView:
+    """Return an Agent with these specs."""
+    item = resource("triage", "Agent", sync="OutOfSync")
+    ref = ObjectRef("agents.gitsync.dev", "Agent", "shop", "triage")
+    meta = {"apiVersion": "agents.gitsync.dev/v1alpha1", "kind": "Agent", "metadata": {"namespace": "shop"}}
+    states = [{**meta, "spec": spec} if spec is not None else None for spec in (live, desired)]
+    change = replace(item.change, ref=ref, action=action, live=states[0], desired=states[1])
+    return replace(item, ref=ref, change=change)
+
+
+def text_prompt(characters: int, **spec: Any) -> dict[str, Any]:
+    return {"prompt": {"text": "x" * characters}, **spec}
+
+
+def forecast(*items: ResourceView) -> list[str]:
+    view = application(resources=items)
+    assert isinstance(view.plan, Plan)
+    return [effect.text for effect in token_forecasts(view, view.plan, WEEK)]
+
+
+@pytest.mark.parametrize(
+    ("live", "desired", "expected"),
+    [
+        (
+            text_prompt(400),
+            text_prompt(2000),
+            [
+                "uses about 1.4 x the tokens, 1,000,000 to 1,400,000 a day,"
+                " by last week's requests and the longer prompt"
+            ],
+        ),
+        (
+            text_prompt(2000),
+            text_prompt(400),
+            ["uses about 0.6 x the tokens, 1,000,000 to 600,000 a day, by last week's requests and the shorter prompt"],
+        ),
+        (
+            text_prompt(400),
+            text_prompt(2000, budget={"agent": {"tokensPerDay": 1_200_000}}),
+            [
+                "uses about 1.4 x the tokens, 1,000,000 to 1,400,000 a day, over its budget of 1,200,000,"
+                " by last week's requests and the longer prompt"
+            ],
+        ),
+        (text_prompt(400), text_prompt(420), []),
+        (None, text_prompt(2000), []),
+        (text_prompt(400), None, []),
+    ],
+)
+def test_a_prompt_has_a_forecast_of_tokens(
+    live: dict[str, Any] | None, desired: dict[str, Any] | None, expected: list[str]
+) -> None:
+    assert forecast(prompted(Action.UPDATE, live, desired)) == expected
+
+
+def test_a_prompt_of_a_config_map_has_a_forecast() -> None:
+    reference = {"prompt": {"configMapKeyRef": {"name": "web", "key": "system.md"}}}
+    agent = prompted(Action.NOTHING, reference, reference)
+    prompt = step(
+        "ConfigMap",
+        Action.UPDATE,
+        ".data.x",
+        live={"data": {"system.md": "a" * 4}},
+        desired={"data": {"system.md": "b" * 1604}},
+    )
+    assert [text[:27] for text in forecast(agent, prompt)] == ["uses about 1.4 x the tokens"]
+    unwritten = replace(prompt, change=replace(prompt.change, action=Action.NOTHING))
+    assert forecast(agent, unwritten) == []
+
+
+def test_a_forecast_is_on_the_page_of_the_plan(site: Open) -> None:
+    view = application(resources=[prompted(Action.UPDATE, text_prompt(400), text_prompt(2000))])
+    opened = site([view])
+    opened.engine.usage.weeks = WEEK
+    assert "uses about 1.4 x the tokens" in opened.get("/apps/gitsync/shop/plan").text
