@@ -154,7 +154,7 @@ _EACH_TIME = ("resourceVersion", "managedFields")
 def is_renewal(old: Manifest | None, new: Manifest | None) -> bool:
     """Whether a Lease was only renewed by the one that holds it, as each leader does every few seconds."""
     # only a Lease with the same holder: a change of the leader is of interest
-    if old is None or new is None or ref_of(new).of != _LEASE:
+    if old is None or new is None or new.get("kind") != _LEASE.kind or ref_of(new).of != _LEASE:
         return False
     return _kept(old) == _kept(new)
 

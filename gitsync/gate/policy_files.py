@@ -259,6 +259,8 @@ def policy_for(policies: Sequence[Policy], app: Application, ancestors: Iterable
 
 def combine(policies: Sequence[Policy]) -> Policy:
     """Return the first of some policies with the limits and requirements of all."""
+    if len(policies) == 1:
+        return policies[0]
     return replace(
         policies[0],
         name=", ".join(dict.fromkeys(policy.name for policy in policies)),

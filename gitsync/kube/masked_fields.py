@@ -32,8 +32,8 @@ _LAST_APPLIED: Final = ("metadata", "annotations", LAST_APPLIED)
 
 def masked_fields(*manifests: Manifest | None) -> frozenset[Pattern]:
     """Return the patterns of the fields that some forms of an object mask, empty where none does."""
-    texts = [str(annotations_of(manifest).get(MASKED_FIELDS) or "") for manifest in manifests if manifest]
-    patterns = frozenset(parts(pointer) for text in texts for pointer in text.split())
+    texts = [text for manifest in manifests if manifest and (text := annotations_of(manifest).get(MASKED_FIELDS))]
+    patterns = frozenset(parts(pointer) for text in texts for pointer in str(text).split())
     # the last-applied annotation repeats all fields
     return patterns | {_LAST_APPLIED} if patterns else patterns
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gitsync.gate.approvals import may_view
 from gitsync.gate.explain import PolicySummary, Setting, explain, summaries
 from gitsync.gate.policy import Policy, object_violations
-from gitsync.gate.policy_files import PolicySet, policies_for, policy_for, policy_named
+from gitsync.gate.policy_files import PolicySet, combine, policies_for, policy_named
 from gitsync.objects.application import Application, owner_of_marks
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP, VERSION
@@ -19,6 +19,9 @@ from gitsync.objects.user import User
 from gitsync.ports import Cluster, LiveCache, Source
 from gitsync.sync.observe import created_namespace
 from gitsync.sync.validation import policy_violations
+
+_MOST_ANSWERS = 20_000
+"""Answers that are kept; Applications that were deleted have some of them."""
 
 
 class Policies:
@@ -35,12 +38,14 @@ class Policies:
         self._source = source
         self.current = current or PolicySet()
         self.problem = ""
+        self._answers: tuple[PolicySet, dict[tuple[str, ...], tuple[Policy, ...]]] = (self.current, {})
+        """Of which set, and by the keys of an Application and those above it, what ``all_of`` returned."""
         self._signed: dict[str, tuple[object, frozenset[str]]] = {}
         """By Application: between which commits and by which signers was asked last, and who had signed."""
 
     def of(self, app: Application) -> Policy:
         """Return the policy of an Application, with the limits and requirements of those above it."""
-        return policy_for(self.current.policies, app, self._ancestors(app))
+        return combine(self.all_of(app))
 
     def sees_all(self, user: User) -> bool:
         """Return whether no policy hides Applications from a user."""
@@ -56,7 +61,18 @@ class Policies:
 
     def all_of(self, app: Application) -> tuple[Policy, ...]:
         """Return the policy of an Application, and those of the Applications above it; all have to allow a thing."""
-        return policies_for(self.current.policies, app, self._ancestors(app))
+        # ten times in a sync, and each pattern of each policy is matched
+        answers = self._answers
+        # one reference: the operator may replace the set meanwhile, and another thread these answers
+        current = self.current
+        if answers[0] is not current or len(answers[1]) >= _MOST_ANSWERS:
+            answers = self._answers = (current, {})
+        ancestors = self._ancestors(app)
+        asked = (app.key, app.owner if app.is_managed else "", *ancestors)
+        policies = answers[1].get(asked)
+        if policies is None:
+            policies = answers[1][asked] = policies_for(current.policies, app, ancestors)
+        return policies
 
     def explain(self, app: Application) -> tuple[Setting, ...]:
         """Return the effective policy of an Application, a line for each setting."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,7 +41,7 @@ def policies(source: SignedCommits, **signer: Any) -> Policies:
     }
     policy = parse_policy({"kind": "Policy", "metadata": {"name": "team"}, "spec": {"require": require}}, "p.yaml")
     assert policy is not None
-    ports: Any = (None, None, source)
+    ports: Any = (SimpleNamespace(resource=lambda *kind: None), None, source)
     return Policies(*ports, PolicySet((policy,)))
 
 
@@ -64,3 +66,21 @@ def test_signatures_are_read_once_and_only_for_named_users() -> None:
     plan(policies(source))
 
     assert source.asked == 1
+
+
+def test_policies_are_matched_once_until_the_set_is_replaced() -> None:
+    current = policies(SignedCommits())
+    known = current.all_of(APP)
+
+    assert current.all_of(application()) is known
+    current.current = PolicySet((replace(current.current.policies[0], applications=("elsewhere/*",)),))
+    assert [policy.name for policy in known] == ["team"]
+    assert [policy.name for policy in current.all_of(APP)] != ["team"]
+
+
+def test_an_application_that_changes_its_owner_has_other_policies() -> None:
+    current = policies(SignedCommits())
+    owned = replace(APP, owner="other/parent")
+
+    assert len(current.all_of(APP)) == 1
+    assert len(current.all_of(owned)) == 2
