@@ -45,6 +45,7 @@ GROUPS: Final = {
     },
     "Write manifests": {
         "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",
+        "render": "Commit what a folder renders to in a branch, one file for each object, so that it can be reviewed.",
         "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
         "set": "Change the one value in a file that sets a field of a rendered object, and prove it by rendering.",
         "adopt": "Take what was changed in the cluster back into Git: as a pull request, a branch, or a patch.",

@@ -10,7 +10,7 @@ import typer
 import uvicorn
 
 from gitsync.admission.certificates import CertificateRotation
-from gitsync.admission.webhook import admission_app
+from gitsync.admission.review import admission_app
 from gitsync.cli.applications import connect
 from gitsync.cli.dashboard import listen
 from gitsync.cli.options import Kubeconfig, command
