@@ -68,6 +68,52 @@ class DeclaredAt:
     commit: str
 
 
+class _NewApplications:
+    """
+    Applications that were never reconciled, by the namespaces of their specs; a manifest may name another.
+
+    Each first sync asks for the older ones; to examine all would cost the square of their number.
+    """
+
+    def __init__(self) -> None:
+        self._ages: dict[str, tuple[str, str]] = {}
+        self._keys: dict[str, set[str]] = {}
+        """Who deploys to a namespace, empty for objects of the cluster."""
+        self._namespaces: dict[str, frozenset[str]] = {}
+
+    def add(self, key: str, reach: Reach, age: tuple[str, str]) -> None:
+        """Add an Application."""
+        self._ages[key] = age
+        self.move(key, reach)
+
+    def move(self, key: str, reach: Reach) -> None:
+        """Store the reach of an Application after its spec has changed."""
+        if key not in self._ages:
+            return
+        namespaces = {reach.namespace, ""} if reach.is_cluster_scoped else {reach.namespace}
+        for namespace in self._namespaces.get(key, frozenset()) - namespaces:
+            self._leave(key, namespace)
+        for namespace in namespaces:
+            self._keys.setdefault(namespace, set()).add(key)
+        self._namespaces[key] = frozenset(namespaces)
+
+    def remove(self, key: str) -> None:
+        """Remove an Application, also one that is not new."""
+        self._ages.pop(key, None)
+        for namespace in self._namespaces.pop(key, frozenset()):
+            self._leave(key, namespace)
+
+    def _leave(self, key: str, namespace: str) -> None:
+        self._keys[namespace].discard(key)
+        if not self._keys[namespace]:
+            del self._keys[namespace]
+
+    def older(self, age: tuple[str, str], namespaces: Iterable[str]) -> set[str]:
+        """Return those that were created before this age and deploy to one of these namespaces."""
+        keys = set().union(*(self._keys.get(namespace, ()) for namespace in namespaces))
+        return {key for key in keys if self._ages[key] < age}
+
+
 class Declarations:
     """
     The objects that each Application declares, and the commit at which it declared them. Any thread may call it.
@@ -98,8 +144,8 @@ class Declarations:
         """The Application that an object is left to, of those which several Applications declare."""
         self._undeclared: set[str] = set()
         """The Applications that follow a branch and have declared nothing here yet."""
-        self._new: dict[str, tuple[str, str]] = {}
-        """Those of them that were never reconciled, each with its age: any moment they may write something first."""
+        self._new = _NewApplications()
+        """Those of them that were never reconciled: any moment they may write something first."""
         self._awaited: dict[str, set[str]] = {}
         """The Applications that each Application waits for before it writes an object for the first time."""
 
@@ -117,11 +163,12 @@ class Declarations:
             # once it deleted them the finalizer is gone, while those of other clients may hold the Application
             elif reach.deletes_objects or key in self._leaving:
                 self._leave_shared(key)
+            self._new.move(key, reach)
             # known already: it declared something, failed, or does not follow a branch
             if key not in self._declared_at and not self._declared.has(key):
                 self._undeclared.add(key)
                 if reach.is_new:
-                    self._new[key] = self._age(key)
+                    self._new.add(key, reach, self._age(key))
             # setdefault: an Application that has declared something before must not appear as behind again
             self._declared_at.setdefault(key, DeclaredAt(reach.branch, ""))
 
@@ -164,7 +211,7 @@ class Declarations:
             self._left.pop(key, None)
             # with its reach, by which it is compared
             self._undeclared.discard(key)
-            self._new.pop(key, None)
+            self._new.remove(key)
         self.set_declared(key, frozenset())
         with self._lock:
             self._declared.remove(key)
@@ -231,10 +278,7 @@ class Declarations:
                 return frozenset()
             # collected once: there may be thousands of objects, and of new Applications
             namespaces = {ref.namespace for ref in unowned}
-            age = self._age(key)
-            older = {
-                other for other, its_age in self._new.items() if its_age < age and self._deploys_to(other, namespaces)
-            }
+            older = self._new.older(self._age(key), namespaces)
             awaited = older | (self._undeclared & frozenset(unowned.values())) - {key}
             if awaited:
                 self._awaited[key] = set(awaited)
@@ -242,15 +286,10 @@ class Declarations:
                 self._awaited.pop(key, None)
         return frozenset(awaited)
 
-    def _deploys_to(self, key: str, namespaces: Collection[str]) -> bool:
-        """Whether an Application deploys to one of these by its spec, empty for none: a manifest may name another."""
-        reach = self._reaches[key]
-        return reach.namespace in namespaces or (reach.is_cluster_scoped and "" in namespaces)
-
     def settle(self, key: str) -> None:
         """Store that a reconcile of an Application has ended, also where it could declare nothing."""
         with self._lock:
-            self._new.pop(key, None)
+            self._new.remove(key)
             due = self._no_longer_awaiting(key)
         for other in due:
             self._enqueue(other)
@@ -281,7 +320,7 @@ class Declarations:
         with self._lock:
             rivals = self._replace_declared(key, refs)
             self._undeclared.discard(key)
-            self._new.pop(key, None)
+            self._new.remove(key)
             # after it is stored: those that waited for it must find it
             due = rivals.union(self._no_longer_awaiting(key))
         # without the lock: the queue has its own

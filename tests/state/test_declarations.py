@@ -144,6 +144,18 @@ def test_one_that_deploys_elsewhere_or_was_reconciled_is_not_awaited() -> None:
     assert new.awaited("fb", ref=cluster_role) == ("gitsync/admin",)
 
 
+def test_one_that_is_moved_to_another_namespace_is_awaited_there() -> None:
+    new = Unreconciled(moved=SECOND, fb=LATER)
+    new.declare("fb", A)
+    assert new.awaited("fb") == ("gitsync/moved",)
+    new.register("moved", namespace="prod")
+    assert new.awaited("fb") == ()
+    new.register("moved", namespace="shop")
+    assert new.awaited("fb") == ("gitsync/moved",)
+    new.declarations.forget("gitsync/moved")
+    assert new.awaited("fb") == ()
+
+
 def test_the_owner_of_a_mark_is_awaited_after_a_start() -> None:
     started = Unreconciled()
     started.register("owner", LATER, is_new=False)
