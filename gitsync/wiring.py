@@ -78,7 +78,7 @@ from gitsync.runtime.workqueue import FairShare, WorkQueue
 from gitsync.server.auth.users import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import NoticeChannel, Notifier
-from gitsync.server.notify.rules import read_rules
+from gitsync.server.notify.rules import Receivers, read_rules
 from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.services.policies import PolicyReloader, read_files, read_policies
 from gitsync.services.provenance import FieldProvenance
@@ -153,6 +153,7 @@ class Engine:
     policies: Policies
     usage: TokenUsage
     pod_usage: PodUsage
+    receivers: Receivers
     clock: SystemClock
     parts: tuple[_RequiredPart, ...]
     pull_requests: PullRequestController
@@ -369,7 +370,8 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     )
     details = ApiObjectDetails(client)
     audit = partial(ConfigurationAudit, records, clock)
-    channels = _channels(settings, details)
+    receivers = _receivers(settings)
+    channels = _channels(receivers, settings.web_url, details)
     # in the order of their start, and stopped in reverse: what others use is closed last
     parts: list[Runnable] = [
         GarbageCollection(),
@@ -413,8 +415,9 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         preview=RevertPreview(source, bases, secrets.credentials),
         details=details,
         policies=policies,
-        usage=TokenUsage(metrics),
+        usage=TokenUsage(metrics, metrics),
         pod_usage=pod_usage,
+        receivers=receivers,
         clock=clock,
         parts=(*(lease for lease in (exclusive, members) if lease is not None), *controllers),
         pull_requests=pull_requests,
@@ -619,11 +622,15 @@ class _CloseOnStop:
         self._close()
 
 
-def _channels(settings: Settings, details: ApiObjectDetails) -> list[NoticeChannel]:
+def _receivers(settings: Settings) -> Receivers:
     """Return where notices go; raise InvalidInput for a file of rules that is not valid."""
     rules = read_rules(settings.notifications) if settings.notifications is not None else ()
-    channels: list[NoticeChannel] = [AppriseChannel(rule, settings.web_url) for rule in rules]
-    return [*channels, *([EventChannel(details)] if settings.kubernetes_events else [])]
+    return Receivers(rules, settings.kubernetes_events)
+
+
+def _channels(receivers: Receivers, web_url: str, details: ApiObjectDetails) -> list[NoticeChannel]:
+    channels: list[NoticeChannel] = [AppriseChannel(rule, web_url) for rule in receivers.rules]
+    return [*channels, *([EventChannel(details)] if receivers.has_events else [])]
 
 
 def _identity() -> str:

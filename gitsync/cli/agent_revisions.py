@@ -20,11 +20,12 @@ from gitsync.cluster.client import Client, segment
 from gitsync.errors import ClusterUnavailable, InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, API_VERSION, APPLICATION_LABEL, VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import ref_of
 from gitsync.plan.display import inner_lines
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import MetricResult
 from gitsync.server.formatting import parse_time
+from gitsync.services.usage import figure_queries
 
 _COLUMNS = ("revision", "created", "state", "changed", "evaluation", "commit", "author", "message")
 _QUALITY_COLUMNS = (
@@ -90,28 +91,6 @@ def revision_rows(
         }
 
 
-_OPERATIONS = "gen_ai_client_operation_duration_seconds"
-"""Latency and number of requests to the model; names as in docs/agents-operate.md."""
-
-
-def _figure_queries(ref: ObjectRef, period: str) -> dict[str, str]:
-    """Return the queries for the figures of an Agent in a period such as ``[600s] offset 60s``."""
-    agent = f'namespace="{ref.namespace}", service="{ref.name}"'
-    chat = f'{agent}, gen_ai_operation_name="chat"'
-    answered = f"sum(increase({_OPERATIONS}_count{{{chat}}}{period}))"
-    failed = f'sum(increase({_OPERATIONS}_count{{{chat}, error_type!=""}}{period}))'
-    called = f"sum(increase(agent_tool_calls_total{{{agent}}}{period}))"
-    good = f'sum(increase(agent_tool_calls_total{{{agent}, outcome="ok"}}{period}))'
-    return {
-        "requests": answered,
-        # a series of errors exists only after the first one
-        "errors": f"({failed} or vector(0)) / {answered}",
-        "latency": f"histogram_quantile(0.95, sum by (le) (increase({_OPERATIONS}_bucket{{{chat}}}{period})))",
-        "toolsOk": f"({good} or vector(0)) / {called}",
-        "tokens": f"sum(increase(gen_ai_client_token_usage_sum{{{agent}}}{period}))",
-    }
-
-
 def quality_rows(
     agent: Manifest, rows: Iterable[Mapping[str, Any]], ask: Callable[[str], MetricResult] | None, now: datetime
 ) -> Iterator[dict[str, Any]]:
@@ -125,12 +104,12 @@ def quality_rows(
     end = now
     for row in rows:
         since = parse_time(row["created"])
-        figures: dict[str, float | None] = dict.fromkeys(_figure_queries(ref_of(agent), ""))
+        figures: dict[str, float | None] = dict.fromkeys(figure_queries(ref_of(agent), ""))
         is_served = row["state"] not in ("failed", "candidate") and not row["evaluation"].startswith("Failed")
         if ask is not None and is_served and since is not None and end > since:
             offset = round((now - end).total_seconds())
             period = f"[{round((end - since).total_seconds())}s]" + (f" offset {offset}s" if offset else "")
-            queries = _figure_queries(ref_of(agent), period)
+            queries = figure_queries(ref_of(agent), period)
             figures = {name: _figure(ask(query)) for name, query in queries.items()}
             end = since
         known = {name: row[name] for name in ("revision", "state", "commit", "evaluation", "message")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Final
 
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, Approvers
@@ -16,6 +17,9 @@ from gitsync.objects.change import DRIFT, Action, Change, Plan, Review, Risk
 from gitsync.objects.keys import APPLICATION
 from gitsync.objects.ref import GroupKind
 from gitsync.objects.user import User
+
+ANYONE: Final = "any user"
+"""The approvers where nothing names them."""
 
 
 def may_operate(person: User, policy: Policy) -> bool:
@@ -116,9 +120,9 @@ def may_approve(app: Application, plan: Plan, person: User, policy: Policy = _OP
 def approvers(app: Application, policy: Policy = _OPEN) -> str:
     """Return the names of the groups and users that may approve, and how many of them have to."""
     named = (", ".join((*named.groups, *named.users)) for named in _approvers(app, policy))
-    who = " and also ".join(named) or "an approver"
+    who = " and also ".join(named) or ANYONE
     count = _count(policy)
-    text = who if count == 1 else f"{count} users" + ("" if who == "an approver" else f" of {who}")
+    text = who if count == 1 else f"{count} users" + ("" if who == ANYONE else f" of {who}")
     rejects_authors = any(require.approvers.not_author for require in policy.require)
     return text + (", not an author of the commits" if rejects_authors else "")
 
@@ -154,12 +158,18 @@ def approval_messages(app: Application, plan: Plan, policy: Policy = _OPEN) -> t
     if needs_approval(app, plan.risk, policy):
         return (approval_message(app, plan, policy),)
     privileged = [change for change in plan.writes if is_privileged(app, change, policy)]
-    who = approvers(app, policy)
-    return tuple(f"{change.ref} waits for {who} whatever approval says: {change.reason}" for change in privileged)
+    who = _awaited(app, policy)
+    return tuple(f"{change.ref} waits for {who}, as such changes always do: {change.reason}" for change in privileged)
 
 
 def approval_message(app: Application, plan: Plan, policy: Policy = _OPEN) -> str:
     """Return the message that states how many steps wait for which approvers."""
     steps = sum(change.risk is plan.risk for change in plan.writes)
     waits = "step waits" if steps == 1 else "steps wait"
-    return f"{steps} {plan.risk.value.lower()} {waits} for {approvers(app, policy)}"
+    return f"{steps} {plan.risk.value.lower()} {waits} for {_awaited(app, policy)}"
+
+
+def _awaited(app: Application, policy: Policy) -> str:
+    """Return what a plan waits for: the users that a policy names, or the approval of any user."""
+    who = approvers(app, policy)
+    return "an approval" if who == ANYONE else who

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from gitsync.ports.advisors import Advice, AdviceCache, MetricResult, MetricsProvider, Reasoner, Sample
+from gitsync.ports.advisors import (
+    Advice,
+    AdviceCache,
+    MetricResult,
+    MetricSeries,
+    MetricsHistory,
+    MetricsProvider,
+    Reasoner,
+    Sample,
+)
 from gitsync.ports.cluster import (
     ApiResource,
     Capabilities,
@@ -112,6 +121,8 @@ __all__ = [
     "LogRequest",
     "MergeResult",
     "MetricResult",
+    "MetricSeries",
+    "MetricsHistory",
     "MetricsProvider",
     "ObjectDetails",
     "OtherProcesses",

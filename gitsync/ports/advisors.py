@@ -66,6 +66,26 @@ class MetricResult:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MetricSeries:
+    """The values of a query, oldest first, each with its time in seconds since the epoch; or why there are none."""
+
+    points: tuple[tuple[float, float], ...] = ()
+    problem: str = ""
+
+
+class MetricsHistory(Protocol):
+    """
+    Query a monitoring system for values over time. Never raises: a failure is a MetricSeries that reports it.
+
+    Called by the page of an Agent.
+    """
+
+    def read_series(self, query: str, period: float, max_age: float) -> MetricSeries | None:
+        """Return the values of the last ``period`` seconds, ``max_age`` seconds old at most; None while it is asked."""
+        ...
+
+
 class MetricsProvider(Protocol):
     """
     Query a monitoring system. Never raises: a failure is a MetricResult that reports it.

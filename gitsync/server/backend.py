@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests
 from gitsync.ports.previews import Proposals
@@ -13,6 +14,19 @@ from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.updates import Updates
 from gitsync.services.usage import PodUsage, TokenUsage
 from gitsync.sync.policies import Policies
+
+
+class NoticeReceivers(Protocol):
+    """Where the controller sends what happens."""
+
+    @property
+    def has_events(self) -> bool:
+        """Whether it writes Kubernetes Events."""
+        ...
+
+    def of(self, applications: Iterable[str]) -> Sequence[Any]:
+        """Return the rules about some Applications, with ``services``, ``kinds``, ``applications`` and ``interval``."""
+        ...
 
 
 class Backend(Protocol):
@@ -104,6 +118,11 @@ class Backend(Protocol):
     @property
     def pull_requests(self) -> Proposals:
         """What waits to be merged."""
+        ...
+
+    @property
+    def receivers(self) -> NoticeReceivers:
+        """Where notifications go."""
         ...
 
     @property

@@ -6,16 +6,20 @@ The files are package data in an installed wheel, and ``web/`` in a checkout.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from os import PathLike, stat_result
 from pathlib import Path, PurePath
 from typing import Any, Final
+from urllib.parse import urlencode
 
+import orjson
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
@@ -195,6 +199,7 @@ class Pages:
             waiting=decisions_awaited(backend),
             holds=all_holds(backend),
             notice=take_notice(request),
+            views=saved_views(request),
             is_compact=request.cookies.get(DENSITY) == "compact",
             theme=chosen_theme(request),
             **context,
@@ -217,6 +222,53 @@ def chosen_theme(request: Request) -> str:
     return theme if theme in ("light", "dark") else ""
 
 
+VIEWS: Final = "gitsync-views"
+"""The cookie of the saved views of a browser."""
+MOST_VIEWS: Final = 20
+_VIEWS_LENGTH = 3500
+"""Characters of the cookie: browsers keep 4,096 bytes."""
+LISTS: Final = (
+    *("/apps", "/objects", "/agents", "/agents/environments", "/changes", "/changes/compare", "/drift"),
+    *("/drift/history", "/pulls"),
+)
+"""The pages whose filter may be saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView:
+    """A filter of a list that a user named."""
+
+    name: str
+    page: str
+    query: str
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"{self.page}?{urlencode({'q': self.query})}"
+
+
+def saved_views(request: Request) -> tuple[SavedView, ...]:
+    """Return the saved views of a browser, none of a cookie that is not ours."""
+    try:
+        items = orjson.loads(base64.urlsafe_b64decode(request.cookies.get(VIEWS, "") or "W10="))
+        views = [SavedView(*map(str, item)) for item in items]
+    except (ValueError, TypeError):
+        return ()
+    # a client can send any cookie: only filters of lists are links
+    return tuple(view for view in views if view.page in LISTS)[:MOST_VIEWS]
+
+
+def keep_views(response: Response, views: Iterable[SavedView]) -> None:
+    """Keep saved views in the browser. Raise InvalidInput where they are too many for a cookie."""
+    kept = [(view.name, view.page, view.query) for view in views]
+    value = base64.urlsafe_b64encode(orjson.dumps(kept)).decode()
+    if len(kept) > MOST_VIEWS or len(value) > _VIEWS_LENGTH:
+        raise InvalidInput("the browser cannot keep more views", hint="delete some on the page Settings")
+    response.set_cookie(VIEWS, value, max_age=_VIEWS_SECONDS, httponly=True, samesite="lax")
+
+
+_VIEWS_SECONDS = 365 * 86400
 _COOKIE = "gitsync-notice"
 # a page that is opened later has nothing to do with the action
 _SECONDS = 30
@@ -234,6 +286,7 @@ NOTICES: Final = {
     "approve": "Plan approved.",
     "approve-selected": "The selected steps are approved. The others become a plan of their own.",
     "reject": "Plan rejected.",
+    "save-view": "View saved. It is above its list, and in the settings.",
     "keep": "Proposed to Git, on a branch of its own. It changes nothing before it is merged: see Pull requests.",
 }
 

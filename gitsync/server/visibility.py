@@ -29,7 +29,7 @@ from gitsync.ports import (
     SyncRequests,
 )
 from gitsync.ports.previews import Proposals, ProposalView
-from gitsync.server.backend import Backend
+from gitsync.server.backend import Backend, NoticeReceivers
 from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.requests import WorkloadWriter
@@ -62,6 +62,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.policies,
         engine.usage,
         engine.pod_usage,
+        engine.receivers,
         engine.clock,
         engine.problems,
         VisibleProposals(engine.pull_requests, shows),
@@ -88,6 +89,7 @@ class VisibleBackend:
     policies: Policies
     usage: TokenUsage
     pod_usage: PodUsage
+    receivers: NoticeReceivers
     clock: Clock
     problems: Callable[[], tuple[str, ...]]
     pull_requests: Proposals

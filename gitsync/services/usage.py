@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from gitsync.errors import GitsyncError
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.objects.ref import GroupKind
-from gitsync.ports import Clock, MetricsProvider
+from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.ports import Clock, MetricSeries, MetricsHistory, MetricsProvider
 
 _QUERY = "sum by (namespace, service) (increase(gen_ai_client_token_usage_sum[1d]))"
 """By the metric of the GenAI semantic conventions 1.37; scrapes by a ServiceMonitor have the label ``service``."""
@@ -34,11 +36,44 @@ class TokenWeek:
     requests: float
 
 
-class TokenUsage:
-    """Read the tokens of agents from the operator's Prometheus; without one no number is known."""
+_OPERATIONS: Final = "gen_ai_client_operation_duration_seconds"
+"""Latency and number of requests to the model; names as in docs/agents-operate.md."""
 
-    def __init__(self, metrics: MetricsProvider | None) -> None:
+
+def figure_queries(ref: ObjectRef, period: str) -> dict[str, str]:
+    """Return the queries for the figures of an Agent in a period such as ``[600s] offset 60s``."""
+    agent = f'namespace="{ref.namespace}", service="{ref.name}"'
+    chat = f'{agent}, gen_ai_operation_name="chat"'
+    answered = f"sum(increase({_OPERATIONS}_count{{{chat}}}{period}))"
+    failed = f'sum(increase({_OPERATIONS}_count{{{chat}, error_type!=""}}{period}))'
+    called = f"sum(increase(agent_tool_calls_total{{{agent}}}{period}))"
+    good = f'sum(increase(agent_tool_calls_total{{{agent}, outcome="ok"}}{period}))'
+    return {
+        "requests": answered,
+        # a series of errors exists only after the first one
+        "errors": f"({failed} or vector(0)) / {answered}",
+        "latency": f"histogram_quantile(0.95, sum by (le) (increase({_OPERATIONS}_bucket{{{chat}}}{period})))",
+        "toolsOk": f"({good} or vector(0)) / {called}",
+        "tokens": f"sum(increase(gen_ai_client_token_usage_sum{{{agent}}}{period}))",
+    }
+
+
+class TokenUsage:
+    """Read what agents used from the operator's Prometheus; without one no number is known."""
+
+    def __init__(self, metrics: MetricsProvider | None, history: MetricsHistory | None = None) -> None:
         self._metrics = metrics
+        self._history = history
+
+    def over_time(self, ref: ObjectRef, period: timedelta) -> Mapping[str, MetricSeries]:
+        """Return the figures of an Agent over a period, a minute old at most; those that are known; never waits."""
+        if self._history is None:
+            return {}
+        seconds = period.total_seconds()
+        # each value is of the time since the one before, but not of less than a few scrapes
+        queries = figure_queries(ref, f"[{max(seconds / _STEPS, _LEAST_RATE):.0f}s]")
+        series = {name: self._history.read_series(query, seconds, _MAX_AGE) for name, query in queries.items()}
+        return {name: values for name, values in series.items() if values is not None and values.points}
 
     def by_service(self) -> Mapping[tuple[str, str], int]:
         """Return the tokens by namespace and name of the Service, at most a minute old; never waits."""
@@ -61,6 +96,9 @@ class TokenUsage:
         return sums
 
 
+_STEPS: Final = 60
+_LEAST_RATE: Final = 300.0
+"""Seconds that a rate is of at least: scrapes are a minute apart at most."""
 _PATIENCE: Final = 0.5
 """Seconds that a page waits for numbers: a metrics server answers within milliseconds, or is down."""
 POD_METRICS: Final = GroupKind("metrics.k8s.io", "PodMetrics")
@@ -71,6 +109,49 @@ PodMetrics = Mapping[tuple[str, str], Manifest]
 def by_pod(metrics: Iterable[Manifest]) -> PodMetrics:
     """Return PodMetrics by namespace and name of their Pods."""
     return {(str(metadata_of(item).get("namespace")), str(metadata_of(item).get("name"))): item for item in metrics}
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSample:
+    """What the Pods of an object used together at a time; None for an amount that no metrics server knows."""
+
+    time: datetime
+    millicores: int | None
+    mebibytes: int | None
+    restarts: int
+
+
+class UsageHistory:
+    """
+    Keep what the Pods of objects used while their pages were opened: the last hour, of the objects shown last.
+
+    It asks for nothing: a page adds what it shows.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._samples: OrderedDict[ObjectRef, deque[UsageSample]] = OrderedDict()
+
+    def add(self, ref: ObjectRef, sample: UsageSample) -> tuple[UsageSample, ...]:
+        """Keep a sample of an object, and return those of its last hour, oldest first."""
+        with self._lock:
+            samples = self._samples.setdefault(ref, deque(maxlen=_SAMPLES))
+            self._samples.move_to_end(ref)
+            if len(self._samples) > _OBJECTS:
+                self._samples.popitem(last=False)
+            # pages are loaded again at each event: the newest values replace those of some seconds before
+            if len(samples) > 1 and sample.time - samples[-2].time < _APART:
+                samples.pop()
+            samples.append(sample)
+            return tuple(item for item in samples if sample.time - item.time <= _HOUR)
+
+
+_HOUR: Final = timedelta(hours=1)
+_APART: Final = timedelta(seconds=30)
+_SAMPLES: Final = 120
+"""Samples of an hour, at most two in a minute."""
+_OBJECTS: Final = 500
+"""Objects of which samples are kept, about 5 MB."""
 
 
 class PodUsage:
@@ -88,6 +169,7 @@ class PodUsage:
         self._lock = threading.Lock()
         self._asked = float("-inf")
         self._answer: Future[PodMetrics] | None = None
+        self.history = UsageHistory()
 
     def by_pod(self) -> PodMetrics:
         """Return the PodMetrics, about a minute old at most; none of a server that does not answer at once."""

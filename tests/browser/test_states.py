@@ -16,7 +16,7 @@ from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwn
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.ports import ResourceView
+from gitsync.ports import MetricSeries, ResourceView
 from gitsync.ports.previews import Proposal, ProposalView
 from tests.asgi_server import Served, serve
 from tests.browser.conftest import SharedPages
@@ -113,7 +113,7 @@ AGENTS = [agent("dev", "qwen3"), agent("prod", "claude"), agent("test", "qwen3")
 def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
     """Dashboards by name: ``full``, ``empty``, ``closed`` (asks for a token) and ``read-only``."""
     views = [
-        application(resources=LONG, held=("5 dangerous steps wait for an approver",)),
+        application(resources=LONG, held=("5 dangerous steps wait for an approval",)),
         application("sick", [TROUBLE], health="Degraded"),
         application("sick-and-held", [TROUBLE, *LONG[:2]], health="Degraded", held=("2 dangerous steps wait",)),
         application("drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"),
@@ -130,6 +130,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
         for name, (shown, access) in kinds.items():
             still = engine(tmp_path_factory.mktemp(name), shown)
             still.pull_requests.views = [PROPOSED]
+            still.usage.series = {"latency": MetricSeries(((0.0, 0.5), (60.0, 1.25)))}
             stack.callback(still.records.close)
             made[name] = stack.enter_context(serve(still_dashboard(still, access_of(**access))))
         yield made

@@ -99,7 +99,7 @@ class Dashboard:
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="gitsync-fuzz-"))
-        held = application(resources=[resource("a", sync="OutOfSync")], held=("waits for an approver",))
+        held = application(resources=[resource("a", sync="OutOfSync")], held=("waits for an approval",))
         self._app: Any = create_app(engine(folder, [held]), webhook_secret=SECRET)
 
     def push(self, data: bytes) -> None:

@@ -227,5 +227,5 @@ def test_an_approval_lapses():
 def test_what_waits_is_counted():
     steps = [step(index, Action.UPDATE, risk=Risk.DANGEROUS) for index in range(2)]
     assert (
-        approval_message(application(), plan(*steps, risk=Risk.DANGEROUS)) == "2 dangerous steps wait for an approver"
+        approval_message(application(), plan(*steps, risk=Risk.DANGEROUS)) == "2 dangerous steps wait for an approval"
     )

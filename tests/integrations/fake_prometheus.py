@@ -1,4 +1,4 @@
-"""A fake Prometheus server: instant queries with the results that a test sets."""
+"""A fake Prometheus server: instant and range queries with the results that a test sets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _handler(state: Served, path: str) -> type[BaseHTTPRequestHandler]:
             state.queries.append(query)
             state.headers.append(dict(self.headers.items()))
             status, body = state.by_query.get(query, state.default)
-            if asked.path != path:
+            if asked.path not in (path, f"{path}_range"):
                 status, body = failure(404, "not_found", "page not found")
             time.sleep(state.delay)
             self.send_response(status)

@@ -67,7 +67,7 @@ def test_pods_that_get_a_token_wait_for_approval_and_rights_that_no_spec_widens_
     world.apply(agent(leaderElection={}))
     plan = until(lambda: status_of(world).get("plan"), 10, lambda: status_of(world))
     assert plan["reasons"] == [
-        "3 dangerous steps wait for an approver",  # the spec, the token, and the way to the API server
+        "3 dangerous steps wait for an approval",  # the spec, the token, and the way to the API server
         "Agent shop/helper: the security profile is loosened: service account token",
     ]
     approve(world)

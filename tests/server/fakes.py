@@ -43,6 +43,7 @@ from gitsync.ports import (
     FileVersion,
     KubernetesEvent,
     LogRequest,
+    MetricSeries,
     ResourceView,
     Sizes,
     StateEvent,
@@ -52,8 +53,9 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
 from gitsync.server.auth.access import Access, Exposure, SignIn
+from gitsync.server.notify.rules import Receivers
 from gitsync.services.updates import UpdateKey, UpdateState, UpdateView
-from gitsync.services.usage import TokenWeek
+from gitsync.services.usage import TokenWeek, UsageHistory
 from gitsync.services.workloads import WorkloadAction
 from gitsync.state.costs import Costs
 
@@ -313,6 +315,10 @@ class StillUsage:
 
     known: dict[tuple[str, str], int] = field(default_factory=dict)
     weeks: dict[tuple[str, str], TokenWeek] = field(default_factory=dict)
+    series: dict[str, MetricSeries] = field(default_factory=dict)
+
+    def over_time(self, _ref: ObjectRef, _period: timedelta) -> dict[str, MetricSeries]:
+        return self.series
 
     def by_service(self) -> dict[tuple[str, str], int]:
         return self.known
@@ -327,6 +333,7 @@ class StillPodUsage:
 
     known: dict[tuple[str, str], Manifest] = field(default_factory=dict)
     reads: int = 0
+    history: UsageHistory = field(default_factory=UsageHistory)
 
     def by_pod(self) -> dict[tuple[str, str], Manifest]:
         self.reads += 1
@@ -396,6 +403,7 @@ class StillEngine:
     clock: StoppedClock
     usage: StillUsage = field(default_factory=lambda: StillUsage())
     pod_usage: StillPodUsage = field(default_factory=lambda: StillPodUsage())
+    receivers: Receivers = field(default_factory=Receivers)
     sets: StillSets = field(default_factory=lambda: StillSets())
     found_problems: tuple[str, ...] = ()
     is_replica: bool = False

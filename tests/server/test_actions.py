@@ -394,7 +394,7 @@ def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:
 
 def test_an_approval_in_a_closed_window_is_taken_but_opens_none(site: Open) -> None:
     found = [resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)]
-    held = ("1 dangerous step waits for an approver", "no Allow window is open")
+    held = ("1 dangerous step waits for an approval", "no Allow window is open")
     opened = site([application(resources=found, held=held, holds=(HoldReason.APPROVAL, HoldReason.WINDOW))])
     assert "/review" in opened.get(f"{SHOP}/plan").text
     assert review(opened, "approve", by="Grace").status == 303

@@ -40,7 +40,7 @@ def schema() -> BaseSchema:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("api")
     web = resource("web", "Deployment", sync="OutOfSync", differences=(changed(".spec.replicas", 4, 1),))
-    still = engine(folder, [application("shop", [web, resource("a")], held=("1 step waits for an approver",))])
+    still = engine(folder, [application("shop", [web, resource("a")], held=("1 step waits for an approval",))])
     step = Step("apps/Deployment/shop/web", "update", "Safe", "why", Outcome.SUCCEEDED)
     still.records.save(
         SyncRecord("gitsync/shop", Commit("c" * 40), "commit", NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))

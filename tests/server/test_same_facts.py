@@ -124,7 +124,9 @@ def test_home_and_wall_show_what_needs_a_user(everywhere: Everywhere) -> None:
     urgent = [name for name, of in states.items() if set(of) & set(URGENT)]
     assert big["failed"] == len(urgent)
     assert big["applications"] == len(STATES)
-    assert big["need attention"] >= len(urgent)
+    waiting = [name for name, of in states.items() if "AwaitingApproval" in of and name not in urgent]
+    assert len(waiting) <= big["need attention"] <= len(STATES) - len(urgent), "each is counted once"
+    assert big["match Git"] + big["failed"] + big["need attention"] + big["suspended"] <= len(STATES)
     tiles = everywhere.site.get("/").text.partition('aria-labelledby="needs"')[0]
     for member, values in (("sync", ("Synced", "OutOfSync", "Unknown")), ("health", ("Healthy", "Degraded"))):
         for value in values:
@@ -133,6 +135,16 @@ def test_home_and_wall_show_what_needs_a_user(everywhere: Everywhere) -> None:
     suspended = [name for name, of in states.items() if "Suspended" in of]
     assert f'href="/apps?q=is:suspended"><b>{len(suspended)}</b>' in tiles
     assert sorted(rows(everywhere.site, "/apps?q=is:suspended", "tr")) == sorted(suspended)
+
+
+def test_home_lists_a_problem_once_and_the_wall_the_suspended(everywhere: Everywhere) -> None:
+    home = everywhere.site.get("/").text
+    others = home.partition('aria-labelledby="apps"')[2]
+    needed = home.partition('id="attention"')[2].partition("</section>")[0].partition('class="running"')[0]
+    both = [name for name in everywhere.known if f'/{name}"' in needed and f'/{name}"' in others]
+    assert both == []
+    suspended = name_of(Phase.SUSPENDED, "OutOfSync", "Healthy")
+    assert f"<b>{suspended}</b>" in everywhere.site.get("/wall").text
 
 
 def test_metrics_count_the_states_of_the_api(everywhere: Everywhere) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from gitsync.errors import ClusterUnavailable
 from gitsync.integrations.prometheus import Prometheus
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.usage import _WEEK, PodUsage, TokenUsage, TokenWeek
+from gitsync.services.usage import _WEEK, PodUsage, TokenUsage, TokenWeek, UsageHistory, UsageSample
 from tests.fakes.ports import FakeClock
-from tests.integrations.fake_prometheus import prometheus, vector
+from tests.integrations.fake_prometheus import prometheus, success, vector
 from tests.waiting import until
 
 
@@ -125,3 +127,56 @@ def test_a_server_that_fails_is_asked_again_a_minute_later(
     assert usage.by_pod() == {}
     clock.seconds += 60
     assert read(usage) == 2
+
+
+def test_an_hour_of_samples_is_kept_of_what_is_shown() -> None:
+    history = UsageHistory()
+    web = ObjectRef("apps", "Deployment", "shop", "web")
+    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def add(seconds: float, cpu: int) -> list[int | None]:
+        samples = history.add(web, UsageSample(start + timedelta(seconds=seconds), cpu, None, 0))
+        return [sample.millicores for sample in samples]
+
+    assert add(0, 10) == [10]
+    assert add(1, 11) == [10, 11], "two make a chart at once"
+    assert add(2, 12) == [10, 12], "what is loaded again within half a minute replaces the newest"
+    assert add(60, 13) == [10, 12, 13]
+    assert add(3599, 14) == [10, 12, 13, 14]
+    assert add(3700, 15) == [14, 15], "older ones are left out"
+
+
+def test_samples_are_kept_of_the_objects_shown_last() -> None:
+    history = UsageHistory()
+    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    for number in range(501):
+        history.add(ObjectRef("", "Pod", "shop", f"web-{number}"), UsageSample(start, 1, 1, 0))
+    later = UsageSample(start + timedelta(minutes=1), 2, 2, 0)
+    assert len(history.add(ObjectRef("", "Pod", "shop", "web-500"), later)) == 2
+    assert len(history.add(ObjectRef("", "Pod", "shop", "web-0"), later)) == 1
+
+
+def test_figures_of_an_agent_over_time_are_asked_once_a_minute() -> None:
+    ref = ObjectRef("agents.gitsync.dev", "Agent", "shop", "triage")
+    with prometheus() as server:
+        server.default = success("matrix", [{"metric": {}, "values": [[100, "1"], [160, "NaN"], [220, "3.5"]]}])
+        client = Prometheus(server.url, SystemClock())
+        usage = TokenUsage(client, client)
+        until(lambda: len(usage.over_time(ref, timedelta(hours=1))) == 5)
+        assert usage.over_time(ref, timedelta(hours=1))["latency"].points == ((100.0, 1.0), (220.0, 3.5))
+        assert len(server.queries) == 5
+        assert all("[300s]" in query for query in server.queries), "several scrapes are in each step"
+        client.close()
+
+
+def test_figures_that_prometheus_does_not_have_are_left_out() -> None:
+    ref = ObjectRef("agents.gitsync.dev", "Agent", "shop", "triage")
+    assert TokenUsage(None).over_time(ref, timedelta(hours=1)) == {}
+    with prometheus() as server:
+        server.default = success("matrix", [])
+        client = Prometheus(server.url, SystemClock())
+        usage = TokenUsage(client, client)
+        usage.over_time(ref, timedelta(hours=1))
+        until(lambda: len(server.queries) == 5)
+        assert usage.over_time(ref, timedelta(hours=1)) == {}
+        client.close()

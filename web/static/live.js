@@ -85,6 +85,9 @@ setInterval(() => {
   refresh().then(() => { const now = document.querySelector("[data-follow]"); if (now && isAtEnd) now.scrollTop = now.scrollHeight; });
 }, 2000);
 
+// Charts get a new value once a minute while someone looks at them.
+setInterval(() => { if (document.querySelector("[data-sampled]") && !document.hidden && !pending) refresh(); }, 60000);
+
 // Ages go on between refreshes, so that an old page shows its age.
 const units = [[120, 1, "s"], [7200, 60, "m"], [172800, 3600, "h"], [Infinity, 86400, "d"]];
 const skew = Date.now() - Date.parse(document.body.dataset.now);

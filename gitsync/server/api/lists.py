@@ -46,7 +46,6 @@ from gitsync.server.api.models import (
 from gitsync.server.dependencies import BackendOf, SearchText, UserOf, ViewOf, agent_or_404
 from gitsync.server.formatting import visible
 from gitsync.server.queries import agents as agent_list
-from gitsync.server.queries import application_sets as set_list
 from gitsync.server.queries import applications as app_rows
 from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list, timeline
@@ -216,7 +215,7 @@ def application_sets(
     backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
 ) -> PageModel[ApplicationSetModel]:
     """Return the ApplicationSets that match, those that wait for a person or failed first."""
-    rows = set_list.matching(map(set_list.set_row, backend.sets.sets()), parsed(backend, q, set_list.NAMES))
+    rows = app_rows.matching_sets(map(app_rows.set_row, backend.sets.sets()), parsed(backend, q, app_rows.SET_NAMES))
     shown, following = page_of(rows, start, limit)
     items = [ApplicationSetModel.model_validate(row) for row in shown]
     return PageModel(items=items, total=len(rows), next=next_url("applicationsets", q, limit, following))
@@ -229,7 +228,7 @@ def application_set(backend: BackendOf, namespace: str, name: str) -> Applicatio
     for manifest in backend.sets.sets():
         meta = metadata_of(manifest)
         if (meta.get("namespace"), meta.get("name")) == (namespace, name):
-            return ApplicationSetDetail(**asdict(set_list.set_row(manifest)), status=dict(manifest.get("status") or {}))
+            return ApplicationSetDetail(**asdict(app_rows.set_row(manifest)), status=dict(manifest.get("status") or {}))
     raise HTTPException(404, f"ApplicationSet {visible(namespace)}/{visible(name)} not found.")
 
 

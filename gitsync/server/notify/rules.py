@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -49,11 +51,22 @@ class NotificationRule(BaseModel):
 
     def wants(self, notice: Notice) -> bool:
         """Tell whether the rule is about this notice."""
-        name = notice.application
+        return notice.kind in self.kinds and self.covers(notice.application)
+
+    def covers(self, application: str) -> bool:
+        """Tell whether the rule is about an Application, named ``namespace/name``."""
         # a pattern matches a name with its namespace or without
-        return notice.kind in self.kinds and any(
-            matches(name, pattern) or matches(name.rpartition("/")[2], pattern) for pattern in self.applications
-        )
+        names = (application, application.rpartition("/")[2])
+        return any(matches(name, pattern) for name in names for pattern in self.applications)
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The services of its URLs, such as ``slack`` and ``mailto``: all other parts of a URL may be secrets."""
+        try:
+            targets = self.targets()
+        except InvalidInput:
+            return ("the file of URLs cannot be read",)
+        return tuple(dict.fromkeys(target.partition(":")[0] for target in targets))
 
     def targets(self) -> tuple[str, ...]:
         """Return the URLs; the file is read each time, so that it can be rotated. Raise InvalidInput without it."""
@@ -64,6 +77,19 @@ class NotificationRule(BaseModel):
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("cannot read the URLs of notifications", location=str(self.url_file)) from error
         return (*self.urls, *lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """Where the controller sends what happens: by rules of the operator, and as Kubernetes Events."""
+
+    rules: tuple[NotificationRule, ...] = ()
+    has_events: bool = False
+
+    def of(self, applications: Iterable[str]) -> tuple[NotificationRule, ...]:
+        """Return the rules that are about at least one of some Applications."""
+        names = tuple(applications)
+        return tuple(rule for rule in self.rules if any(map(rule.covers, names)))
 
 
 def read_rules(file: Path) -> tuple[NotificationRule, ...]:

@@ -20,7 +20,17 @@ from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf, Start, UserOf
 from gitsync.server.queries.applications import policy_summaries
 from gitsync.server.queries.filters import page_of
-from gitsync.server.templates import DENSITY, THEME, Pages
+from gitsync.server.queries.waiting import line
+from gitsync.server.templates import (
+    DENSITY,
+    LISTS,
+    THEME,
+    Pages,
+    SavedView,
+    keep_views,
+    leave_notice,
+    saved_views,
+)
 
 _FLOW = "gitsync-oidc"
 _RIGHTS: Final = 50
@@ -30,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def router(pages: Pages, access: Access) -> APIRouter:
-    """Return the routes of sign-in and sign-out, ``/settings``, ``/policies`` and ``/view``."""
+    """Return the routes of sign-in and sign-out, ``/settings``, ``/policies``, ``/view`` and ``/views``."""
     routes = APIRouter()
 
     def show(request: Request, next: str, status: int = 200, *, wrong: bool = False) -> HTMLResponse:
@@ -76,6 +86,8 @@ def router(pages: Pages, access: Access) -> APIRouter:
             operated=sum(right.may_operate for right in rights),
             reviewed=sum(right.may_review for right in rights),
             expires=access.session_end(request),
+            receivers=seen.engine.receivers.of(right.application for right in rights),
+            has_events=seen.engine.receivers.has_events,
         )
 
     @routes.get("/policies", response_class=HTMLResponse)
@@ -99,6 +111,30 @@ def router(pages: Pages, access: Access) -> APIRouter:
         for cookie, choice in ((DENSITY, density), (THEME, theme)):
             if choice:
                 response.set_cookie(cookie, choice, max_age=_LOOK_SECONDS, httponly=True, samesite="lax")
+        return response
+
+    @routes.post("/views", dependencies=[Depends(check_form)])
+    def save_view(
+        request: Request,
+        page: Annotated[str, Form()],
+        q: Annotated[str, Form(max_length=300)],
+        name: Annotated[str, Form(min_length=1, max_length=40)],
+    ) -> RedirectResponse:
+        """Save the filter of a list under a name, in this browser; an equal name of the list is replaced."""
+        if page not in LISTS:
+            raise HTTPException(422, "page is not a list.")
+        view = SavedView(line(name), page, line(q))
+        others = [known for known in saved_views(request) if (known.page, known.name) != (page, view.name)]
+        response = RedirectResponse(view.url, 303)
+        keep_views(response, [*others, view])
+        leave_notice(response, "save-view")
+        return response
+
+    @routes.post("/views/delete", dependencies=[Depends(check_form)])
+    def delete_view(request: Request, page: Annotated[str, Form()], name: Annotated[str, Form()]) -> RedirectResponse:
+        """Delete a saved view of this browser."""
+        response = RedirectResponse("/settings", 303)
+        keep_views(response, [view for view in saved_views(request) if (view.page, view.name) != (page, name)])
         return response
 
     if access.provider is not None:

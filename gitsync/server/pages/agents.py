@@ -23,7 +23,7 @@ from gitsync.ports import KubernetesEvent
 from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import AgentKey, PagesOf, SearchText, Start, SystemKey, UserOf, agent_or_404
-from gitsync.server.formatting import app_url, visible
+from gitsync.server.formatting import app_url, parse_time, visible
 from gitsync.server.pages.plan import ReviewDraft, Typed, decision_of
 from gitsync.server.problems import status_of
 from gitsync.server.queries.agent_changes import AgentChange, agent_changes, prompt_syncs
@@ -39,8 +39,10 @@ from gitsync.server.queries.agents import (
     matching,
     prompt_diff,
     prompt_history,
+    revision_times,
     role_rows,
 )
+from gitsync.server.queries.charts import Chart, figure_charts, usage_charts
 from gitsync.server.queries.environments import ASPECTS, matrix, unordered
 from gitsync.server.queries.environments import environments as environments_of
 from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
@@ -58,6 +60,8 @@ CHANGES: Final = 20
 _ROWS = 80
 _PODS = 100
 _DAYS = 7
+_PERIODS: Final = tuple(timedelta(hours=hours) for hours in (1, 6, 24, 7 * 24))
+"""Periods of the charts of an agent."""
 _CELLS = 80
 _COLUMNS = 8
 """Cells of a page, and the environments that are shown."""
@@ -264,6 +268,8 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         ],
         children=_children(subject),
         pods=[(ref_of(pod), assess(pod).health.value, visible(str(pod_facts(pod, metrics)))) for pod in pods],
+        charts=usage_charts(backend, subject.ref, pods, metrics),
+        figures=_figures(backend, subject, syncs),
         contract=contract_differences(subject.live),
         budget=budget_rows(subject.live),
         budget_message=visible(str(at(subject.live, "status", "budget", "message", default=""))),
@@ -276,6 +282,16 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         events=events,
         problem=problem,
     )
+
+
+def _figures(backend: Backend, subject: FoundAgent, syncs: Sequence[SyncRecord]) -> list[Chart]:
+    """Return the charts of what Prometheus knows of an agent, since its oldest kept revision but not for longer."""
+    now = backend.clock.now()
+    begins = [time for item in subject.kept if (time := parse_time(item.created)) is not None]
+    age = now - min(begins, default=now)
+    # rounded up, so that the answers to a period are kept for all pages of a while
+    period = next((known for known in _PERIODS if age <= known), _PERIODS[-1])
+    return figure_charts(backend.usage.over_time(subject.ref, period), revision_times(subject, syncs))
 
 
 def _children(subject: FoundAgent) -> list[dict[str, Any]]:

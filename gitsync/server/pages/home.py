@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse
 
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf
-from gitsync.server.queries.application_sets import set_problems
 from gitsync.server.queries.applications import (
     HEALTH_STATES,
     SYNC_STATES,
@@ -19,6 +18,7 @@ from gitsync.server.queries.applications import (
     is_busy,
     needs_attention,
     problems,
+    set_problems,
 )
 from gitsync.server.queries.filters import Filter
 from gitsync.server.queries.timeline import Position, TimelineEntry, changes
@@ -69,7 +69,8 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
         sets=set_problems(backend.sets.sets()),
         more=len(attention) - _LISTED,
         busy=[row for row in rows if is_busy(row)][:_LISTED],
-        rows=rows[:_LISTED],
+        # those that need attention are listed above, with their reason
+        rows=[row for row in rows if not needs_attention(row)][:_LISTED],
         queue=backend.requests.queue_length(),
         behind=sum(row.is_behind for row in rows),
         seen=max((view.seen for view in views), default=None),
@@ -137,7 +138,9 @@ def wall(request: Request, pages: PagesOf) -> HTMLResponse:
         total=len(rows),
         good=sum(row.rank == 3 for row in rows),
         urgent=sum(row.rank == 0 for row in rows),
-        attention=sum(needs_attention(row) for row in rows),
+        # each Application is in one count
+        attention=sum(needs_attention(row) and row.rank > 0 for row in rows),
+        suspended=[row for row in rows if row.is_suspended and not needs_attention(row)],
         problems=groups[:_SHOWN],
         more=len(groups) - _SHOWN,
         seen=newest,

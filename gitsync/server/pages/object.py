@@ -22,6 +22,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.dependencies import FoundOf, PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.formatting import visible
 from gitsync.server.pages.layout import show_application
+from gitsync.server.queries.charts import usage_charts
 from gitsync.server.queries.differences import manifest_text, object_differences
 from gitsync.server.queries.log_lines import Level, LogFilter, LogLine, as_text, in_order, read_log
 from gitsync.server.queries.object_details import (
@@ -74,6 +75,7 @@ def summary(
         owners=[item for item in metadata_of(live or {}).get("ownerReferences") or [] if isinstance(item, dict)],
         parts_of=_parts_of(pages.engine.view.dependents(view.key, subject.ref), pages.engine.view.owned_by),
         pods=[(ref_of(pod), assess(pod).health.value) for pod in pods],
+        charts=usage_charts(pages.engine, subject.ref, pods, metrics),
         facts={ref_of(pod): visible(str(pod_facts(pod, metrics))) for pod in pods},
         **related(subject),
         known={item.ref for item in view.resources},

@@ -325,6 +325,12 @@ def role_rows(agent: FoundAgent, syncs: Iterable[SyncRecord]) -> tuple[RevisionR
     return tuple(rows)
 
 
+def revision_times(agent: FoundAgent, syncs: Iterable[SyncRecord]) -> list[tuple[str, str]]:
+    """Return when each kept revision of an Agent was created (RFC 3339), with the commit that was applied then."""
+    records = tuple(syncs)
+    return [(item.created, _commit_at(item.created, records)) for item in agent.kept]
+
+
 def _named_roles(roles: RevisionRoles) -> Iterator[tuple[str, str]]:
     """Yield the roles that a revision has, with its name."""
     for role, name in ((SERVING, roles.serving), (CANDIDATE, roles.candidate), (FAILED, roles.failed)):
@@ -334,7 +340,9 @@ def _named_roles(roles: RevisionRoles) -> Iterator[tuple[str, str]]:
 
 def prompt_history(agent: FoundAgent, owned: Owned, syncs: Iterable[SyncRecord]) -> tuple[PromptRevision, ...]:
     """
-    Return the prompts of an Agent's kept configurations, newest first, each with what changed word by word.
+    Return the prompts of an Agent's kept configurations, each with what changed word by word.
+
+    The one that serves is first, then those with another role, and the others; newest first.
 
     ``syncs`` are those of its Application.
     """
@@ -359,7 +367,8 @@ def prompt_history(agent: FoundAgent, owned: Owned, syncs: Iterable[SyncRecord])
         commit = _commit_at(since, records)
         prompt = PromptRevision(visible(name), since, text, rows, commit, verdicts.get(name, ""))
         history.append(replace(prompt, roles=roles.get(name, ())))
-    return tuple(reversed(history))
+    newest_first = history[::-1]
+    return tuple(sorted(newest_first, key=lambda prompt: (SERVING not in prompt.roles, not prompt.roles)))
 
 
 def _roles_by_config(agent: FoundAgent) -> dict[str, tuple[str, ...]]:

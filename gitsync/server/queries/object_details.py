@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from gitsync.health.assess import assess
@@ -14,7 +15,7 @@ from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView
 from gitsync.server.backend import Backend
-from gitsync.services.usage import PodMetrics
+from gitsync.services.usage import PodMetrics, UsageSample
 
 LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 """Kinds with Pods, of which there are logs."""
@@ -145,11 +146,34 @@ def _total(items: Iterable[Manifest], path: tuple[str, ...], *, is_partial: bool
 
     A Pod has no limit where one of its containers has none, but the requests of the others count for the scheduler.
     """
+    total = _amount(items, path, is_partial=is_partial)
+    return "" if total is None else f"{total}m" if path[-1] == "cpu" else f"{total}Mi"
+
+
+def _amount(items: Iterable[Manifest], path: tuple[str, ...], *, is_partial: bool = False) -> int | None:
     values = [at(item, *path) for item in items]
     amounts = [parse(str(value)).nanos for value in values if value is not None]
     if not amounts or (len(amounts) < len(values) and not is_partial):
-        return ""
-    return f"{sum(amounts) // 10**6}m" if path[-1] == "cpu" else f"{sum(amounts) // (10**9 << 20)}Mi"
+        return None
+    return sum(amounts) // (10**6 if path[-1] == "cpu" else 10**9 << 20)
+
+
+def usage_sample(pods: Sequence[Manifest], metrics: PodMetrics, time: datetime) -> UsageSample:
+    """Return what Pods use together now; an amount is None where no Pod has one."""
+    measured = [
+        container
+        for pod in pods
+        for container in at(metrics.get((ref_of(pod).namespace, ref_of(pod).name)), "containers", default=None) or ()
+    ]
+    cpu, memory = (_amount(measured, ("usage", name)) for name in RESOURCES)
+    return UsageSample(time, cpu, memory, sum(pod_facts(pod, metrics).restarts for pod in pods))
+
+
+def usage_limits(pods: Sequence[Manifest]) -> tuple[int | None, int | None]:
+    """Return the limits of Pods together in millicores and MiB, None where a container has none."""
+    containers = [item for pod in pods for item in at(pod, "spec", "containers", default=None) or ()]
+    cpu, memory = (_amount(containers, ("resources", "limits", name)) for name in RESOURCES)
+    return cpu, memory
 
 
 @dataclass(frozen=True, slots=True)

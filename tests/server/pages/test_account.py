@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 from gitsync.server.auth.sessions import Session, Sessions
 from gitsync.server.auth.users import Users, add
+from gitsync.server.notify.rules import NotificationRule, Receivers
 from gitsync.server.pages.account import Right, rights_of
 from gitsync.server.queries.applications import policy_summaries
-from tests.server.conftest import Open
+from tests.asgi_server import Answer
+from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, engine, resource
 
 KEY = "gitsync/shop"
@@ -121,3 +125,84 @@ def test_a_policy_about_applications_of_others_is_hidden(tmp_path: Path) -> None
     everything = [policy.name for policy in policy_summaries(still, User("ada", ("bankers",), is_authenticated=True))]
     still.records.close()
     assert (named, everything) == (["gitsync"], ["gitsync", "bank"])
+
+
+def _cookies(answer: Answer, opened: Site) -> str:
+    """Return what a browser sends after an answer that saved views."""
+    saved = re.search(r"gitsync-views=[^;]*", answer.headers["set-cookie"])
+    assert saved is not None
+    return f"{opened.form_cookie}; {saved[0]}"
+
+
+def test_a_saved_view_is_above_its_list_and_in_the_settings(site: Open) -> None:
+    opened = site([application()])
+    saving = {"page": "/objects", "q": 'health:Degraded "a b"', "name": "Sick <ones>"}
+    answer = opened.post("/views", saving)
+    assert answer.headers["location"] == "/objects?q=health%3ADegraded+%22a+b%22"
+    cookies = _cookies(answer, opened)
+    link = '<a href="/objects?q=health%3ADegraded+%22a+b%22"'
+    assert link in opened.get("/objects", Cookie=cookies).text
+    assert link not in opened.get("/apps", Cookie=cookies).text
+    settings = opened.get("/settings", Cookie=cookies).text
+    assert f"{link}>Sick &lt;ones&gt;</a>" in settings
+    again = opened.post("/views", {**saving, "q": "kind:Pod"}, Cookie=cookies)
+    assert opened.get("/settings", Cookie=_cookies(again, opened)).text.count("Sick &lt;ones&gt;</a>") == 1
+    deleted = opened.post("/views/delete", {"page": "/objects", "name": "Sick <ones>"}, Cookie=cookies)
+    assert "Sick" not in opened.get("/settings", Cookie=_cookies(deleted, opened)).text
+
+
+def test_a_list_offers_to_save_the_filter_that_is_not_saved(site: Open) -> None:
+    opened = site([application()])
+    assert "Save this view" not in opened.get("/apps").text
+    assert "Save this view" in opened.get("/apps?q=ns:gitsync").text
+    cookies = _cookies(opened.post("/views", {"page": "/apps", "q": "ns:gitsync", "name": "Ours"}), opened)
+    page = opened.get("/apps?q=ns:gitsync", Cookie=cookies).text
+    assert "Save this view" not in page
+    assert '<a href="/apps?q=ns%3Agitsync" aria-current="true">Ours</a>' in page
+    assert "Save this view" not in site([application()], read_only=True).get("/apps?q=ns:gitsync").text
+
+
+@pytest.mark.parametrize("page", ["//elsewhere.example.com", "/settings", "javascript:alert(1)"])
+def test_only_filters_of_lists_are_saved(site: Open, page: str) -> None:
+    opened = site([application()])
+    assert opened.post("/views", {"page": page, "q": "x", "name": "x"}).status == 422
+    forged = base64.urlsafe_b64encode(json.dumps([["x", page, "q"]]).encode()).decode()
+    section = opened.get("/settings", Cookie=f"gitsync-views={forged}").text.partition('id="views"')[2]
+    assert "None. Filter a list" in section.partition("</section>")[0]
+
+
+def test_a_cookie_of_views_that_is_not_ours_is_ignored(site: Open) -> None:
+    opened = site([application()])
+    for cookie in ("x", "W10", "bnVsbA==", base64.urlsafe_b64encode(b"[[1]]").decode()):
+        assert opened.get("/settings", Cookie=f"gitsync-views={cookie}").status == 200
+
+
+def test_more_views_than_a_cookie_holds_are_refused(site: Open) -> None:
+    opened = site([application()])
+    items = [[str(number), "/apps", "x" * 200] for number in range(12)]
+    cookie = base64.urlsafe_b64encode(json.dumps(items).encode()).decode()
+    answer = opened.post(
+        "/views",
+        {"page": "/apps", "q": "y" * 300, "name": "last"},
+        Cookie=f"{opened.form_cookie}; gitsync-views={cookie}",
+    )
+    assert answer.status == 422
+    assert "the browser cannot keep more views" in answer.text
+
+
+def test_settings_show_what_is_sent_where_without_secrets(site: Open, tmp_path: Path) -> None:
+    opened = site([application("shop")])
+    assert "None are sent about what you see" in opened.get("/settings").text
+    (tmp_path / "urls").write_text("slack://T1JJ3T3L2/A1BRTD4JD/secret\nmailto://ops:secret@example.com\n")
+    rules = [
+        {"applications": ["shop"], "kinds": ["failed", "approval"], "urlFile": str(tmp_path / "urls")},
+        {"applications": ["other"], "urls": ["json://other.example.com"]},
+        {"applications": ["gitsync/*"], "urlFile": str(tmp_path / "absent")},
+    ]
+    opened.engine.receivers = Receivers(tuple(map(NotificationRule.model_validate, rules)), has_events=True)
+    page = opened.get("/settings").text
+    assert '<th scope="row">slack, mailto</th><td class="what">failed, approval</td><td>shop</td>' in page
+    assert "the file of URLs cannot be read" in page
+    assert "secret" not in page
+    assert "other.example.com" not in page, "rules of Applications that the user does not see are not shown"
+    assert "Each change of state is a Kubernetes Event" in page

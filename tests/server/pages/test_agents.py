@@ -14,7 +14,7 @@ from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwn
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
-from gitsync.ports import ResourceView
+from gitsync.ports import MetricSeries, ResourceView
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, changed, resource
 
@@ -152,6 +152,19 @@ def test_the_pods_of_an_agent_show_node_end_and_usage(site: Open) -> None:
     facts = "on node-a, 2 restarts, ended last: OOMKilled 2026-11-26T10:00:00Z, uses 9m cpu and 50Mi memory"
     assert facts in page
     assert '/apps/gitsync/shop/object?ref=/Pod/shop/triage-1"' in page
+
+
+def test_figures_are_charts_with_a_mark_at_each_commit(site: Open) -> None:
+    opened = site([application(resources=[held(live("Agent", "triage", spec=SPEC, status=STATUS))])])
+    assert "Figures" not in opened.get("/agents/shop/triage").text
+    opened.engine.usage.series = {
+        "latency": MetricSeries(((0.0, 0.5), (60.0, 1.25))),
+        "toolsOk": MetricSeries(((0.0, 1.0), (60.0, 0.5))),
+    }
+    page = opened.get("/agents/shop/triage").text
+    shown = re.findall(r"<li><span>([^<]*) <b>([^<]*)</b></span>", page)
+    assert shown == [("Latency, 95 %", "1.25 s"), ("Tool calls that succeeded", "50.0%")]
+    assert "Latency, 95 %: 1.25 s now, between 0.50 s and 1.25 s since 1970-01-01 00:00 UTC" in page
 
 
 def test_children_lead_to_their_pages_and_logs(site: Open) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitsync.server.queries.application_sets import set_problems
+from gitsync.server.queries.applications import set_problems
 from gitsync.server.visibility import VisibleSets
 from tests.server.conftest import Open
 from tests.server.fakes import StillSets, application, stored_set

@@ -81,6 +81,20 @@ def test_it_shows_what_pods_use(site: Open) -> None:
     assert opened.get(f"{OBJECT}?ref={WEB}").text.count("uses 150m cpu and 48Mi memory") == 1
 
 
+def test_what_pods_used_is_a_chart_once_there_are_two_numbers(site: Open) -> None:
+    opened = shop(site)
+    used = {"containers": [{"usage": {"cpu": "120m", "memory": "40Mi"}}]}
+    opened.engine.pod_usage.known["shop", "web-a"] = used
+    assert 'class="charts"' not in opened.get(f"{OBJECT}?ref={WEB}").text
+    used["containers"][0]["usage"]["cpu"] = "240m"
+    page = opened.get(f"{OBJECT}?ref={WEB}").text
+    assert re.findall(r"<title id[^>]*>(.*?) since", page) == [
+        "CPU: 240m now, between 120m and 240m",
+        "Memory: 40Mi now, between 40Mi and 40Mi",
+    ]
+    assert 'class="charts"' not in opened.get(f"{OBJECT}?ref=/ConfigMap/shop/settings").text
+
+
 def test_an_object_without_pods_reads_no_usage(site: Open) -> None:
     opened = shop(site)
     opened.get(f"{OBJECT}?ref=/ConfigMap/shop/settings")
