@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gitsync.cli.output import Exit
 from gitsync.controllers.crds import CrdInstaller
 from tests.cli.conftest import process
 from tests.contract.installed import DEPLOYER, controller, install, moved, printed, remove_definitions
@@ -140,29 +142,101 @@ def test_kubectl_and_install_give_the_same(stage: Stage) -> None:
     assert stage.get("Application", "none", api=APPLICATION) is None
 
 
+_PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+_CODE = re.compile(r"^```(\w*)\n(.*?)^```|`((?:gitsync|kubectl|helm|flux|make) [^`]*)`", re.MULTILINE | re.DOTALL)
+NOT_RUN = {
+    "make image": "needs Docker and a registry",
+    "make run": "is run by tests/cli/test_tutorial.py",
+    "make chart": "is run by tests/test_chart.py",
+    "helm ": "tests/test_chart.py renders the chart with helm; the definitions are tested with a controller",
+    "flux ": "needs Flux",
+    "kubectl patch kustomizations.kustomize": "needs the definitions of Flux",
+    "kubectl -n argocd": "needs the definitions of Argo CD",
+    "kubectl delete secret -l owner=helm": "needs a release",
+    "kubectl -n gitsync rollout status": "waits for Pods, which the sandbox of these tests does not run",
+    "kubectl -n gitsync port-forward": "serves until it is stopped",
+    "kubectl -n gitsync exec": "needs the container of the controller",
+    "kubectl delete crd": "is tested with Applications and a controller by tests/flow",
+    "kubectl apply -k": "names the options of a command that is run",
+    "gitsync install --policies FOLDER": "has a placeholder",
+    "gitsync install --crds": "is run as a part of a line",
+    "gitsync webhook": "names a server of the manifests",
+    "gitsync rollback": "names a command that pushes",
+    "gitsync diff NAME": "has a placeholder",
+    "gitsync sync NAME": "has a placeholder",
+}
+"""The commands of the page that are not run, by their beginning, and why."""
+
+
+def documented() -> tuple[list[str], str]:
+    """Return the commands of the page in its order, lines of blocks and those in sentences; and its Application."""
+    commands: list[str] = []
+    application = ""
+    for language, block, span in _CODE.findall(_PAGE):
+        if language == "yaml":
+            application = block
+        elif span:
+            commands.append(" ".join(span.split()))
+        elif not language:
+            commands += block.splitlines()
+    return [command for command in commands if " | " in command or not command.startswith(tuple(NOT_RUN))], application
+
+
+def test_each_command_that_is_not_run_is_on_the_page() -> None:
+    beginnings = [beginning for beginning in NOT_RUN if f"`{beginning}" not in _PAGE and f"\n{beginning}" not in _PAGE]
+    assert beginnings == []
+
+
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_uninstalling_as_documented_keeps_the_workloads(stage: Stage) -> None:
+def test_every_command_of_the_page_works_as_printed(stage: Stage, tmp_path: Path) -> None:
+    """From the installation to the end of it, in one folder; what Applications applied stays."""
     if stage.is_real:
         pytest.skip("the definitions of a shared cluster are not ours")
-    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-    commands = page.split("\n## Uninstall\n")[1].split("```")[1]
+    commands, application = documented()
+    (tmp_path / "manifests").symlink_to(ROOT / "manifests")
+    (tmp_path / "application.yaml").write_text(application)
+    for name in ("key", "known_hosts", "app.pem"):
+        (tmp_path / name).write_text(name)
     tools = {
         **os.environ,
         "KUBECONFIG": str(stage.kubeconfig),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TOKEN": "a token",
     }
-    run = {"shell": True, "env": tools, "capture_output": True, "text": True, "executable": "/bin/bash"}
-    assert subprocess.run("gitsync install | kubectl apply -f -", **run).returncode == 0
-    stage.sync({"settings.yaml": config_map("settings", a="1")})
-    assert stage.live("Application", "app", namespace=stage.system, api=APPLICATION)["metadata"]["finalizers"]
-    stage.stop()
+    ran: list[str] = []
 
-    done = subprocess.run(f"set -o pipefail\n{commands}", **run)
+    def run(command: str) -> str:
+        ran.append(command)
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, env=tools, capture_output=True, text=True
+        )
+        # the plan of an uninstallation is a difference
+        expected = {Exit.OK, Exit.DIFFERENT} if command == "gitsync uninstall" else {Exit.OK}
+        assert done.returncode in expected, (command, done.stderr)
+        return done.stdout
 
-    assert done.returncode == 0, done.stderr
+    secret = "kubectl -n shop create secret generic git "
+    # another kind of installation, which does not replace the first one
+    without_rights = [command for command in commands if "install --crds |" in command or "--namespaces" in command]
+    for command in [command for command in commands if command not in without_rights]:
+        if command.startswith("gitsync uninstall") and not any("uninstall" in earlier for earlier in ran):
+            stage.sync({"settings.yaml": config_map("settings", a="1")})
+            stage.stop()
+        if command.startswith(secret) and any(earlier.startswith(secret) for earlier in ran):
+            # the page shows one Secret by each method
+            run("kubectl -n shop delete secret git")
+        out = run(command)
+        if "base64decode" in command:
+            assert re.fullmatch("[0-9a-f]{48}", out)
+    assert len(ran) > 20
     assert stage.live("ConfigMap", "settings")["data"] == {"a": "1"}
-    until(lambda: stage.get("Namespace", "gitsync") is None)
     assert stage.get("CustomResourceDefinition", "applications.gitsync.dev", api="apiextensions.k8s.io/v1") is None
+    until(lambda: stage.get("Namespace", "gitsync") is None)
+    run("kubectl create namespace gitsync && kubectl create namespace desk")
+    assert len(without_rights) == 2
+    for command in without_rights:
+        run(command)
+    run("gitsync uninstall --yes")
     stage.cluster.definitions_changed()
     CrdInstaller(stage.cluster, install=True).start()  # what removes the rest of the test needs it

@@ -29,7 +29,7 @@ Form = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChartMark:
     """A moment on the axis of time, such as the commit that was applied then."""
 
     x: float
@@ -46,7 +46,7 @@ class Chart:
     line: str
     limit: float | None = None
     """The y of the limit, None where there is none or where it is far above the line."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ChartMark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def chart(
     high = max(number for _, number in points)
     drawn_limit = limit if limit is not None and limit <= 10 * high else None
     axes = _Axes(points[0][0], points[-1][0], max(high, drawn_limit or 0, 1e-9))
-    marks = tuple(Mark(axes.x(time), text) for time, text in moments if axes.begin <= time <= axes.end)
+    marks = tuple(ChartMark(axes.x(time), text) for time, text in moments if axes.begin <= time <= axes.end)
     return Chart(
         name,
         form(points[-1][1]),
@@ -89,7 +89,7 @@ def chart(
     )
 
 
-def _sentence(name: str, points: Points, form: Form, limit: float | None, marks: Sequence[Mark]) -> str:
+def _sentence(name: str, points: Points, form: Form, limit: float | None, marks: Sequence[ChartMark]) -> str:
     numbers = [number for _, number in points]
     since = f"{datetime.fromtimestamp(points[0][0], UTC):%Y-%m-%d %H:%M} UTC"
     bounds = f"{name}: {form(numbers[-1])} now, between {form(min(numbers))} and {form(max(numbers))} since {since}"

@@ -108,10 +108,10 @@ def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
             )
         )
     past = opened.get("/drift").text.partition('id="past"')[2]
-    assert re.search(r'<td>kubectl</td><td class="num">3</td>', past)
+    assert re.search(r'<td>kubectl</td><td class="num" data-label="Times">3</td>', past)
     assert "60.5 s" in past
     recent = opened.get("/drift?q=since:1h").text.partition('id="past"')[2]
-    assert re.search(r'<td>kubectl</td><td class="num">1</td>', recent)
+    assert re.search(r'<td>kubectl</td><td class="num" data-label="Times">1</td>', recent)
 
 
 def test_a_repair_that_failed_is_not_counted_as_corrected(site: Open) -> None:
