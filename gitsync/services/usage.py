@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from gitsync.agents.budget import Prices
 from gitsync.errors import GitsyncError
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef
@@ -58,6 +60,18 @@ def figure_queries(ref: ObjectRef, period: str) -> dict[str, str]:
     }
 
 
+def cost_query(ref: ObjectRef, period: str, prices: Prices) -> str:
+    """Return the query for what an Agent's tokens cost in a period; ``prices`` are those of its budget."""
+    terms = []
+    for model, price in sorted(prices.items()):
+        for direction, amount in (("input", price.input), ("output", price.output)):
+            labels = f'namespace="{ref.namespace}", service="{ref.name}", gen_ai_token_type="{direction}"'
+            # a JSON string is one of PromQL too
+            series = f"gen_ai_client_token_usage_sum{{{labels}, gen_ai_request_model={json.dumps(model)}}}{period}"
+            terms.append(f"(sum(increase({series})) or vector(0)) * {amount / 1e6!r}")
+    return " + ".join(terms)
+
+
 class TokenUsage:
     """Read what agents used from the operator's Prometheus; without one no number is known."""
 
@@ -65,13 +79,18 @@ class TokenUsage:
         self._metrics = metrics
         self._history = history
 
-    def over_time(self, ref: ObjectRef, period: timedelta) -> Mapping[str, MetricSeries]:
-        """Return the figures of an Agent over a period, a minute old at most; those that are known; never waits."""
+    def over_time(self, ref: ObjectRef, period: timedelta, prices: Prices) -> Mapping[str, MetricSeries]:
+        """
+        Return the figures of an Agent over a period, a minute old at most; those that are known; never waits.
+
+        With the prices of models, ``cost`` is one of them.
+        """
         if self._history is None:
             return {}
         seconds = period.total_seconds()
         # each value is of the time since the one before, but not of less than a few scrapes
-        queries = figure_queries(ref, f"[{max(seconds / _STEPS, _LEAST_RATE):.0f}s]")
+        step = f"[{max(seconds / _STEPS, _LEAST_RATE):.0f}s]"
+        queries = figure_queries(ref, step) | ({"cost": cost_query(ref, step, prices)} if prices else {})
         series = {name: self._history.read_series(query, seconds, _MAX_AGE) for name, query in queries.items()}
         return {name: values for name, values in series.items() if values is not None and values.points}
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gitsync.agents.budget import Prices
 from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError, WrongState
 from gitsync.gate.approvals import may_view
@@ -317,8 +318,8 @@ class StillUsage:
     weeks: dict[tuple[str, str], TokenWeek] = field(default_factory=dict)
     series: dict[str, MetricSeries] = field(default_factory=dict)
 
-    def over_time(self, _ref: ObjectRef, _period: timedelta) -> dict[str, MetricSeries]:
-        return self.series
+    def over_time(self, _ref: ObjectRef, _period: timedelta, prices: Prices) -> dict[str, MetricSeries]:
+        return {name: series for name, series in self.series.items() if prices or name != "cost"}
 
     def by_service(self) -> dict[tuple[str, str], int]:
         return self.known

@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gitsync.agents.budget import Price
 from gitsync.errors import ClusterUnavailable
 from gitsync.integrations.prometheus import Prometheus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.usage import _WEEK, PodUsage, TokenUsage, TokenWeek, UsageHistory, UsageSample
+from gitsync.services.usage import _WEEK, PodUsage, TokenUsage, TokenWeek, UsageHistory, UsageSample, cost_query
 from tests.fakes.ports import FakeClock
 from tests.integrations.fake_prometheus import prometheus, success, vector
 from tests.waiting import until
@@ -162,8 +163,8 @@ def test_figures_of_an_agent_over_time_are_asked_once_a_minute() -> None:
         server.default = success("matrix", [{"metric": {}, "values": [[100, "1"], [160, "NaN"], [220, "3.5"]]}])
         client = Prometheus(server.url, SystemClock())
         usage = TokenUsage(client, client)
-        until(lambda: len(usage.over_time(ref, timedelta(hours=1))) == 5)
-        assert usage.over_time(ref, timedelta(hours=1))["latency"].points == ((100.0, 1.0), (220.0, 3.5))
+        until(lambda: len(usage.over_time(ref, timedelta(hours=1), {})) == 5)
+        assert usage.over_time(ref, timedelta(hours=1), {})["latency"].points == ((100.0, 1.0), (220.0, 3.5))
         assert len(server.queries) == 5
         assert all("[300s]" in query for query in server.queries), "several scrapes are in each step"
         client.close()
@@ -171,12 +172,22 @@ def test_figures_of_an_agent_over_time_are_asked_once_a_minute() -> None:
 
 def test_figures_that_prometheus_does_not_have_are_left_out() -> None:
     ref = ObjectRef("agents.gitsync.dev", "Agent", "shop", "triage")
-    assert TokenUsage(None).over_time(ref, timedelta(hours=1)) == {}
+    assert TokenUsage(None).over_time(ref, timedelta(hours=1), {}) == {}
     with prometheus() as server:
         server.default = success("matrix", [])
         client = Prometheus(server.url, SystemClock())
         usage = TokenUsage(client, client)
-        usage.over_time(ref, timedelta(hours=1))
+        usage.over_time(ref, timedelta(hours=1), {})
         until(lambda: len(server.queries) == 5)
-        assert usage.over_time(ref, timedelta(hours=1)) == {}
+        assert usage.over_time(ref, timedelta(hours=1), {}) == {}
         client.close()
+
+
+def test_the_cost_of_an_agent_is_asked_by_the_prices_of_its_models() -> None:
+    ref = ObjectRef("agents.gitsync.dev", "Agent", "shop", "triage")
+    labels = 'namespace="shop", service="triage", gen_ai_token_type'
+    metric = "gen_ai_client_token_usage_sum"
+    assert cost_query(ref, "[60s]", {'a "b"': Price(2.0, 8.0)}) == (
+        f'(sum(increase({metric}{{{labels}="input", gen_ai_request_model="a \\"b\\""}}[60s])) or vector(0)) * 2e-06 + '
+        f'(sum(increase({metric}{{{labels}="output", gen_ai_request_model="a \\"b\\""}}[60s])) or vector(0)) * 8e-06'
+    )

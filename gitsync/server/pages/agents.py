@@ -11,7 +11,8 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi import Query as QueryParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from gitsync.errors import GitsyncError, TerminalError
+from gitsync.agents.budget import Prices, parse_prices
+from gitsync.errors import GitsyncError, InvalidInput, TerminalError
 from gitsync.health.assess import assess
 from gitsync.objects.inventory import OwnerKey
 from gitsync.objects.manifest import at, group_of
@@ -291,7 +292,19 @@ def _figures(backend: Backend, subject: FoundAgent, syncs: Sequence[SyncRecord])
     age = now - min(begins, default=now)
     # rounded up, so that the answers to a period are kept for all pages of a while
     period = next((known for known in _PERIODS if age <= known), _PERIODS[-1])
-    return figure_charts(backend.usage.over_time(subject.ref, period), revision_times(subject, syncs))
+    series = backend.usage.over_time(subject.ref, period, _prices(backend, subject))
+    return figure_charts(series, revision_times(subject, syncs))
+
+
+def _prices(backend: Backend, subject: FoundAgent) -> Prices:
+    """Return the prices of the models that the budget of an agent names; none where they cannot be read."""
+    name, key = (str(at(subject.live, "spec", "budget", "prices", part, default="")) for part in ("name", "key"))
+    table = backend.view.live(subject.application, ObjectRef("", "ConfigMap", subject.ref.namespace, name))
+    try:
+        return parse_prices(str(at(table or {}, "data", key, default="{}")), name)
+    # the condition of the budget tells what is wrong with the table
+    except InvalidInput:
+        return {}
 
 
 def _children(subject: FoundAgent) -> list[dict[str, Any]]:

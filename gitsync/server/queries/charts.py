@@ -126,6 +126,7 @@ _FIGURES: Final[Mapping[str, tuple[str, Form]]] = {
     "errors": ("Errors", "{:.1%}".format),
     "toolsOk": ("Tool calls that succeeded", "{:.1%}".format),
     "tokens": ("Tokens", "{:,.0f}".format),
+    "cost": ("Cost", "{:,.4f}".format),
 }
 """The figures of an Agent by their names in `figure_queries`, and how their numbers are written."""
 

@@ -160,11 +160,24 @@ def test_figures_are_charts_with_a_mark_at_each_commit(site: Open) -> None:
     opened.engine.usage.series = {
         "latency": MetricSeries(((0.0, 0.5), (60.0, 1.25))),
         "toolsOk": MetricSeries(((0.0, 1.0), (60.0, 0.5))),
+        "cost": MetricSeries(((0.0, 1.0), (60.0, 0.5))),
     }
     page = opened.get("/agents/shop/triage").text
+    assert "<span>Cost" not in page, "no prices are known"
     shown = re.findall(r"<li><span>([^<]*) <b>([^<]*)</b></span>", page)
     assert shown == [("Latency, 95 %", "1.25 s"), ("Tool calls that succeeded", "50.0%")]
     assert "Latency, 95 %: 1.25 s now, between 0.50 s and 1.25 s since 1970-01-01 00:00 UTC" in page
+
+
+def test_the_cost_is_a_chart_where_the_budget_names_prices(site: Open) -> None:
+    budget = {"agent": {"costPerDay": "5"}, "prices": {"name": "prices", "key": "prices.json"}}
+    table = live("ConfigMap", "prices", "v1", data={"prices.json": '{"small": {"input": 1, "output": 2}}'})
+    agent = live("Agent", "triage", spec={**SPEC, "budget": budget}, status=STATUS)
+    opened = site([application(resources=[held(agent), held(table)])])
+    opened.engine.usage.series = {"cost": MetricSeries(((0.0, 1.0), (60.0, 0.5)))}
+    assert "<span>Cost <b>0.5000</b></span>" in opened.get("/agents/shop/triage").text
+    table["data"]["prices.json"] = "not a table"
+    assert "<span>Cost" not in opened.get("/agents/shop/triage").text
 
 
 def test_children_lead_to_their_pages_and_logs(site: Open) -> None:
