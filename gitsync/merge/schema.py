@@ -37,6 +37,8 @@ _FORMATS: Final = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
 }
+# what controller-gen writes for a field of type resource.Quantity (controller-tools, pkg/crd/known_types.go)
+_QUANTITY_PATTERN: Final = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|"
 # steps after which a chain of references counts as circular
 _MAX_REFERENCES: Final = 32
 _STABLE_VERSIONS: Final = ("v1", "v2")
@@ -289,7 +291,8 @@ class Schemas:
         schema.patch_strategy = tuple(strategy.split(",")) if strategy else ()
         schema.merge_key = str(raw.get("x-kubernetes-patch-merge-key") or "")
         if raw.get("x-kubernetes-int-or-string") is True:
-            schema.format = "int-or-string"
+            is_quantity = str(raw.get("pattern") or "").startswith(_QUANTITY_PATTERN)
+            schema.format = "quantity" if is_quantity else "int-or-string"
         if schema.name == _RAW:
             _fill_any(schema)
             schema.map_atomic = True

@@ -12,12 +12,11 @@ from gitsync.objects.manifest import Manifest, content_hash, resource_version_of
 from gitsync.objects.options import DEFAULT, Options
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan import jq_paths
-from gitsync.plan.exclusive import with_room
 from gitsync.plan.explain import explain
 from gitsync.plan.generated import family, paired, predecessors, retained
 from gitsync.plan.hook_needs import needs_first
 from gitsync.plan.normalize import declared
-from gitsync.plan.order import in_order, prune_stage, sort_key
+from gitsync.plan.order import in_order, prune_stage, sort_key, with_room
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.repair import object_steps
 from gitsync.plan.risk.table import Scope, classify, plan_risk

@@ -160,19 +160,24 @@ def undeclared_fields(
     )
 
 
-def owned_beside_ignored(drift: Drift, applied: Node | None, live: Manifest, manager: str) -> Drift:
+def owned_beside_ignored(
+    drift: Drift, applied: Node | None, live: Manifest, manager: str, respelled: tuple[Path, ...] = ()
+) -> Drift:
     """
-    Return a drift that counts as owned where all that we lack of ``applied`` is ignored.
+    Return a drift that counts as owned where all that we lack of ``applied`` is ignored, or only spelled otherwise.
 
-    A manager that changes a part of a value which is replaced as a whole owns all of it. An apply would take it over
-    without a change, and that manager would take it back.
+    A manager that changes a part of a value which is replaced as a whole owns all of it, and so does one that spells
+    it otherwise. An apply would take it over without a change, and that manager would take it back.
     """
     if applied is None:
         return drift
     ignored = [
-        path
-        for difference, path in zip(drift.differences, drift.paths, strict=True)
-        if difference.kind is Difference.IGNORED
+        *respelled,
+        *(
+            path
+            for difference, path in zip(drift.differences, drift.paths, strict=True)
+            if difference.kind is Difference.IGNORED
+        ),
     ]
     ours = frozenset(FieldSet(applied_fields(live, manager) or {}).leaves())
     other = ours.symmetric_difference(FieldSet(applied).leaves())

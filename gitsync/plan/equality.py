@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitsync.kube import quantity
@@ -54,6 +54,29 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
         return _same_amount(_READ[schema.format], desired, live)
     # True == 1 in Python
     return bool(desired == live) and isinstance(desired, bool) is isinstance(live, bool)
+
+
+def respelled(
+    schema: Schema, desired: Any, live: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """
+    Yield path and live value of what lives in another spelling than declared, with the same meaning.
+
+    The API server stores the values of custom types as they are sent, and a controller in Go rewrites them with each
+    of its updates (``1`` as ``"1"``, ``0.5`` as ``500m``).
+    """
+    if live is None or desired == live:
+        return
+    if type(desired) is dict and type(live) is dict and not schema.map_atomic:
+        for name, value in desired.items():
+            yield from respelled(schema.fields[name] or DEDUCED, value, live.get(name), (*path, f"f:{name}"))
+    elif type(desired) is list and type(live) is list and schema.list_type != "atomic":
+        items = indexed(schema, live) or {}
+        for key, (_, item) in (indexed(schema, desired) or {}).items():
+            if key in items:
+                yield from respelled(schema.items or DEDUCED, item, items[key][1], (*path, key))
+    elif same_value(schema, desired, live):
+        yield path, live
 
 
 def _bytes(text: str) -> bytes:

@@ -8,16 +8,15 @@ part of its User-Agent before the slash (https://kubernetes.io/docs/reference/us
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gitsync.merge.fieldset import MEMBER, Node, union
 from gitsync.objects.change import FieldOwner
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.patterns import matches
-from gitsync.objects.ref import GroupKind, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,66 +146,6 @@ Patterns of managers that add what others rely on; what they add is neither repo
 
 A container is never recognised by its name: a user who may edit an object may choose that too.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Controlled:
-    """What a controller adds to a declared value that is replaced as a whole, so that all of it is the controller's."""
-
-    manager: str
-    value: tuple[str, ...]
-    """The names from the root to the value."""
-    holders: tuple[str, ...]
-    """From the value to the maps that get the member; ``*`` is each item of a list."""
-    member: str
-
-
-CONTROLLED: Final = {
-    # Argo Rollouts narrows the selector of a Service to the Pods of one revision, by a merge patch
-    # (argoproj/argo-rollouts, rollout/service.go: switchServiceSelector). Each repair of the selector would send the
-    # traffic to the Pods of both revisions.
-    GroupKind("", "Service"): Controlled("rollouts-controller", ("spec", "selector"), (), "rollouts-pod-template-hash"),
-    # The same for the subsets of Istio, by an update (rollout/trafficrouting/istio/istio.go: UpdateHash)
-    GroupKind("networking.istio.io", "DestinationRule"): Controlled(
-        "rollouts-controller", ("spec", "subsets"), ("*", "labels"), "rollouts-pod-template-hash"
-    ),
-}
-"""
-The values that known controllers add a member to, by kind.
-
-Only a member that narrows what the declared value does belongs here: anyone may write under the name of a manager.
-"""
-
-
-def controlled_pointers(live: Manifest) -> tuple[str, ...]:
-    """Return the JSON Pointers of the members that a known controller added to a declared value."""
-    entry = CONTROLLED.get(ref_of(live).of)
-    if entry is None:
-        return ()
-    value = at(live, *entry.value, default=None)
-    keys = [keys for keys, holder in _descendants(value, entry.holders) if entry.member in holder]
-    if not keys:
-        return ()
-    owners = owners_of(live, FIELD_MANAGER).of(tuple(f"f:{key}" for key in entry.value))
-    if all(owner.manager != entry.manager for owner in owners):
-        return ()
-    return tuple("/" + "/".join((*entry.value, *path, entry.member)) for path in keys)
-
-
-def _descendants(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Yield the maps below a value at a path of names, each with its keys from the value."""
-    if not names:
-        if isinstance(value, dict):
-            yield (), value
-        return
-    children: Iterable[tuple[int | str, Any]] = ()
-    if names[0] == "*" and isinstance(value, list):
-        children = enumerate(value)
-    elif isinstance(value, dict) and names[0] in value:
-        children = [(names[0], value[names[0]])]
-    for key, child in children:
-        for keys, holder in _descendants(child, names[1:]):
-            yield (str(key), *keys), holder
 
 
 @functools.lru_cache(maxsize=4096)  # every object of every plan asks for its managers, and a cluster has few

@@ -7,7 +7,7 @@ as a whole (an atomic list, say) nothing can be left out: there the live value i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,16 +17,16 @@ from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import Application, IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.holds import field_key, held_fields
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.options import Options
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq_paths
+from gitsync.plan.controlled_fields import Keys, added_fields, handed_over_fields
 from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
 from gitsync.plan.equality import element as element_of
-from gitsync.plan.equality import same_value
-from gitsync.plan.field_owners import controlled_pointers, node_at, owners_of
-
-Keys = tuple[str, ...]
+from gitsync.plan.equality import respelled, same_value
+from gitsync.plan.field_owners import node_at, owners_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ def without_ignored_fields(
     # By element instead of index: indices would shift with the first item that is left out.
     paths = [path for keys in cover.pointers if (path := _path_of(known, desired, keys)) is not None]
     paths += cover.declared
+    if cover.handed_over:
+        paths += _handed_over_paths(desired, live, cover.handed_over)
     if cover.roots or ignored.held:
         declared = FieldSet(declared_fields(desired, known) or {}).leaves()
         paths += [path for path in declared if cover.is_owned_by_others(path) or ignored.is_held(path)]
@@ -78,6 +80,19 @@ def without_ignored_fields(
     for path in sorted(set(paths)):
         result = _put(known, result, path, ABSENT)
     return result, tuple(sorted(set(paths)))
+
+
+def _handed_over_paths(desired: Manifest, live: Manifest, fields: Iterable[Keys]) -> Iterator[Path]:
+    """Yield the paths of declared fields that a controller decides, each with the map that it would leave empty."""
+    ours = owners_of(live, FIELD_MANAGER).ours
+    for keys in fields:
+        path = tuple(f"f:{key}" for key in keys)
+        # What its webhook set in our own request is ours, and is sent as it is: leaving it out would remove it.
+        if node_at(ours, path) is not None:
+            continue
+        while len(path) > 1 and len(at(desired, *keys[: len(path) - 1])) == 1:
+            path = path[:-1]
+        yield path
 
 
 def ignored_differences(
@@ -141,6 +156,19 @@ def without_ignored(
     return Ignored(replace(drift, differences=tuple(differences)), result)
 
 
+def as_spelled(desired: Manifest, live: Manifest, schema: Schema) -> tuple[Manifest, tuple[Path, ...]]:
+    """
+    Return the desired object with the live spelling of values that mean the same, and the paths of these values.
+
+    Sending the declared spelling again would be a change that nothing needs.
+    """
+    spelled = dict(respelled(schema, {"spec": desired.get("spec")}, {"spec": live.get("spec")}))
+    result = desired
+    for path, value in spelled.items():
+        result = _put(schema, result, path, value)
+    return result, tuple(spelled)
+
+
 Covers = Callable[[FieldDifference, Path], bool]
 """Whether a difference, at a path of elements, is left to others."""
 
@@ -160,21 +188,21 @@ def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
 def _cover(ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None) -> _Cover | None:
     """Return what decides for one pair of objects, None where nothing of it is left to others."""
     rules = ignored.rules_for(ref_of(live))
-    controlled = controlled_pointers(live)
-    if controlled:
-        ignored = replace(ignored, pointers=(*ignored.pointers, *controlled))
-    if not (rules or ignored.pointers or ignored.held):
+    sides = _Sides(desired, live, schema or DEDUCED, added_fields(desired, live), handed_over_fields(desired, live))
+    if not (rules or ignored.pointers or ignored.held or sides.added or sides.handed_over):
         return None
-    return _Cover(ignored, rules, _Sides(desired, live, schema or DEDUCED))
+    return _Cover(ignored, rules, sides)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """An object as it is declared and as it is, and the schema of its kind."""
+    """An object as it is declared and as it is, the schema of its kind, and the fields that controllers write."""
 
     desired: Manifest
     live: Manifest
     schema: Schema
+    added: tuple[Keys, ...]
+    handed_over: tuple[Keys, ...]
 
 
 class _Cover:
@@ -185,7 +213,8 @@ class _Cover:
         self.pointers = [keys for pointer in pointers if (keys := parts(pointer))]
         self.declared: list[Path] = []
         """The fields of the declared object that jq paths name."""
-        self.named = list(self.pointers)
+        self.handed_over = sides.handed_over
+        self.named = [*self.pointers, *sides.added, *sides.handed_over]
         expressions = [expression for rule in rules for expression in rule.jq_paths]
         self._paths: set[Path] = set()
         for side in (sides.desired, sides.live):

@@ -20,6 +20,7 @@ from gitsync.plan.dependent_members import stale_members
 from gitsync.plan.drift import (
     IN_SYNC,
     Drift,
+    Path,
     compare_objects,
     declared_fields,
     find_drift,
@@ -30,7 +31,13 @@ from gitsync.plan.drift import (
 )
 from gitsync.plan.explain import explain_atomic_lists
 from gitsync.plan.field_owners import applied_fields, owners_of
-from gitsync.plan.ignored_fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
+from gitsync.plan.ignored_fields import (
+    IgnoredFields,
+    as_spelled,
+    ignored_differences,
+    without_ignored,
+    without_ignored_fields,
+)
 from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer, with_claimed
@@ -264,6 +271,9 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     # Nearly every object of nearly every plan ends here: what follows could find nothing.
     if is_in_sync and is_plain and not has_other_clients(live, inputs.cluster.appliers, inputs.users):
         return _Comparison(IN_SYNC, sent, None, (), ())
+    spelled: tuple[Path, ...] = ()
+    if not is_in_sync and schema is not None:
+        sent, spelled = as_spelled(sent, live, schema)
     undeclared = inputs.undeclared
     state = UndeclaredState(sent, live, schema, manager)
     # Of this version alone: after any other write the apply may be valid, and is tried first.
@@ -288,7 +298,7 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
         wanted = declared_fields(sent, schema or DEDUCED)
         if isinstance(answer, dict):
             wanted = applied_fields(answer, manager)
-        remaining = replace(remaining, drift=owned_beside_ignored(remaining.drift, wanted, live, manager))
+        remaining = replace(remaining, drift=owned_beside_ignored(remaining.drift, wanted, live, manager, spelled))
     # a transfer and the removal of fields both name the resourceVersion, so only one of them fits a sync
     is_stable = moved is None and not adopts
     removed = undeclared.removed(desired, live, schema, exceptions) if is_stable else ()

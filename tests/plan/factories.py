@@ -18,7 +18,7 @@ from gitsync.plan.build import build_plan
 from gitsync.plan.drift import Drift, find_drift, last_applied_fields
 from gitsync.plan.normalize import desired_objects, without_nulls
 from gitsync.plan.options import options_of
-from gitsync.plan.steps import ClusterState, PlanInput
+from gitsync.plan.steps import ClusterState, PlanInput, SchemaOf
 
 CLUSTER_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "StorageClass")
 
@@ -110,6 +110,7 @@ def plan_of(
     refused: dict[ObjectRef, str] | None = None,
     users: tuple[str, ...] = (),
     left_to: dict[ObjectRef, str] | None = None,
+    schemas: SchemaOf = schema_of,
 ) -> Plan:
     """
     Return the plan for manifests over a cluster; without an inventory, everything that lives is held.
@@ -127,7 +128,7 @@ def plan_of(
         options,
         seen,
         held,
-        schema_of,
+        schemas,
         applied=applied_last,
         repairs_below=repairs_below,
         users=users,
