@@ -39,6 +39,7 @@ from tests.contract.agent_stage import (
 )
 from tests.contract.manifests import config_map
 from tests.contract.stage import Stage
+from tests.integrations.fake_prometheus import prometheus, vector
 from tests.waiting import until_quiet
 
 SYSTEM = "MultiAgentSystem"
@@ -180,6 +181,28 @@ def test_a_stop_ends_all_pods_until_it_is_undone_by_name(stage: Stage) -> None:
     assert command("start", "helper") == 0
     runs(stage)
     eventually(stage, lambda: start_pods(stage) or status(stage).get("ready") == "3/3")
+
+
+def test_an_exceeded_budget_suspends_until_it_is_raised(stage: Stage) -> None:
+    def limited(tokens: int) -> Manifest:
+        return declared(stage, replicas=2, budget={"agent": {"tokensPerDay": tokens}, "onExceeded": "Suspend"})
+
+    labels = {"service": "helper", "gen_ai_request_model": "small", "gen_ai_token_type": "input"}
+    with prometheus() as server:
+        server.default = vector((labels, "1200"))
+        stage.start(prometheus=server.url)
+        stage.apply(limited(5000))
+        runs(stage)
+        eventually(stage, lambda: condition(stage, "BudgetExceeded").get("reason") == "Within")
+        applied = stage.apply(limited(1000))
+        eventually(stage, lambda: not pods(stage) and status(stage).get("phase") == "Suspended")
+        assert condition(stage, "BudgetExceeded")["reason"] == "Suspended"
+        assert status(stage)["budget"]["limits"][0]["percent"] == 120
+        # The Agent is as it was applied, so that an Application has nothing to restore.
+        live = stage.live("Agent", "helper", api=API)
+        assert live["metadata"]["generation"] == applied["metadata"]["generation"]
+        stage.apply(limited(5000))
+        eventually(stage, lambda: start_pods(stage) or status(stage).get("ready") == "2/2")
 
 
 def test_a_prompt_after_an_approved_endpoint_is_not_held(stage: Stage) -> None:
