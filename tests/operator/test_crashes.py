@@ -29,6 +29,8 @@ from tests.waiting import PATIENCE, until
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}]}}
 IS_COMPLETE = os.environ.get("GITSYNC_FAULTS") == "all"
 EVERY = 1 if IS_COMPLETE else 16
+SPEED = 40.0
+"""How much faster than real the sandbox is: most of a schedule were the seconds that Pods start and end in."""
 KINDS = (
     "/api/v1/namespaces/{0}/configmaps",
     "/api/v1/namespaces/{0}/services",
@@ -211,6 +213,7 @@ if IS_COMPLETE:
 @pytest.mark.timeout(7200 if IS_COMPLETE else 900)
 @pytest.mark.parametrize("kind", SCENARIOS.values(), ids=SCENARIOS)
 def test_a_crash_at_any_write_leads_to_the_same_end(world: World, kind: type[Scenario]) -> None:
+    world.sandbox.set_speed(SPEED)
     operators = Operators(world)
     writes, expected = kind(world, operators, "reference").run()
     assert writes > 2

@@ -36,6 +36,7 @@ from tests.waiting import until
 # The world has no Prometheus, and by default a step waits for data.
 ANALYSIS = {"name": "errors", "prometheusQuery": "errors", "max": "0.05", "onNoData": "Ignore"}
 EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 45
+_LONGEST_DRAIN = 3600.0
 SPEED = 40.0
 """How much faster than real the sandbox is: Pods that start one after the other are what a change waits for."""
 
@@ -85,7 +86,9 @@ class Subject:
         return f"does not run: {manifest['status']['conditions']}" if must_run else ""
 
     def _corrected(self) -> str:
-        """Reconcile after the event of a child: an autoscaler may have changed it until it was deleted."""
+        """Reconcile after the event of a child, and once no Pod of another revision can still need what is shared."""
+        # An autoscaler may have changed a child until it was deleted, and the clock moves only here.
+        self._clock.advance(_LONGEST_DRAIN)
         return self._difference(drive(self._world, self._process, self.key, self._clock))
 
     def try_out(self, mutation: Mutation) -> str:
