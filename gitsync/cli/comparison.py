@@ -18,13 +18,14 @@ from gitsync.cluster.kubernetes import collection_path
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.policy_files import PolicySet
 from gitsync.kube.parts import all_parts
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, SourceGroup, parse_application
 from gitsync.objects.change import ABSENT, DRIFT, Change, Decision, Plan, Review, Verdict
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.tree import Tree
+from gitsync.objects.tree import ReplacedFolder, Tree
+from gitsync.objects.urls import matches_url
 from gitsync.plan.generated import is_configuration
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
@@ -38,6 +39,7 @@ from gitsync.secrets import AgeKeys
 from gitsync.services.policies import read_policies
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.local import open_path
+from gitsync.source.proposals import LocalRepository
 from gitsync.source.signatures import verify_revision
 from gitsync.source.validation import clean_path
 from gitsync.state.declarations import Declarations, Reach
@@ -136,6 +138,8 @@ class Evaluator:
         cache = ReconcileCache()
         if reconcile.app.is_deleted:
             return self._evaluate_deletion(manifest, reconcile, cache)
+        if local is not None and isinstance(reconcile.app.source, SourceGroup):
+            return self._evaluate_clone(manifest, reconcile, reconcile.app.source, local)
         if local is not None:
             place = open_path(str(local))
             return self.evaluate_tree(manifest, place.tree, place.path)
@@ -152,6 +156,27 @@ class Evaluator:
         app = replace(reconcile.app, source=reconcile.app.source.model_copy(update={"path": path or "."}))
         source = FolderSource(self._target.data / "mirrors", tree)
         return self._evaluate(manifest, replace(reconcile, app=app), source, Commit(""), ReconcileCache())
+
+    def _evaluate_clone(
+        self, manifest: Manifest, reconcile: ReconcileInput, group: SourceGroup, local: Path
+    ) -> ApplicationComparison:
+        """Compare what several sources declare with the cluster, with the files of a clone of one of them."""
+        place = open_path(str(local))
+        urls = LocalRepository(local).urls()
+        names = [member.name for member in group.members if any(matches_url(url, member.repo_url) for url in urls)]
+        if len(names) != 1:
+            what = "several sources" if names else "none of the sources"
+            raise InvalidInput(
+                f"the folder is in a clone of {what} ({', '.join(names or (member.name for member in group.members))})",
+                location="--local",
+                hint="name a folder in a clone of one of them",
+            )
+        reconcile, commit, notes = self._fetched(reconcile, ReconcileCache())
+        joined = self.source.snapshot(group, self.secrets.credentials(reconcile.app), commit.id)
+        tree = ReplacedFolder(joined.tree, names[0], place.tree)
+        source = FolderSource(self._target.data / "mirrors", tree)
+        comparison = self._evaluate(manifest, reconcile, source, Commit(""), ReconcileCache())
+        return replace(comparison, notes=(*notes, *comparison.notes))
 
     def evaluate_commit(self, manifest: Manifest, commit: str) -> ApplicationComparison:
         """Compare what a commit declares with the cluster."""

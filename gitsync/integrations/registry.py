@@ -6,7 +6,10 @@ import base64
 import hashlib
 import json
 import re
+import socket
+import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -18,6 +21,8 @@ from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
 
 _TIMEOUT: Final = 15.0
 """Seconds that one request may wait for its answer."""
+_HANDSHAKE: Final = 3.0
+"""Seconds for a handshake with a server of this machine; one without TLS may wait for the rest of a request."""
 _MAX_BYTES: Final = 4 << 20
 _MOST_PAGES: Final = 20
 """Pages of tags that are read; registries return 100 to 1,000 tags a page."""
@@ -249,6 +254,23 @@ def _other_content(wanted: str, digest: str, at: _Location) -> InvalidInput:
 def is_loopback(url: str) -> bool:
     """Return whether a URL is of this machine, which container engines reach over HTTP too."""
     return urlsplit(url).hostname in _LOOPBACK
+
+
+@lru_cache(maxsize=8)
+def speaks_tls(host: str, port: int) -> bool:
+    """Return whether the server at a port accepts TLS, with whatever certificate: container engines try that first."""
+    context = ssl.create_default_context()
+    # nothing is sent: the request that follows verifies the certificate
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_HANDSHAKE) as connection,
+            context.wrap_socket(connection, server_hostname=host),
+        ):
+            return True
+    except OSError:  # also one that does not answer, which the request reports
+        return False
 
 
 def _located(image: str) -> tuple[str, str]:

@@ -44,6 +44,41 @@ class Tree(Protocol):
         ...
 
 
+class ReplacedFolder:
+    """A tree with the files of another one in a folder; both are one repository, unlike those of a MountedTree."""
+
+    def __init__(self, tree: Tree, folder: str, files: Tree) -> None:
+        self._tree = tree
+        self._folder = folder
+        self._files = files
+
+    def entry(self, path: str) -> Entry | None:
+        """Return the kind of entry at the path itself, or None."""
+        tree, inside = self._find(path)
+        # the root of a tree has no entry
+        return tree.entry(inside) if inside else Entry.FOLDER
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        tree, inside = self._find(path)
+        return tree.names(inside)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file or the target of a link."""
+        tree, inside = self._find(path)
+        return tree.read(inside)
+
+    def blob_id(self, path: str) -> str:
+        """Return an id of the content."""
+        tree, inside = self._find(path)
+        return tree.blob_id(inside)
+
+    def _find(self, path: str) -> tuple[Tree, str]:
+        if path == self._folder or path.startswith(f"{self._folder}/"):
+            return self._files, path[len(self._folder) + 1 :]
+        return self._tree, path
+
+
 class MountedTree:
     """
     A tree with the files of other repositories below paths of their own, for one build.

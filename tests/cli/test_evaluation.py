@@ -12,7 +12,7 @@ from gitsync.render.yaml.reader import read_all
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.source.repositories import Repositories
 from tests.cli.conftest import Shop, as_account
-from tests.flow.environment import NAMESPACE
+from tests.flow.environment import NAMESPACE, Repository
 from tests.flow.factories import WIDGET, WIDGETS, config_map
 from tests.sops_encryption import Sealer, new_key
 from tests.waiting import until
@@ -264,3 +264,29 @@ def test_a_plan_keeps_the_configuration_that_pods_still_read(shop: Shop) -> None
     shop.world.repo.commit("another", {"shop/conf.yaml": config_map(new, text="b"), "shop/web.yaml": reads[new]})
     steps = {step["object"]: step["action"] for step in shop("plan", "shop", "-o", "json").json["steps"]}
     assert steps == {f"ConfigMap shop/{new}": "create", "Deployment shop/web": "update"}
+
+
+def test_a_clone_of_one_of_several_sources_is_compared(shop: Shop, tmp_path: Path) -> None:
+    other = Repository(tmp_path / "other")
+    other.commit("add", {"extra/more.yaml": config_map("more", text="1")})
+    sources = [
+        {"name": "shop", "repoURL": shop.world.repo.url, "path": "shop"},
+        {"name": "extra", "repoURL": other.url, "path": "extra"},
+    ]
+    shop.world.application("joined", sources=sources, destination={"namespace": "shop"}, suspend=True)
+    (other.clone / "extra" / "more.yaml").write_text(config_map("more", text="2"))
+    (other.clone / "extra" / "new.yaml").write_text(config_map("new"))
+
+    done = shop("diff", "joined", "--local", other.clone / "extra", "-o", "json")
+    assert done.code == 1, done.err
+    assert {row["object"] for row in done.json} >= {
+        "ConfigMap shop/more",
+        "ConfigMap shop/new",
+        "ConfigMap shop/prompt",
+    }
+    assert "new" not in shop("diff", "joined", "-o", "json").out
+
+    stranger = Repository(tmp_path / "stranger")
+    lost = shop("diff", "joined", "--local", stranger.clone)
+    assert (lost.code, lost.out) == (2, "")
+    assert "--local: the folder is in a clone of none of the sources (shop, extra)" in lost.err

@@ -15,8 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUnavailable
-from gitsync.integrations.registry import Registries, docker_passwords
+from gitsync.integrations.registry import Registries, docker_passwords, speaks_tls
 from tests.http_service import serve_http
+from tests.integrations.test_prometheus import certificate
 
 MANIFEST = b'{"schemaVersion": 2}'
 DIGEST = "sha256:" + hashlib.sha256(MANIFEST).hexdigest()
@@ -168,3 +169,10 @@ def test_a_real_registry() -> None:
     tags = registries.tags(image)
     assert tags
     assert registries.digest(image, tags[0]).startswith("sha256:")
+
+
+def test_a_server_with_tls_is_told_from_one_without(tmp_path: Path) -> None:
+    with serve_http(BaseHTTPRequestHandler, certificate(tmp_path)) as port:
+        assert speaks_tls("127.0.0.1", port)
+    with serve_http(BaseHTTPRequestHandler) as port:
+        assert not speaks_tls("127.0.0.1", port)

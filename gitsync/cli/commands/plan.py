@@ -111,7 +111,12 @@ def _step(step: Change, setters: Mapping[str, Sequence[FieldSetter]]) -> dict[st
 @command
 def diff(
     target: GitTarget,
-    local: Annotated[Path | None, typer.Option(help="Compare with this folder instead of the Git revision.")] = None,
+    local: Annotated[
+        Path | None,
+        typer.Option(
+            help="Compare with this folder instead of the Git revision; of several sources, in a clone of one."
+        ),
+    ] = None,
     output: Output = Format.TABLE,
     age_key: AgeKey = None,
 ) -> Exit:

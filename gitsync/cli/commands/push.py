@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -14,7 +15,7 @@ from gitsync.cli.output import Exit, say
 from gitsync.errors import InvalidInput
 from gitsync.integrations.artifacts import ArtifactFile, push_artifact
 from gitsync.integrations.http import Downloads
-from gitsync.integrations.registry import Registries, docker_passwords, is_loopback
+from gitsync.integrations.registry import Registries, docker_passwords, is_loopback, speaks_tls
 from gitsync.objects.tree import Entry, Tree
 from gitsync.ports import Credentials
 from gitsync.source.authentication import trusted_certificates
@@ -48,7 +49,7 @@ def push(
     downloads = Downloads(
         trusted_certificates(Credentials(), settings.git_ca),
         # as container engines do, this machine without TLS too
-        lambda url: is_loopback(url) or hosts.allow_credentials(url),
+        lambda url: (is_loopback(url) and not _has_tls(url)) or hosts.allow_credentials(url),
         settings.git_seconds,
     )
     registries = Registries(docker_passwords(registry_config.expanduser()), downloads)
@@ -56,6 +57,11 @@ def push(
     digest = push_artifact(registries, match["name"], match["tag"], files, commit)
     say(f"pushed {len(files)} files of {commit.id[:12]} to oci://{match['name']}:{match['tag']}@{digest}")
     return Exit.OK
+
+
+def _has_tls(url: str) -> bool:
+    parts = urlsplit(url)
+    return speaks_tls(parts.hostname or "", parts.port or 443)
 
 
 def _files(tree: Tree, folder: str) -> Iterator[ArtifactFile]:
