@@ -17,7 +17,7 @@ from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import strategic_merge
 from gitsync.render.patch.merge_keys import MergeSchema
 from gitsync.render.provenance.paths import indexes
-from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource, is_at
+from gitsync.render.provenance.step_source import FieldChange, SourceFile, StepSource, is_at, value_at
 from gitsync.render.resources.internal_annotations import may_change_kind, may_rename
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, copy_value, gvk_of, refuse_large
@@ -242,15 +242,20 @@ class Patch(NamedTuple):
     def _operation(self, change: FieldChange) -> Sequence[str]:
         """Return the line of the value that the last operation on a field wrote."""
         assert self.source is not None
+        lines: list[str] = []
         for position, pointer in reversed(tuple(self._pointers())):
             value = self.operations[position].get("value")
             if not is_at(change.position, pointer):
                 continue
             below = change.position[len(pointer) :]
-            if len(indexes(value, below)) == len(below):
-                member = ("value",) if "value" in self.operations[position] else ()
-                return (self.source.where((position, *member, *(below if member else ()))),)
-        return ()
+            if len(indexes(value, below)) < len(below):
+                continue
+            member = ("value",) if "value" in self.operations[position] else ()
+            lines.append(self.source.where((position, *member, *(below if member else ()))))
+            # "-" may be any item of the list; the one that the operation added is equal to its value
+            if "-" not in pointer or value_at(change.manifest, change.position[: len(pointer)]) == value:
+                return lines[-1:]
+        return lines[:1]
 
 
 def read_patch(

@@ -8,7 +8,8 @@ provenance has no cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple, TypeVar
 
 from gitsync.objects.manifest import Manifest
 from gitsync.render.provenance.paths import FieldPath, indexes, leaves_of, lists_of, starts_with, with_all_keys
@@ -72,7 +73,9 @@ class History:
     def record(self, step: str, source: StepSource, manifest: Manifest) -> None:
         """Add the fields that a step set, given the manifest after it."""
         leaves = dict(leaves_of(manifest))
-        self._follow_renames(dict(lists_of(manifest)))
+        lists = dict(lists_of(manifest))
+        self._follow_moves(lists, leaves)
+        self._follow_renames(lists)
         meta = manifest.get("metadata")
         name = text_of(meta.get("name")) if isinstance(meta, dict) else ""
         for path, value in leaves.items():
@@ -80,9 +83,30 @@ class History:
             full = with_all_keys(manifest, path)
             change = FieldChange(full, self.leaves.get(path), value, text_of(manifest.get("kind")), name)
             if is_changed or source.sets(change, manifest):
-                change = change._replace(position=tuple(map(str, indexes(manifest, full))))
+                change = change._replace(position=tuple(map(str, indexes(manifest, full))), manifest=manifest)
                 self.changes.setdefault(path, []).append(_Change(step, source, change))
         self.leaves = leaves
+
+    def _follow_moves(self, lists: dict[FieldPath, list[str]], leaves: dict[FieldPath, Any]) -> None:
+        """Give the fields of list items without keys the history of the equal item, which an added one has moved."""
+        for path, parts in lists.items():
+            old_parts = self._lists.get(path, [])
+            if len(parts) == len(old_parts) or not any(map(str.isdecimal, (*parts, *old_parts))):
+                continue
+            old_items = [_below(self.leaves, (*path, part)) for part in old_parts]
+            items = [_below(leaves, (*path, part)) for part in parts]
+            blocks = SequenceMatcher(None, old_items, items, autojunk=False).get_matching_blocks()
+            pairs = [(old_parts[a + n], parts[b + n]) for a, b, size in blocks for n in range(size)]
+            # All at once: one item takes the index that another one had. The others are new, or are gone.
+            tables: tuple[dict[FieldPath, Any], ...] = (self.leaves, self.original, self.changes, self._lists)
+            for table in tables:
+                kept: dict[FieldPath, Any] = {}
+                for old, new in pairs:
+                    moved = _take(table, (*path, old))
+                    kept |= {(*path, new, *rest): value for rest, value in moved.items()}
+                for part in old_parts:
+                    _take(table, (*path, part))
+                table |= kept
 
     def _follow_renames(self, lists: dict[FieldPath, list[str]]) -> None:
         """Give the fields of list items whose keys have changed the history of the item that was in their place."""
@@ -127,6 +151,16 @@ class Recorder:
     def history(self, resource: Resource) -> History:
         """Return the history of an object."""
         return self._histories[id(resource)]
+
+
+def _below(leaves: dict[FieldPath, Any], path: FieldPath) -> tuple[tuple[FieldPath, str], ...]:
+    """Return the fields below a path with their values, to compare and to hash."""
+    return tuple((leaf[len(path) :], repr(value)) for leaf, value in leaves.items() if leaf[: len(path)] == path)
+
+
+def _take(table: dict[FieldPath, T], path: FieldPath) -> dict[FieldPath, T]:
+    """Remove what a table has at and below a path, and return it by the rest of its paths."""
+    return {leaf[len(path) :]: table.pop(leaf) for leaf in list(table) if leaf[: len(path)] == path}
 
 
 def _move(table: dict[FieldPath, T], old: FieldPath, new: FieldPath) -> None:

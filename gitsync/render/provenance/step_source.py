@@ -35,6 +35,8 @@ class FieldChange(NamedTuple):
     name: str = ""
     position: tuple[str, ...] = ()
     """The path with indexes of items, as it was then."""
+    manifest: Manifest | None = None
+    """The object after the step."""
 
 
 class SourceFile(NamedTuple):
@@ -111,10 +113,24 @@ class StepSource(NamedTuple):
         if not self.pointers:
             return False
         parts = tuple(map(str, indexes(manifest, path)))
-        return any(is_at(parts, pointer) for pointer in self.pointers)
+        # what "-" adds was not there: nothing that keeps its value is set by it
+        return any(is_at(parts, pointer) for pointer in self.pointers if "-" not in pointer)
 
     def _is_data(self, path: FieldPath) -> bool:
         return len(path) == 2 and path[0] in ("data", "binaryData") and path[1] in self.data
+
+
+def value_at(manifest: Any, position: Sequence[str]) -> Any:
+    """Return what a manifest has at a path with indexes, None where that is absent."""
+    value = manifest
+    for part in position:
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            return None
+    return value
 
 
 def is_at(parts: Sequence[str], pointer: Sequence[str]) -> bool:

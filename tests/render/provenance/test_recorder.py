@@ -286,3 +286,54 @@ def test_annotations_that_are_not_in_the_result_are_not_in_the_history():
 
     assert "annotations" not in built.manifests[0]["metadata"]
     assert not any("annotations" in path for path in built.provenance[0].leaves)
+
+
+RULES = (
+    "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\nrules:\n"
+    "- resources: [pods]\n  verbs: [get]\n- resources: [secrets]\n  verbs: [get]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("operations", "places"),
+    [
+        pytest.param(
+            "- op: add\n  path: /rules/0\n  value:\n    verbs: [get]\n",
+            ["p.yaml:4", "r.yaml:6", "r.yaml:8"],
+            id="in front of the others",
+        ),
+        pytest.param(
+            "- op: add\n  path: /rules/-\n  value:\n    verbs: [get]\n    resources: [a]\n"
+            "- op: add\n  path: /rules/-\n  value:\n    verbs: [get]\n    resources: [b]\n",
+            ["r.yaml:6", "r.yaml:8", "p.yaml:4", "p.yaml:9"],
+            id="two behind the others",
+        ),
+        pytest.param("- op: remove\n  path: /rules/0\n", ["r.yaml:8"], id="one is removed"),
+        pytest.param(
+            "- op: add\n  path: /rules/1/verbs/0\n  value: list\n", ["r.yaml:6", "p.yaml:3"], id="inside of an item"
+        ),
+    ],
+)
+def test_items_without_keys_keep_their_lines(operations: str, places: list[str]) -> None:
+    files = {
+        "r.yaml": RULES,
+        "p.yaml": operations,
+        "kustomization.yaml": "resources: [r.yaml]\npatches:\n- {path: p.yaml, target: {kind: Role}}\n",
+    }
+    history = rendered(files, provenance=True).provenance[0]
+
+    verbs = [history.setters(("rules", str(index), "verbs", "0"))[-1].where for index in range(len(places))]
+    assert verbs == places
+
+
+def test_a_list_with_keys_keeps_its_lines_where_one_is_appended() -> None:
+    task = "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: t}\nspec:\n  params:\n  - {name: a, type: string}\n"
+    files = {
+        "t.yaml": task,
+        "p.yaml": "- op: add\n  path: /spec/params/-\n  value: {name: b, type: string}\n",
+        "kustomization.yaml": "resources: [t.yaml]\npatches:\n- {path: p.yaml, target: {kind: Task}}\n",
+    }
+    history = rendered(files, provenance=True).provenance[0]
+
+    assert [str(setter) for setter in history.of("spec.params.[name=a].type")] == ["t.yaml:6: resource"]
+    assert [str(setter) for setter in history.of("spec.params.[name=b].type")] == ["p.yaml:3: PatchTransformer"]
