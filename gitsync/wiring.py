@@ -358,12 +358,13 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         bases,
         renderer,
         proposals,
-        # without credentials: a registry that needs them is followed by the command, in a job that has them
-        Registries(lambda server: None),
+        # one for each: an Application's token opens what its Secret may read, and nothing of another one
+        lambda app: Registries(partial(secrets.registry_password, app)),
         clock,
         secrets.credentials,
         policies.of,
         state_of,
+        view.live,
     )
     updates = UpdateController(
         UpdateControllerPorts(UpdateService(update_ports), view, share, clock, records, applications.poll_now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gitsync.cli.adapters import InProcessRenderer
 from gitsync.cli.applications import one_application
@@ -15,6 +16,7 @@ from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.errors import InvalidInput, Refused
 from gitsync.integrations.registry import Registries
 from gitsync.objects.application import Application, parse_application
+from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import at
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.adopt import AdoptService, ProposedAdoption
@@ -52,11 +54,12 @@ class CommandEdits:
                 evaluator.renderer,
                 self._adopter,
                 self._proposals,
-                registry or Registries(lambda server: None),
+                lambda app: registry or Registries(partial(evaluator.secrets.registry_password, app)),
                 SystemClock(),
                 evaluator.secrets.credentials,
                 evaluator.policies.of,
                 self._state_of,
+                lambda key, ref: evaluator.cluster.read(ref, VERSION),
             )
         )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gitsync.edit.images import full_name
 from gitsync.errors import GitsyncError, SourceThrottled, WrongState
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import at, content_hash
@@ -79,6 +80,18 @@ class UpdateController:
         """Return what is known of all updates, by Application."""
         with self._lock:
             return tuple(sorted(self._views.values(), key=lambda view: view.key))
+
+    def images_changed(self, names: Collection[str]) -> int:
+        """Read the registries of the images with these full names again; return how many Applications follow one."""
+        declared = _declared(self._ports.view.applications())
+        keys = [
+            key
+            for key, app in declared
+            if key.kind is UpdateKind.IMAGES and any(full_name(policy.name) in names for policy in app.images)
+        ]
+        for key in keys:
+            self._queue.add(key)
+        return len(keys)
 
     def propose(self, key: UpdateKey, digest: str, *, author: str, reason: str) -> UpdateView:
         """

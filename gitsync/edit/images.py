@@ -43,6 +43,16 @@ def parse_image(text: str) -> ImageName:
     return ImageName(name, tag, digest) if colon and "/" not in tag else ImageName(rest, "", digest)
 
 
+def full_name(image: str) -> str:
+    """Return the name of an image with its registry and repository, as container engines read a short one."""
+    first, slash, rest = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        # the index and the registry of Docker Hub are hosts of their own
+        host = "docker.io" if first in ("index.docker.io", "registry-1.docker.io") else first
+        return f"{host}/library/{rest}" if host == "docker.io" and "/" not in rest else f"{host}/{rest}"
+    return f"docker.io/{image if slash else f'library/{image}'}"
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredImage:
     """An image of a container that an Application declares, the path of its field, and the policy that follows it."""

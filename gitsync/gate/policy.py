@@ -313,6 +313,10 @@ def secret_violations(policy: Policy, app: Application) -> Iterator[str]:
         if source.decryption_secret and source.decryption_secret not in tenant.decryption:
             name = source.decryption_secret
             yield f"{field_of(source)}.decryption.secretRef.name: Secret {name} is not allowed by policy {policy.name}"
+    name = app.image_updates.credentials_secret
+    for image in app.images if name else ():
+        if name not in _secrets_of(_grant_at(tenant.repositories, f"oci://{image.name}")):
+            yield f"spec.imageUpdates.secretRef.name: {_not_granted(name, f'oci://{image.name}', policy)}"
     if app.openai is not None and app.openai.key:
         server = _grant_at(tenant.servers, app.openai.endpoint, is_server=True)
         if app.openai.key not in _secrets_of(server):

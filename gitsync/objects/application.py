@@ -612,6 +612,7 @@ class ImagePolicy(Section):
 
 
 UpdateMode = Literal["Manual", "PullRequest", "Commit"]
+Requirement = Literal["Healthy", "Metrics", "Evaluations"]
 
 
 class ImageUpdates(Section):
@@ -625,6 +626,15 @@ class ImageUpdates(Section):
     interval: Annotated[float, Seconds(minimum=60.0)] = Field(
         300.0, description="Time between two reads of the registries."
     )
+    secret_ref: SecretRef | None = Field(
+        None,
+        description="Secret of the type `kubernetes.io/dockerconfigjson` that signs in at the registries of `images`.",
+    )
+
+    @property
+    def credentials_secret(self) -> str:
+        """The name of the Secret that signs in at registries, empty where there is none."""
+        return self.secret_ref.name if self.secret_ref else ""
 
 
 class Promotion(Section):
@@ -634,6 +644,11 @@ class Promotion(Section):
         alias="from", description="The Application that has to be Synced and Healthy first, in the same namespace."
     )
     after: Duration = Field(0.0, description="For how long it has to have been so, without an interruption.")
+    requires: Annotated[tuple[Requirement, ...], Field(strict=False, max_length=3)] = Field(
+        ("Healthy",),
+        description="What has to hold there beside Synced and Healthy, which always have to: `Metrics`, the limits of"
+        " `postSync.queries` were kept for the whole time, `Evaluations`, each Agent with an evaluation passed it.",
+    )
     take: Annotated[Strings, Field(min_length=1, max_length=20)] = Field(
         ("images",),
         description="What is taken: `images`, or fields such as `ConfigMap.data` and `Agent.spec.systemPrompt`.",

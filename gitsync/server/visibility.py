@@ -126,6 +126,8 @@ class VisibleUpdates:
         self._shows = shows
         # the Application of a request is looked up among those that are shown
         self.propose = updates.propose
+        # a push comes from a registry, not from a user: it checks all
+        self.images_changed = updates.images_changed
 
     def updates(self) -> tuple[UpdateView, ...]:
         """Return the updates that are shown: a promotion has values of the Applications before it."""

@@ -1,7 +1,7 @@
 """
-Webhooks: push events of Git servers, signed hints to poll a repository now, and audit events of the API server.
+Webhooks: push events of Git servers and registries, hints to read them now, and audit events of the API server.
 
-Which repository an event names is read from the payload of each Git server, with the spellings that it is known by.
+Which repository an event names is read from the payload of each server, with the spellings that it is known by.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from gitsync.edit.images import full_name, parse_image
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import AuditedWrite, edit_link, sent_writes
@@ -34,6 +35,7 @@ from gitsync.server.backend import Backend
 
 # bounded before it is normalised; without spaces, queries and fragments, which no clone URL has
 _URL = re.compile(r"(?:(?:https?|ssh)://)?[A-Za-z0-9._~@:/%+-]{3,500}", re.ASCII)
+_IMAGE = re.compile(r"[A-Za-z0-9._:/@-]{1,300}", re.ASCII)
 _NAMES = (
     *("clone_url", "ssh_url", "git_url", "html_url", "git_http_url", "git_ssh_url", "homepage", "url"),
     *("remoteUrl", "sshUrl", "webUrl"),  # Azure DevOps
@@ -66,6 +68,49 @@ def repository_urls(payload: Any) -> frozenset[str]:
     if not urls:
         raise ValueError("no URL")
     return urls
+
+
+def image_names(payload: Any) -> frozenset[str]:
+    """
+    Return the full names of the images that an event of a registry is about, none for any other payload.
+
+    The payloads are those of Docker's distribution, Harbor, Quay, Docker Hub and GitHub's packages.
+    """
+    if not isinstance(payload, dict):
+        return frozenset()
+    names = (name for name in _images_in(payload) if isinstance(name, str) and _IMAGE.fullmatch(name))
+    return frozenset(full_name(parse_image(name.partition("@")[0]).name) for name in names)
+
+
+def _images_in(payload: dict[str, Any]) -> Iterator[Any]:
+    # https://distribution.github.io/distribution/about/notifications/
+    for event in _dicts(payload.get("events")):
+        host, repository = _member(event, "request", "host"), _member(event, "target", "repository")
+        if event.get("action") == "push" and host and repository:
+            yield f"{host}/{repository}"
+    # https://goharbor.io/docs/main/working-with-projects/project-configuration/configure-webhooks/
+    if payload.get("type") == "PUSH_ARTIFACT":
+        yield from (resource.get("resource_url") for resource in _dicts(_member(payload, "event_data", "resources")))
+    # https://docs.quay.io/guides/notifications.html
+    yield payload.get("docker_url")
+    # https://docs.docker.com/docker-hub/repos/manage/webhooks/
+    if "push_data" in payload:
+        yield _member(payload, "repository", "repo_name")
+    # https://docs.github.com/webhooks/webhook-events-and-payloads#package
+    for package in _dicts([payload.get("package"), payload.get("registry_package")]):
+        if str(package.get("package_type", "")).lower() == "container":
+            owner = package.get("namespace") or _member(package, "owner", "login")
+            yield f"ghcr.io/{owner}/{package.get('name')}".lower()
+
+
+def _dicts(items: Any) -> Iterator[dict[str, Any]]:
+    return (item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict))
+
+
+def _member(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _repository(payload: Any) -> dict[str, Any]:
@@ -162,6 +207,7 @@ class _Proof(Enum):
     HMAC = "HMAC-SHA256 of the raw body"
     TOKEN = "the secret itself"
     PASSWORD = "the secret as the password of basic authentication, with any user name"
+    AUTHORIZATION = "the secret as the header's text, as a bearer token or as the password of basic authentication"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +225,10 @@ class _Provider:
             return hmac.compare_digest(text.encode(), secret)
         if self.proof is _Proof.PASSWORD:
             return hmac.compare_digest(_password(text), secret)
+        if self.proof is _Proof.AUTHORIZATION:
+            scheme, _, token = text.partition(" ")
+            value = _password(text) or (token if scheme.lower() == "bearer" else text).encode()
+            return hmac.compare_digest(value, secret)
         return True
 
     def signs(self, headers: Mapping[str, str], digest: hmac.HMAC) -> bool:
@@ -211,6 +261,8 @@ PROVIDERS = {
     "gitlab": _Provider("x-gitlab-token", _Proof.TOKEN),
     "azure-devops": _Provider("authorization", _Proof.PASSWORD),  # its service hooks sign nothing
     "codecommit": _Provider("authorization", _Proof.PASSWORD),  # an API destination of Amazon EventBridge
+    # registries sign nothing: Harbor sends a text, distribution any header, Quay and Docker Hub what the URL has
+    "registry": _Provider("authorization", _Proof.AUTHORIZATION),
 }
 _DELIVERIES = (
     *("x-github-delivery", "x-gitea-delivery", "x-forgejo-delivery", "x-gogs-delivery"),
@@ -253,7 +305,12 @@ def router(engine: Backend, secret: str) -> APIRouter:
                 return JSONResponse({"accepted": True, "ping": True})
             try:
                 # JSON of 25 MiB would block the event loop, and with it all pages
-                urls = await run_in_threadpool(_urls_in, body, request.headers.get("content-type", ""))
+                payload = await run_in_threadpool(_payload, body, request.headers.get("content-type", ""))
+                images = image_names(payload)
+                if name == "registry" and not images:
+                    # a registry sends events of pulls and deletions to the same address
+                    return _ignored(event)
+                urls = frozenset() if images else repository_urls(payload)
             except ValueError:
                 # a server that sends every event gets no error for it: GitLab disables webhooks that fail
                 is_other = event and "push" not in event.lower()
@@ -261,7 +318,8 @@ def router(engine: Backend, secret: str) -> APIRouter:
         # after the signature: without the secret no delivery can be made to seem repeated
         if _is_repeated(_header(request, _DELIVERIES), deliveries):
             return JSONResponse({"accepted": True, "again": True}, 202)
-        return JSONResponse({"accepted": True, "matched": _poll(engine, urls)}, 202)
+        matched = engine.updates.images_changed(images) if images else _poll(engine, urls)
+        return JSONResponse({"accepted": True, "matched": matched}, 202)
 
     return routes
 
@@ -429,10 +487,10 @@ async def _receive(
     return True
 
 
-def _urls_in(body: IO[bytes], content_type: str) -> frozenset[str]:
-    """Return the URLs of the repository in a payload, as JSON or as GitHub's form; raise ValueError without any."""
+def _payload(body: IO[bytes], content_type: str) -> Any:
+    """Return a payload, which is JSON or has it in GitHub's form; raise ValueError where it is neither."""
     content = body.read()
     if content_type.partition(";")[0].strip() == "application/x-www-form-urlencoded":
         # GitHub's other content type has the JSON in a field of a form
         content = parse_qs(content.decode()).get("payload", [""])[0].encode()
-    return repository_urls(orjson.loads(content))
+    return orjson.loads(content)

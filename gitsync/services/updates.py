@@ -7,7 +7,7 @@ taken, what waits and why, and what a policy forbids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -19,12 +19,15 @@ from gitsync.edit.promotion import chain_of, promoted_values
 from gitsync.errors import InvalidInput, Refused, WrongState
 from gitsync.gate.policy import Policy, needs_review, update_violations
 from gitsync.kube.times import seconds_of
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, Requirement
 from gitsync.objects.change import Risk
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.health import Health
+from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.patterns import matches
 from gitsync.objects.phase import Phase
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.commit_effect import commit_effect, effect_risk
 from gitsync.plan.normalize import desired_objects
 from gitsync.ports import Clock, Credentials, EditSource, Snapshot, Source
@@ -32,7 +35,10 @@ from gitsync.ports.previews import ValueAdopter
 from gitsync.preview.compare import cluster_scoped_kinds
 from gitsync.render.build import Build
 from gitsync.services.adopt import AdoptService, ProposedAdoption
+from gitsync.sync.post_sync import CONDITION as WITHIN_LIMITS
+from gitsync.sync.post_sync import WATCHED
 
+_AGENT: Final = (AGENTS_GROUP, "Agent")
 _NOTHING: Final = Adoption({}, (), ())
 _COMMITS: Final = 200
 """Commits of gitsync that are searched for values that were set back."""
@@ -152,6 +158,10 @@ class Updates(Protocol):
         """Return what is known of all updates, by Application."""
         ...
 
+    def images_changed(self, names: Collection[str]) -> int:
+        """Read the registries of the images with these full names again; return how many Applications follow one."""
+        ...
+
     def propose(self, key: UpdateKey, digest: str, *, author: str, reason: str) -> UpdateView:
         """Propose exactly what was shown; raise WrongState where that has changed, Refused where a policy forbids."""
         ...
@@ -187,17 +197,18 @@ class UpdateSource(Source, EditSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePorts:
-    """What updates work with; ``state_of`` returns an Application by its key."""
+    """What updates work with; ``state_of`` returns an Application by its key, ``live`` one of its objects."""
 
     source: UpdateSource
     renderer: ApplicationRenderer
     adopter: ValueAdopter
     proposals: AdoptService
-    registry: ImageRegistry
+    registry_of: Callable[[Application], ImageRegistry]
     clock: Clock
     credentials_of: Callable[[Application], Credentials]
     policy_of: Callable[[Application], Policy]
     state_of: Callable[[str], AppState | None]
+    live: Callable[[str, ObjectRef], Manifest | None] = lambda key, ref: None
 
 
 class UpdateService:
@@ -244,10 +255,26 @@ class UpdateService:
         applied = str(at(source.status, "revision", "applied"))
         origin = f"{promotion.from_} at {applied[:12]}"
         _, theirs = self._rendered(source.app, applied)
+        unmet = self._unmet(promotion.requires, source, theirs)
+        if unmet:
+            return replace(update, waits=f"{promotion.from_}: {unmet}")
         head = self._head(app)
         snapshot, build = self._rendered(app, head)
         offers = list(promoted_values(theirs, build, promotion.take, origin))
         return self._adopted(replace(update, head=head, origin=origin), snapshot, build, offers)
+
+    def _unmet(self, requires: Sequence[Requirement], source: AppState, theirs: Build) -> str:
+        """Return which requirement an environment does not meet, empty where it meets all."""
+        problem = _metrics_problem(source.status) if "Metrics" in requires else ""
+        if problem or "Evaluations" not in requires:
+            return problem
+        agents = [agent for agent in theirs.manifests if ref_of(agent).of == _AGENT and at(agent, "spec", "evaluation")]
+        if not agents:
+            return "it declares no Agent with an evaluation"
+        namespace = source.app.destination.namespace
+        placed = [ref._replace(namespace=ref.namespace or namespace) for ref in map(ref_of, agents)]
+        problems = (_evaluation_problem(ref, self._ports.live(source.app.key, ref) or {}) for ref in placed)
+        return next(filter(None, problems), "")
 
     def _source_of(self, app: Application, name: str) -> str:
         """Return what an Application of the namespace promotes from, empty for nothing."""
@@ -267,13 +294,12 @@ class UpdateService:
                     location="spec.images",
                     hint="see spec.allow.images of it",
                 )
-        tags = {name: self._ports.registry.tags(name) for name in sorted({item.image.name for item in declared})}
+        registry = self._ports.registry_of(app)
+        tags = {name: registry.tags(name) for name in sorted({item.image.name for item in declared})}
         messages = self._messages(app, head, UpdateKind.IMAGES)
         choices = [choose(item, tags[item.image.name], reverted_tags(messages, item)) for item in declared]
         digests = {
-            f"{choice.declared.image.name}:{choice.newest}": self._ports.registry.digest(
-                choice.declared.image.name, choice.newest
-            )
+            f"{choice.declared.image.name}:{choice.newest}": registry.digest(choice.declared.image.name, choice.newest)
             for choice in choices
             if choice.is_newer and choice.has_digest
         }
@@ -335,6 +361,28 @@ def waiting_reason(status: Mapping[str, Any], after: float, now: float) -> str:
     begin = max(seconds_of(status.get("phaseSince")), seconds_of(status.get("healthSince")))
     remaining = begin + after - now
     return f"it has to be Synced and Healthy for {remaining:.0f} s more" if after and remaining > 0 else ""
+
+
+def _metrics_problem(status: Mapping[str, Any]) -> str:
+    """Return why the metrics of the applied commit are not known to be good, empty where they are."""
+    condition = find_condition(status, WITHIN_LIMITS)
+    if not condition:
+        return "it has no limits of metrics; set spec.postSync.queries"
+    # while they are watched they are within their limits too, but not for the whole time yet
+    is_good = condition.get("status") == "True" and condition.get("reason") == WATCHED
+    return "" if is_good else f"its metrics are not good: {condition.get('message') or condition.get('reason')}"
+
+
+def _evaluation_problem(ref: ObjectRef, agent: Manifest) -> str:
+    """Return why an Agent is not known to have passed its evaluation, empty where it has."""
+    status = at(agent, "status", default={})
+    validated = find_condition(status, "Validated")
+    if validated.get("status") == "False":
+        return f"{ref} failed its evaluation: {validated.get('message', '')}"
+    # the verdict stays when a newer revision is under way
+    revision = at(status, "evaluation", "revision", default="")
+    is_current = revision and revision == status.get("updateRevision")
+    return "" if is_current and validated.get("status") == "True" else f"{ref} was not evaluated yet"
 
 
 def _risk(app: Application, declared: Sequence[Manifest], edited: Sequence[Manifest]) -> Risk:

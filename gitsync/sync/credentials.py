@@ -28,6 +28,7 @@ _CREDENTIALS = "spec.source.credentials.secretRef.name"
 _VALUES = "spec.source.helm.valuesFrom"
 _READABLE_SECONDS = 600.0
 """Seconds after which the right to read values is asked for again: no watch of ours reports a change of roles."""
+_REGISTRIES = "spec.imageUpdates.secretRef.name"
 
 
 class ApplicationSecrets:
@@ -89,6 +90,18 @@ class ApplicationSecrets:
                 hint=f"{app.source.repo_url.partition(':')[0] if '://' in app.source.repo_url else 'ssh'} URLs need it",
             )
         return credentials
+
+    def registry_password(self, app: Application, server: str) -> tuple[str, str] | None:
+        """Return who signs in at the registry of images with this host, None where the Application names no Secret."""
+        name = app.image_updates.credentials_secret
+        if not name:
+            return None
+        self._check(app, secret_violations)
+        config = _text_of(self._secret(app, name, _REGISTRIES), ".dockerconfigjson") or "{}"
+        # engines list Docker Hub by the address of its index
+        hosts = ("https://index.docker.io/v1/", "docker.io") if server == "registry-1.docker.io" else (server,)
+        entries = (_engine_entry(config, host, _REGISTRIES) for host in hosts)
+        return next((entry for entry in entries if any(entry)), None)
 
     def signer_keys(self, app: Application) -> tuple[str, ...]:
         """Return the public keys of the Secret that an Application names; one of them has to sign its commits."""
@@ -237,16 +250,18 @@ def _missing_members(url: str, credentials: Credentials) -> list[str]:
 
 def _registry_password(config: str, url: str) -> tuple[str, str]:
     """Return the user and password that the config of a container engine has for an artifact's host, else nothing."""
-    if not config or not is_artifact(url):
-        return "", ""
+    return _engine_entry(config, urlsplit(url).netloc, _CREDENTIALS) if config and is_artifact(url) else ("", "")
+
+
+def _engine_entry(config: str, host: str, location: str) -> tuple[str, str]:
+    """Return the user and password that the config of a container engine has for a host, empty texts for none."""
     try:
-        auths = json.loads(config).get("auths", {})
-        entry = auths.get(urlsplit(url).netloc) or {}
+        entry = json.loads(config).get("auths", {}).get(host) or {}
         user, _, password = base64.b64decode(entry.get("auth") or "", validate=True).decode().partition(":")
         return str(entry.get("username") or user), str(entry.get("password") or password)
     except (ValueError, AttributeError, TypeError) as error:
         what = "the member .dockerconfigjson is not the config of a container engine"
-        raise InvalidInput(what, location=_CREDENTIALS) from error
+        raise InvalidInput(what, location=location) from error
 
 
 def _text_of(secret: Manifest, key: str) -> str:

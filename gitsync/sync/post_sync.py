@@ -16,6 +16,8 @@ from gitsync.sync.input import AnalysisRun, Rollback, SyncState
 from gitsync.sync.planner import Planned
 
 CONDITION = "WithinLimits"
+WATCHED = "Watched"
+"""Its reason once the limits were kept for the whole time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def final_condition(findings: tuple[Measurement, ...], timeout: float) -> Condit
     problems = [finding.problem for finding in findings if finding.problem]
     if problems:
         return Condition(CONDITION, "Unknown", "NoVerdict", "; ".join([*problems, "good by its health alone"]))
-    return Condition(CONDITION, "True", "Watched", f"{_count(findings)} after {duration(timeout)}")
+    return Condition(CONDITION, "True", WATCHED, f"{_count(findings)} after {duration(timeout)}")
 
 
 def _exceeded_message(limit: MetricQuery, since: datetime | None) -> str:

@@ -243,3 +243,14 @@ def test_only_a_change_of_either_environment_is_a_reason_to_find_it_again() -> N
     assert scanned(made) == []
     made.declare("staging", {"phase": "Synced", "revision": {"applied": "b"}})
     assert scanned(made) == [KEY]
+
+
+def test_a_push_to_a_registry_reads_the_images_that_follow_it() -> None:
+    made = Followed(FoundUpdates())
+    made.declare(images=[{"name": "nginx", "semver": ">=1"}])
+    made.declare("api", images=[{"name": "ghcr.io/team/api", "semver": ">=1"}])
+    made.declare("chain", promotion={"from": "prod"})
+
+    assert made.controller.images_changed({"docker.io/library/nginx"}) == 1
+    assert made.controller.images_changed({"ghcr.io/team/api", "docker.io/library/nginx"}) == 2
+    assert made.controller.images_changed({"quay.io/team/web"}) == 0

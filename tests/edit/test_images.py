@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from gitsync.edit.images import ImageChoice, choose, declared_images, image_values, parse_image, reverted_tags
+from gitsync.edit.images import (
+    ImageChoice,
+    choose,
+    declared_images,
+    full_name,
+    image_values,
+    parse_image,
+    reverted_tags,
+)
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import ImagePolicy, parse_application
 
@@ -133,3 +141,19 @@ def test_a_policy_has_exactly_one_order(policy: dict[str, str]) -> None:
 def test_a_range_that_is_none_is_an_error() -> None:
     with pytest.raises(InvalidInput, match="not a range"):
         chosen("1.0.0", ["1.1.0"], semver="newest")
+
+
+@pytest.mark.parametrize(
+    ("short", "name"),
+    [
+        ("nginx", "docker.io/library/nginx"),
+        ("team/web", "docker.io/team/web"),
+        ("docker.io/nginx", "docker.io/library/nginx"),
+        ("index.docker.io/team/web", "docker.io/team/web"),
+        ("localhost/web", "localhost/web"),
+        ("registry:5000/team/web", "registry:5000/team/web"),
+        ("ghcr.io/team/web", "ghcr.io/team/web"),
+    ],
+)
+def test_a_short_name_is_read_as_engines_do(short: str, name: str) -> None:
+    assert full_name(short) == name

@@ -377,6 +377,11 @@ class StillUpdates:
 
     views: list[UpdateView] = field(default_factory=list)
     proposed: list[tuple[UpdateKey, str, str, str]] = field(default_factory=list)
+    changed: list[Collection[str]] = field(default_factory=list)
+
+    def images_changed(self, names: Collection[str]) -> int:
+        self.changed.append(names)
+        return 1
 
     def updates(self) -> tuple[UpdateView, ...]:
         return tuple(self.views)

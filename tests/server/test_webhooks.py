@@ -22,7 +22,7 @@ import pytest
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import EDIT_ACTION
 from gitsync.server import webhooks
-from gitsync.server.webhooks import normal, repository_urls
+from gitsync.server.webhooks import image_names, normal, repository_urls
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, changed, edited, resource
 
@@ -62,7 +62,10 @@ def push(site: Site, provider: str, body: bytes, headers: dict[str, str]) -> int
     return answer(site, provider, body, headers)[0]
 
 
-@pytest.mark.parametrize("provider", list(webhooks.PROVIDERS))
+GIT_SERVERS = [name for name in webhooks.PROVIDERS if name != "registry"]
+
+
+@pytest.mark.parametrize("provider", GIT_SERVERS)
 def test_a_signed_push_looks_at_git_and_syncs_nothing_by_force(site: Open, provider: str) -> None:
     opened = site([application()], webhook_secret=SECRET, token="people sign in, webhooks do not")
     assert push(opened, provider, PUSH, signed(provider)) == 202
@@ -455,3 +458,88 @@ def test_what_was_run_in_a_pod_is_passed_on_and_recorded(site: Open) -> None:
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"items": 1}'])
 def test_a_body_that_is_no_list_of_events_is_refused(site: Open, body: bytes) -> None:
     assert answer(with_drift(site), "audit", body, AUDIT_TOKEN)[0] == 400
+
+
+DISTRIBUTION = {
+    "events": [
+        {
+            "action": "push",
+            "target": {"repository": "team/web", "tag": "2"},
+            "request": {"host": "reg.example.com:5000"},
+        },
+        {"action": "pull", "target": {"repository": "team/api"}, "request": {"host": "reg.example.com:5000"}},
+    ]
+}
+HARBOR = {
+    "type": "PUSH_ARTIFACT",
+    "event_data": {"resources": [{"tag": "2", "resource_url": "harbor.example.com/team/web:2"}]},
+}
+QUAY = {"repository": "team/web", "docker_url": "quay.io/team/web", "updated_tags": ["2"]}
+DOCKER_HUB = {"push_data": {"tag": "2"}, "repository": {"repo_name": "team/web", "namespace": "team"}}
+GITHUB = {
+    "action": "published",
+    "package": {"name": "web", "namespace": "Team", "package_type": "CONTAINER"},
+    "repository": {"clone_url": "https://github.com/Team/web.git"},
+}
+
+
+@pytest.mark.parametrize(
+    ("payload", "name"),
+    [
+        pytest.param(DISTRIBUTION, "reg.example.com:5000/team/web", id="distribution"),
+        pytest.param(HARBOR, "harbor.example.com/team/web", id="Harbor"),
+        pytest.param(QUAY, "quay.io/team/web", id="Quay"),
+        pytest.param(DOCKER_HUB, "docker.io/team/web", id="Docker Hub"),
+        pytest.param(GITHUB, "ghcr.io/team/web", id="GitHub"),
+        pytest.param({"registry_package": GITHUB["package"]}, "ghcr.io/team/web", id="GitHub, the older event"),
+    ],
+)
+def test_an_event_of_a_registry_names_its_image(payload: Any, name: str) -> None:
+    assert image_names(payload) == {name}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param([], id="a list"),
+        pytest.param({"events": "push"}, id="a text"),
+        pytest.param({"events": [7, {"action": "push"}, {"action": "push", "request": {"host": "h"}}]}, id="no names"),
+        pytest.param({"type": "DELETE_ARTIFACT", "event_data": HARBOR["event_data"]}, id="a deletion"),
+        pytest.param({"docker_url": "quay.io/a b; rm -rf /"}, id="a shell"),
+        pytest.param({"docker_url": 5}, id="a number"),
+        pytest.param({"push_data": {}, "repository": "team/web"}, id="another form"),
+        pytest.param({"package": {"name": "web", "package_type": "npm"}}, id="a package of another kind"),
+    ],
+)
+def test_another_payload_names_no_image(payload: Any) -> None:
+    assert image_names(payload) == frozenset()
+
+
+@pytest.mark.parametrize("text", [f"Bearer {SECRET}", SECRET, basic(f"harbor:{SECRET}")["Authorization"]])
+def test_a_push_to_a_registry_checks_the_images(site: Open, text: str) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    found = answer(opened, "registry", orjson.dumps(HARBOR), {"Authorization": text})
+    assert found == (202, {"accepted": True, "matched": 1})
+    assert opened.engine.updates.changed == [{"harbor.example.com/team/web"}]
+    assert opened.engine.requests.done == []
+
+
+def test_a_package_of_github_checks_the_images_and_not_git(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    body = orjson.dumps(GITHUB)
+    assert push(opened, "github", body, {**signed("github", body), "X-GitHub-Event": "package"}) == 202
+    assert opened.engine.updates.changed == [{"ghcr.io/team/web"}]
+    assert opened.engine.requests.done == []
+
+
+@pytest.mark.parametrize("text", ["", "Bearer another", "another", "Bearer", basic("harbor:another")["Authorization"]])
+def test_a_registry_without_the_secret_is_refused(site: Open, text: str) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    assert push(opened, "registry", orjson.dumps(HARBOR), {"Authorization": text}) == 401
+    assert opened.engine.updates.changed == []
+
+
+def test_other_events_of_a_registry_are_no_errors(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    body = orjson.dumps({"events": [{"action": "pull"}]})
+    assert push(opened, "registry", body, {"Authorization": SECRET}) == 200

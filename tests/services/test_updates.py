@@ -60,6 +60,7 @@ class Environments:
         self.repo.commit({**overlay("staging", "1.1"), **overlay("prod", "1.0")}, "Base")
         self.specs: dict[str, dict[str, Any]] = {"staging": {}, "prod": prod or {"promotion": {"from": "staging"}}}
         self.status: dict[str, Any] = {"phase": "Synced", "health": "Healthy"}
+        self.live: dict[tuple[str, str], Any] = {}
         self.source = Repositories(folder / "mirrors", Transport(("file",)))
         self.registry = Tags()
         self.policy = Policy()
@@ -76,11 +77,12 @@ class Environments:
                 bases,
                 renderer,
                 proposals,
-                self.registry,
+                lambda app: self.registry,
                 FakeClock(),
                 credentials,
                 lambda app: self.policy,
                 self.state_of,
+                lambda key, ref: self.live.get((key, str(ref))),
             )
         )
 
@@ -169,6 +171,64 @@ def test_an_environment_waits_for_the_one_before(tmp_path: Path) -> None:
     del environments.specs["staging"]
     with pytest.raises(InvalidInput, match="Application staging does not exist"):
         environments.find()
+
+
+def within_limits(status: str, reason: str, message: str = "") -> dict[str, str]:
+    return {"type": "WithinLimits", "status": status, "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "waits"),
+    [
+        ([], "it has no limits of metrics; set spec.postSync.queries"),
+        ([within_limits("True", "Watching", "errors until 10:00:00 UTC")], "its metrics are not good: errors until "),
+        ([within_limits("Unknown", "NoVerdict", "no answer")], "its metrics are not good: no answer"),
+        ([within_limits("False", "OverLimit", "errors is 9")], "its metrics are not good: errors is 9"),
+        ([within_limits("True", "Watched")], ""),
+    ],
+)
+def test_a_promotion_waits_for_metrics(tmp_path: Path, conditions: list[dict[str, str]], waits: str) -> None:
+    environments = Environments(tmp_path, promotion={"from": "staging", "requires": ["Healthy", "Metrics"]})
+    environments.status["conditions"] = conditions
+    update = environments.find()
+    assert update.waits.startswith(f"staging: {waits}") if waits else not update.waits
+    assert bool(update.adoption.values) is (not waits)
+
+
+AGENT = (
+    "apiVersion: agents.gitsync.dev/v1alpha1\nkind: Agent\nmetadata: {name: triage}\n"
+    "spec: {evaluation: {cases: {name: c, key: k}}}\n"
+)
+
+
+def evaluated(validated: str, revision: str = "r2") -> dict[str, Any]:
+    conditions = [{"type": "Validated", "status": validated, "message": "2 of 5 passed"}]
+    return {"status": {"updateRevision": "r2", "evaluation": {"revision": revision}, "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("agent", "waits"),
+    [
+        (evaluated("True"), ""),
+        (evaluated("False"), "staging: Agent staging/triage failed its evaluation: 2 of 5 passed"),
+        (evaluated("True", "r1"), "staging: Agent staging/triage was not evaluated yet"),
+        (evaluated("Unknown"), "staging: Agent staging/triage was not evaluated yet"),
+        (None, "staging: Agent staging/triage was not evaluated yet"),
+    ],
+)
+def test_a_promotion_waits_for_evaluations(tmp_path: Path, agent: dict[str, Any] | None, waits: str) -> None:
+    environments = Environments(tmp_path, promotion={"from": "staging", "requires": ["Evaluations"]})
+    files = overlay("staging", "1.1")
+    kustomization = str(files["staging/kustomization.yaml"]).replace("c.yaml]", "c.yaml, a.yaml]")
+    environments.set({"staging/kustomization.yaml": kustomization, "staging/a.yaml": AGENT})
+    if agent is not None:
+        environments.live["gitsync/staging", "Agent staging/triage"] = agent
+    assert environments.find().waits == waits
+
+
+def test_a_promotion_that_requires_evaluations_needs_some(tmp_path: Path) -> None:
+    environments = Environments(tmp_path, promotion={"from": "staging", "requires": ["Evaluations"]})
+    assert environments.find().waits == "staging: it declares no Agent with an evaluation"
 
 
 def test_a_hot_fix_in_prod_is_not_replaced_by_an_older_image(tmp_path: Path) -> None:

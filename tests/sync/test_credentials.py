@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,14 @@ TENANT = Policy(
         servers=(GrantedUrl("https://models.example", ("judge",)),),
         decryption=("age",),
     ),
+)
+ENGINE = json.dumps(
+    {
+        "auths": {
+            "reg.example": {"auth": base64.b64encode(b"puller:of-reg").decode()},
+            "https://index.docker.io/v1/": {"username": "puller", "password": "of-hub"},
+        }
+    }
 )
 EVIL = "https://evil.example/x"
 
@@ -47,6 +56,8 @@ def secrets(*policies: Policy) -> ApplicationSecrets:
         "partner": {"password": "of-a-partner"},
         "age": {"a.agekey": "AGE-SECRET-KEY-1"},
         "judge": {"apiKey": "key"},
+        "registry": {".dockerconfigjson": ENGINE},
+        "broken": {".dockerconfigjson": "[]"},
     }.items():
         data = {key: base64.b64encode(value.encode()).decode() for key, value in members.items()}
         metadata = {"name": name, "namespace": "shop"}
@@ -196,3 +207,37 @@ def test_charts_learn_what_the_cluster_serves() -> None:
     app = chart_application()
     app = replace(app, chart_inputs=site.secrets.chart_inputs(app))
     assert (app.chart.kube_version, app.chart.api_versions) == ("v1.36.2", ("apps/v1", "apps/v1/Deployment"))
+
+
+def followed(secret: str) -> Application:
+    images = [{"name": "reg.example/team/web", "semver": ">=1"}]
+    spec = {"source": {"repoURL": EVIL}, "images": images}
+    updates = {"imageUpdates": {"secretRef": {"name": secret}}} if secret else {}
+    return parse_application({"metadata": {"name": "web", "namespace": "shop"}, "spec": {**spec, **updates}})
+
+
+@pytest.mark.parametrize(
+    ("secret", "server", "password"),
+    [
+        ("registry", "reg.example", ("puller", "of-reg")),
+        ("registry", "registry-1.docker.io", ("puller", "of-hub")),
+        ("registry", "other.example", None),
+        ("", "reg.example", None),
+        ("login", "reg.example", None),
+    ],
+)
+def test_a_registry_gets_its_own_password(secret: str, server: str, password: tuple[str, str] | None) -> None:
+    assert secrets().registry_password(followed(secret), server) == password
+
+
+def test_a_secret_of_registries_that_is_no_config_is_an_error() -> None:
+    with pytest.raises(InvalidInput, match=r"spec\.imageUpdates\.secretRef\.name: .*not the config of a container"):
+        secrets().registry_password(followed("broken"), "reg.example")
+
+
+def test_a_tenant_lists_the_secrets_of_its_registries() -> None:
+    with pytest.raises(Refused, match=r"Secret registry is not allowed for oci://reg\.example/team/web"):
+        secrets(TENANT).registry_password(followed("registry"), "reg.example")
+    grants = TenantGrants(repositories=(GrantedUrl("oci://reg.example/*", ("registry",)),))
+    allowed = secrets(Policy(name="shop", tenant=grants))
+    assert allowed.registry_password(followed("registry"), "reg.example") == ("puller", "of-reg")
