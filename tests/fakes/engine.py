@@ -51,6 +51,7 @@ class Engine:
         policy: Policy | None = None,
         history: FakeRecords | None = None,
         cluster: FakeCluster | None = None,
+        repository: FakeSource | None = None,
         **spec: Any,
     ) -> None:
         self.clock = FakeClock()
@@ -68,11 +69,12 @@ class Engine:
         self.ports = ports = Ports(port, self.live, records, self.clock)
         self.writes = WritesByOwner(ports, WritePool(self.pool, self.enqueued.append, patience=0.0))
         applier = Applier(ports, self.writes)
-        self.source = FakeSource()
+        self.source = repository or FakeSource()
         source: Any = self.source
         self.policies = policies = Policies(port, self.live, source, PolicySet((policy or Policy(),)))
         declarations = self.state.declarations
-        self.gate = SyncGate(records, self.clock, AdviceGate(None, ApplicationSecrets(port, self.live)), policies)
+        advice = AdviceGate(None, ApplicationSecrets(port, self.live, policies.all_of))
+        self.gate = SyncGate(records, self.clock, advice, policies)
         # dry runs in a pool of their own: of an object whose write is slow, they are not
         self.planner = Planner(port, declarations, FakePool(), PlanRules(policy_of=policies.of))
         view = ClusterView(port, self.live, self.state.tracked, declarations, policies.unreadable)

@@ -79,7 +79,7 @@ class PipelineEngine(Engine):
         source: Any = self.source
         self.cluster.put(DEFINITION)
         self.verified: list[SourceRevision] = []
-        secrets = ApplicationSecrets(cluster, self.live)
+        secrets = ApplicationSecrets(cluster, self.live, self.policies.all_of)
         signatures = SignatureCheck(lambda revision, _: self.verified.append(revision))
         self.fetcher = (_WaitingFetcher if waits else Fetcher)(source, secrets, signatures, self.clock)
         self.watcher = FakeWatcher()
