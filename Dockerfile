@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-FROM python:3.12-slim AS build
+# By digest, so that a build has what was reviewed; `docker buildx imagetools inspect python:3.12-slim` has a newer one.
+FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE requirements-image.txt requirements-build.txt ./
 COPY gitsync ./gitsync
@@ -10,7 +11,7 @@ COPY tools/make_image_root.sh ./tools/
 # tests/image runs the same folder without a container engine.
 RUN --mount=type=cache,target=/root/.cache/pip sh tools/make_image_root.sh /opt/gitsync
 
-FROM python:3.12-slim
+FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends git gnupg openssh-client \
  && rm -rf /var/lib/apt/lists/* \

@@ -19,7 +19,7 @@ FUZZ ?= 600
 # Most of a short command is the compilation of what it imports, where the environment keeps Python from storing that.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom chart release replicas image image-content requirements clean
+.PHONY: run test audit check fmt bench conformance faults adversary soak fuzz sbom chart release replicas image image-content requirements clean
 
 # Hashed requirements name all packages, so that nothing is resolved (--no-deps): older pips refuse a package with extras once a newer version of
 # it is published. Nothing is compiled: of most of the kubernetes package, Python imports no module.
@@ -55,6 +55,9 @@ test: $(TEST) ## all tests
 	@echo "Running all tests in $(WORKERS) processes; WORKERS=N changes that"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+audit: $(LINT) ## known vulnerabilities of the dependencies
+	$(BIN)/python -m tools.audit_dependencies
+
 check: $(LINT) ## format, lint, types, import contracts, declared dependencies, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -88,8 +91,8 @@ faults: $(TEST) ## more crash schedules than the suite runs
 soak: $(TEST) ## 100,000 reconciles with commits and faults; memory, descriptors, threads, database and files stay flat
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -s tests/flow/test_soak.py
 
-adversary: $(TEST) ## 20,000 sequences of commits that try to reach a right without an approval
-	GITSYNC_ADVERSARY=20000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py
+adversary: $(TEST) ## 20,000 sequences of commits, and of moves of seven actors, that try to reach a right without an approval
+	GITSYNC_ADVERSARY=20000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py tests/gate/test_actors.py
 
 fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no second, no 256 MiB
 	for name in tests/fuzz/corpus/*; do $(BIN)/python -m tests.fuzz $$(basename $$name) --seconds $(FUZZ) || exit 1; done

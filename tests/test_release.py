@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gitsync import __version__
 from tools.make_release import KUSTOMIZATION, VERSION_FILE, next_version, notes, released, with_version
@@ -51,3 +53,31 @@ def test_the_version_is_replaced_where_it_is_written() -> None:
 
 def test_the_next_version_is_one_of_development() -> None:
     assert next_version("0.5.2") == "0.6.0.dev0"
+
+
+def test_images_are_named_by_their_digest() -> None:
+    lines = re.findall(r"(?m)^FROM (\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"\S+:\S+@sha256:[0-9a-f]{64}", line)] == []
+    assert len(set(lines)) == 1
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda file: file.name)
+def test_workflows_name_actions_by_commit_and_have_no_other_rights(file: Path) -> None:
+    workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        assert job["permissions"]
+        for step in job["steps"]:
+            assert "uses" not in step or re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", step["uses"]), step
+            # what a user types is a value of the environment, never part of a script
+            assert "${{" not in step.get("run", ""), step
+
+
+def test_a_release_gets_provenance_and_its_bill_of_materials() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    actions = [step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step]
+    assert actions.count("actions/attest-build-provenance") == 2
+    assert actions.count("actions/attest-sbom") == 1
+    assert {"id-token", "attestations"} <= job["permissions"].keys()
