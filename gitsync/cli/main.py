@@ -21,6 +21,7 @@ _MODULE_OF = {
     "hold": "suspend",
     "unhold": "suspend",
     "restore": "backup",
+    "verify-install": "install",
     "tenant": "policy",
     "rollback": "pin",
     "diff": "plan",
@@ -57,7 +58,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
         module = import_module(f"gitsync.cli.commands.{_MODULE_OF.get(name, name)}")
     finally:
         gc.enable()
-    target = getattr(module, name)
+    target = getattr(module, name.replace("-", "_"))
     if not isinstance(target, typer.Typer):
         # a Typer with one command becomes that command, without a level of its own
         single = typer.Typer(rich_markup_mode=None, add_completion=False)

@@ -45,6 +45,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "appset preview": ("{set}",),
     "uninstall": (),
     "upgrade": ("--check",),
+    "verify-install": (),
 }
 OTHERS = {
     "explain",
