@@ -180,6 +180,13 @@ def forbidden_hint(message: str) -> str:
 def _rule(denied: re.Match[str]) -> str:
     """Return the RBAC rule for a denied request, and where it belongs."""
     verb, namespace = denied["verb"], denied["namespace"]
+    # Constrained impersonation (KEP-5284, on from Kubernetes 1.36) names the request that would have been made as the
+    # account, and not the account: where `impersonate` on that is missing too.
+    if verb.startswith("impersonate-on:"):
+        return (
+            "the controller may act as gitsync-deployer of a namespace with Applications only: name that one as"
+            " destination.serviceAccountName, and run gitsync install --tenant NAMESPACE | kubectl apply -f -"
+        )
     # a wider right of the controller would be one on the accounts of all tenants
     if verb == "impersonate" and denied["resource"] == "serviceaccounts" and namespace:
         return (

@@ -144,6 +144,11 @@ CASES = [
         "run gitsync install --tenant shop | kubectl apply -f -",
     ),
     (
+        'configmaps "a" is forbidden: User "system:serviceaccount:gitsync:gitsync" cannot '
+        'impersonate-on:serviceaccount:patch resource "configmaps" in API group "" in the namespace "shop"',
+        "may act as gitsync-deployer of a namespace with Applications only",
+    ),
+    (
         'pods "web" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=4, limited: pods=4',
         "raise the ResourceQuota compute, or request less",
     ),
