@@ -13,9 +13,12 @@ import pytest
 from gitsync.cluster.client import Client, Connection
 from gitsync.sandbox.server import Sandbox
 from tests.allowed_cluster import REFUSAL, is_allowed
+from tests.contract.installed import give_installed_rights
 from tests.contract.stage import Stage
 
 KUBECONFIG = "GITSYNC_TEST_KUBECONFIG"
+RIGHTS = "GITSYNC_TEST_RIGHTS"
+"""With the value ``installed``, each controller of the suite has the rights of the shipped manifests, and no others."""
 
 
 @pytest.fixture(params=["sandbox", "cluster"])
@@ -24,6 +27,7 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     if request.param == "sandbox":
         with Sandbox() as sandbox:
             made = Stage(tmp_path, sandbox.kubeconfig(tmp_path / "kubeconfig"), is_real=False)
+            _limit(made, request)
             yield made
             made.close()
         return
@@ -35,9 +39,16 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
         fcntl.flock(lock, fcntl.LOCK_EX)  # cluster-scoped objects of two tests must not meet
         made = Stage(tmp_path, kubeconfig, is_real=True)
         try:
+            _limit(made, request)
             yield made
         finally:
             made.close()
+
+
+def _limit(made: Stage, request: pytest.FixtureRequest) -> None:
+    is_limited = os.environ.get(RIGHTS) == "installed" and request.node.get_closest_marker("own_rights") is None
+    if is_limited:
+        give_installed_rights(made)
 
 
 def _require_label(kubeconfig: Path) -> None:

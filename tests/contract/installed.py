@@ -70,6 +70,40 @@ def kubeconfig_of(stage: Stage, account: str) -> Path:
     return file
 
 
+def give_installed_rights(stage: Stage) -> None:
+    """
+    Let the controller of a stage have the rights of the installation with all components that read, and no others.
+
+    Applications write by an account that may do everything, as the kinds of the tests are many; what is tested are the
+    controller's own requests.
+    """
+    install(stage, "agents", "read-secrets")
+    name = f"{stage.system}-deployer"
+    stage.remember("ClusterRoleBinding", name, "rbac.authorization.k8s.io/v1")
+    stage.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "gitsync-deployer", "namespace": stage.system}],
+        }
+    )
+    # as an administrator adds the kinds of an operator
+    reader = f"{stage.system}-read"
+    stage.remember("ClusterRole", reader, "rbac.authorization.k8s.io/v1")
+    stage.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": reader, "labels": {"gitsync.dev/aggregate-to-read": "true"}},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}],
+        }
+    )
+    stage.account = "gitsync-deployer"
+    stage.controller_kubeconfig = kubeconfig_of(stage, "gitsync")
+
+
 def remove_definitions(stage: Stage) -> None:
     """Remove what the preparation of each test installs as an administrator."""
     api = "apiextensions.k8s.io/v1"

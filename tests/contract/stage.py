@@ -55,6 +55,9 @@ class Stage:
         self.cluster = KubernetesCluster(self.client)
         self._api = new_client_from_config(str(kubeconfig))
         self.engine: Engine | None = None
+        self.account = ""
+        """The ServiceAccount that Applications name; empty: the controller writes with its own rights."""
+        self.controller_kubeconfig = kubeconfig
         self._global: list[tuple[str, str, str]] = []
         for namespace in (self.system, self.namespace):
             self.make_namespace(namespace)
@@ -67,7 +70,7 @@ class Stage:
         """Start a controller for the two namespaces."""
         self.engine = build_controller(
             Settings(
-                kubeconfig=str(self.kubeconfig),
+                kubeconfig=str(self.controller_kubeconfig),
                 data=self.folder / "data",
                 render_workers=1,
                 allow_file_urls=True,
@@ -105,6 +108,8 @@ class Stage:
     def application(self, name: str = "app", **spec: Any) -> None:
         """Declare an Application of the repository that polls each second and asks for no approval."""
         destination = {"namespace": self.namespace, "allowClusterScoped": True, **spec.pop("destination", {})}
+        if self.account:
+            destination = {"serviceAccountName": self.account, **destination}
         self.apply(
             {
                 "apiVersion": APPLICATION,

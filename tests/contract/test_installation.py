@@ -39,6 +39,7 @@ def with_credentials(stage: Stage) -> dict[str, Any]:
     return {"source": {"credentials": {"secretRef": {"name": "git"}}}}
 
 
+@pytest.mark.own_rights
 def test_the_installed_rights_suffice(stage: Stage) -> None:
     if not stage.is_real:  # on a shared cluster, Applications of others exist
         remove_definitions(stage)
@@ -64,6 +65,7 @@ def test_the_installed_rights_suffice(stage: Stage) -> None:
         assert [row for row in report.json if row["result"] != "OK" and row["check"] != "Landlock"] == []
 
 
+@pytest.mark.own_rights
 def test_the_roles_of_some_namespaces_suffice(stage: Stage) -> None:
     """The component namespaced: the controller has no cluster-scoped right, not even for the definitions."""
     installed = moved(stage, "--component", "namespaced")
@@ -92,6 +94,7 @@ def test_the_roles_of_some_namespaces_suffice(stage: Stage) -> None:
         assert denied(url) == []
 
 
+@pytest.mark.own_rights
 def test_an_application_that_names_no_account_may_write_nothing(stage: Stage) -> None:
     install(stage)
     stage.commit({"settings.yaml": config_map("settings", a="1")})

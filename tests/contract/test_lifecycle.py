@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from gitsync.objects.manifest import Manifest
 from tests.contract.manifests import config_map, definition, deployment, job, manifest, with_wave
 from tests.contract.stage import APPLICATION, Stage, eventually
@@ -132,6 +134,7 @@ def bind(stage: Stage, rules: list[dict[str, Any]]) -> None:
         stage.apply(made)
 
 
+@pytest.mark.own_rights
 def test_a_missing_right_is_named_with_its_rule(stage: Stage) -> None:
     account = manifest("v1", "ServiceAccount", "deployer")
     account["metadata"]["namespace"] = stage.system
