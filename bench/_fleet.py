@@ -116,6 +116,11 @@ class Fleet:
         CrdInstaller(self.cluster, install=True).start()
         until(lambda: self.cluster.any_version(APPLICATION), 60)
 
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of its administrator."""
+        return self._where.kubeconfig
+
     def namespaces(self, names: Iterable[str]) -> None:
         """Create namespaces."""
         self._where.namespaces(names)
