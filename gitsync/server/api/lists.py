@@ -151,7 +151,7 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
             manager=row.manager,
             times=row.times,
             last=row.last,
-            repaired_seconds=row.repaired.total_seconds() if row.repaired is not None else None,
+            repaired_seconds=row.repaired.total_seconds(),
         )
         for row in corrected(backend, query)[:limit]
     ]

@@ -84,7 +84,11 @@ class FoundAgent:
         """Whether requests are answered by the declared settings; those of an Agent are tried first."""
         serving = self.roles.serving
         # without revisions, as of a workload, Kubernetes decides what serves
-        return not (serving and self.kept) or self.kept[-1].revision.name == serving
+        if not (serving and self.kept):
+            return True
+        # after a revert the declared revision is an earlier one, and the newest is the one that failed
+        declared = at(self.live, "status", "updateRevision", default="") or self.kept[-1].revision.name
+        return bool(declared == serving)
 
     @property
     def ref(self) -> ObjectRef:

@@ -106,7 +106,7 @@ class PastDrift:
     manager: str
     times: int
     last: datetime
-    repaired: timedelta | None
+    repaired: timedelta
     url: str
 
 
@@ -180,8 +180,8 @@ def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
                     manager,
                     1,
                     end,
-                    # the clock of the API server may be ahead of ours
-                    max(end - written, timedelta()) if written is not None else None,
+                    # the clock of the API server may be ahead of ours; without the time of the edit, that of the sync
+                    max(end - written, timedelta()) if written is not None else end - record.started,
                     str(record.id),
                 )
             else:

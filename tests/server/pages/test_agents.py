@@ -338,7 +338,8 @@ _MEMBERS = (
 @pytest.mark.parametrize("state", ROLES)
 def test_revisions_that_serve_are_tried_and_failed_are_told_apart(site: Open, state: str) -> None:
     status, expected = ROLES[state]
-    opened = site([application(resources=[held(live("Agent", "triage", spec=SPEC, status=status))])])
+    spec = {**SPEC, "prompt": {"text": "Sort tickets quickly."}}
+    opened = site([application(resources=[held(live("Agent", "triage", spec=spec, status=status))])])
     opened.engine.view.children["uid-triage"] = (
         config("triage-config-a", "Sort tickets quickly.", "2026-03-01T10:00:00Z"),
         config("triage-config-b", "Promise a refund.", "2026-03-01T11:00:00Z"),
@@ -359,6 +360,8 @@ def test_revisions_that_serve_are_tried_and_failed_are_told_apart(site: Open, st
     for text in filter(None, expected):
         assert text in listed_page
     assert ("% new" in page) is bool(traffic)
+    is_behind = bool(serving) and serving != status["updateRevision"]
+    assert (f"declared, but {serving} serves" in opened.get("/agents/environments").text) is is_behind
 
 
 def test_verdicts_that_others_edited_are_left_out(site: Open) -> None:

@@ -114,6 +114,16 @@ def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
     assert re.search(r'<td>kubectl</td><td class="num" data-label="Times">1</td>', recent)
 
 
+def test_a_repair_of_an_edit_without_a_time_lasted_as_its_sync(site: Open) -> None:
+    opened = site([application()])
+    item = {"path": ".spec.replicas", "live": 4, "desired": 1, "owners": [{"manager": "kubectl"}]}
+    step = Step("apps/Deployment/shop/web", "update", "Safe", "", Outcome.SUCCEEDED, differences=(item,))
+    opened.engine.records.save(
+        SyncRecord("gitsync/shop", Commit("c" * 40), "drift", NOW, 500, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+    )
+    assert 'data-label="Repaired after">500 ms</td>' in opened.get("/drift").text
+
+
 def test_a_repair_that_failed_is_not_counted_as_corrected(site: Open) -> None:
     opened = site([application()])
     item = {"path": ".spec.replicas", "live": 4, "desired": 1, "owners": [{"manager": "kubectl"}]}
