@@ -24,10 +24,10 @@ from gitsync.errors import (
     WrongState,
 )
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import Application, ChartInputs, GitSource, SourceGroup, apps_of_parts
+from gitsync.objects.application import Application, ChartInputs, GitSource, NamedSource, SourceGroup, apps_of_parts
 from gitsync.objects.change import HoldReason
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED
-from gitsync.objects.manifest import Manifest, annotations_of, content_hash, metadata_of
+from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
 from gitsync.objects.patterns import matches
 from gitsync.objects.record import Commit
 from gitsync.objects.remote import without_user
@@ -147,6 +147,21 @@ class _Deployers:
     def applications(self) -> tuple[Application, ...]:
         return tuple(view.application for view in self.views if view.application is not None)
 
+    def other_commits(self) -> Iterator[list[str]]:
+        """Yield the commits that other sources had in the last reconcile, by Application and name of the source."""
+        own = repository_key(self.main.source.repo_url)
+        for view in self.views:
+            if (whole := self.groups.get(view.key)) is None:
+                continue
+            others = {
+                part.name
+                for part in whole.source.parts
+                if isinstance(part, NamedSource) and repository_key(part.repo_url) != own
+            }
+            for entry in at(view.status, "revision", "sources") or ():
+                if entry["name"] in others:
+                    yield [view.key, entry["name"], entry["commit"]]
+
     @property
     def branches(self) -> frozenset[str]:
         return frozenset(app.source.revision.removeprefix(_HEADS) for app in self.applications)
@@ -229,7 +244,7 @@ class PullRequestController:
                 self._ports.store.forget(key)
             self._states.pop(key, None)
             return None
-        repository = self._repositories.get(key) or self._loaded(key, ours.main)
+        repository = self._repositories.get(key) or self._loaded(key, ours)
         self._repositories[key] = repository
         self._states[key] = _state_of(ours)
         try:
@@ -240,10 +255,10 @@ class PullRequestController:
         finally:
             self._keep(key, repository)
 
-    def _loaded(self, key: str, main: Application) -> _Known:
+    def _loaded(self, key: str, ours: _Deployers) -> _Known:
         """Return what the process that had the repository before has kept: nothing of it is reported again."""
         kept = dict(self._ports.store.all().get(key, {}))
-        rules = self._rules(main)
+        rules = self._rules(ours)
         views = {name: row.view for name, row in kept.items() if row.view is not None and row.rules == rules}
         reported = {(name, kind): digest for name, row in kept.items() for kind, digest in row.reported.items()}
         return _Known(views=views, reported=reported, kept=kept, rules=rules)
@@ -277,11 +292,13 @@ class PullRequestController:
                 inputs[app.key] = self._ports.chart_inputs_of(app)
         return inputs
 
-    def _rules(self, main: Application) -> str:
+    def _rules(self, followers: _Deployers) -> str:
         """Return a digest of what previews depend on beside their commits."""
+        main = followers.main
         policies = {name: content.decode(errors="replace") for name, content in self._ports.policies().items()}
         is_rehearsed = main.pull_requests is not None and main.pull_requests.rehearse
-        return content_hash([__version__, policies, self._ports.controller_rights, is_rehearsed])[:16]
+        facts = [__version__, policies, self._ports.controller_rights, is_rehearsed, *sorted(followers.other_commits())]
+        return content_hash(facts)[:16]
 
     def _followers(self) -> dict[str, _Deployers]:
         """Return the Applications of each repository of which one asks for previews."""
@@ -344,7 +361,7 @@ class PullRequestController:
         ]
 
     def _update(self, key: str, followers: _Deployers, repository: _Known) -> float:
-        rules = self._rules(followers.main)
+        rules = self._rules(followers)
         if rules != repository.rules:
             repository.views.clear()
             repository.rules = rules

@@ -288,6 +288,30 @@ def test_a_change_of_one_of_several_sources_is_previewed(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
+    "shop", [{"pullRequests": {"host": "Gitea"}, "sources": ["main"]}], indirect=True, ids=["two sources"]
+)
+def test_another_source_that_changed_renews_a_preview(shop: Shop) -> None:
+    def deploy(own: str, other: str) -> None:
+        sources = [{"name": "own", "commit": own}, {"name": "main", "commit": other}]
+        shop.views.known["gitsync/shop"] = view_of(view_app(shop), revision={"sources": sources})
+
+    deploy("a" * 40, "b" * 40)
+    shop.open(1, shop.push("change/1", 3))
+    shop.wake()
+    [first] = shop.controller.proposals()
+    # a commit of its own repository moves the base of the change, which is compared already
+    deploy("c" * 40, "b" * 40)
+    shop.wake()
+    assert shop.controller.proposals()[0] is first
+
+    deploy("c" * 40, "d" * 40)
+    shop.wake()
+    [renewed] = shop.controller.proposals()
+    assert renewed is not first
+    assert renewed.report == first.report
+
+
+@pytest.mark.parametrize(
     "shop", [{"pullRequests": {"host": "Gitea"}, "sources": ["missing"]}], indirect=True, ids=["missing branch"]
 )
 def test_a_source_that_cannot_be_read_is_the_reason(shop: Shop) -> None:
