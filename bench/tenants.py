@@ -1,5 +1,5 @@
 """
-Nine tenants beside one that is hostile in twelve ways at once: ``python -m bench.tenants [--minutes 30]``.
+Nine tenants beside one that is hostile in twelve ways at once: ``python -m bench.tenants [--minutes 30] [WAY...]``.
 
 The seconds from push to live of the nine, and the memory of the controller with its processes, first alone, then beside
 the hostile one. It works as its ways out of its own repositories, Applications and connections allow; what it may be
@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,33 +61,64 @@ class Hostile:
         self._open: list[socket.socket] = []
         self.count = 0
 
-    def ways(self) -> Iterator[Way]:
-        """Set up each way, and yield it."""
+    def ways(self, chosen: Collection[str] = ()) -> Iterator[Way]:
+        """Set up each way, or the chosen ones, and yield it."""
+        for name, set_up in self._set_ups().items():
+            if not chosen or name in chosen:
+                act, pause = set_up()
+                yield Way(name, act, pause)
+
+    def _set_ups(self) -> Mapping[str, Callable[[], tuple[Callable[[], object], float]]]:
+        return {
+            "hang": self._hang,
+            "bomb": self._bomb,
+            "flood": lambda: self._commits("flood", 10, pause=1),
+            "render": lambda: self._commits(
+                "render", 8, pause=5, **{"kustomization.yaml": _slow_kustomization(), "many.yaml": _maps(300)}
+            ),
+            "plan": self._huge_plan,
+            "memory": lambda: self._commits("memory", 1, pause=5, **{"b.yaml": config_map("b", value="x" * (8 << 20))}),
+            "disk": self._disk,
+            "refs": self._refs,
+            "webhooks": lambda: (lambda: self._request("POST", "/webhook/github", b"x" * (900 << 10)), 0.2),
+            "reviews": lambda: (self._review, 0.1),
+            "logs": lambda: (self._listen, 0.5),
+            "cel": self._cel,
+        }
+
+    def _hang(self) -> tuple[Callable[[], object], float]:
         silent = self._servers.enter_context(silent_server("127.0.3.1"))
         for number in range(30):
             self._application(f"hang-{number}", f"https://{silent}/r{number}")
-        yield Way("hang", lambda: None, 60)
-        self._application("bomb", f"file://{self._bomb()}", path=".")
-        yield Way("bomb", lambda: None, 60)
-        flood = self._repository("flood", 10)
-        yield Way("flood", lambda: self._commit(flood, "flood", 10), 1)
-        slow = self._repository("slow", 8, **{"kustomization.yaml": _slow_kustomization(), "many.yaml": _maps(300)})
-        yield Way("slow render", lambda: self._commit(slow, "slow", 8), 5)
-        huge = self._repository("huge", 1, **{"many.yaml": _maps(_OBJECTS)})
-        yield Way("huge plan", lambda: self._commit(huge, "huge", 1, **{"many.yaml": _maps(_OBJECTS, self.count)}), 30)
-        memory = self._repository("memory", 1, **{"big.yaml": config_map("big", value="x" * (8 << 20))})
-        yield Way("memory", lambda: self._commit(memory, "memory", 1), 5)
-        disk = self._repository("disk", 1)
-        yield Way("disk", lambda: self._force_push(disk), 10)
-        refs = self._repository("refs", 1)
-        self._make_refs(refs, 20_000)
-        yield Way("refs", lambda: self._commit(refs, "refs", 1), 5)
-        yield Way("webhooks", lambda: self._request("POST", "/webhook/github", b"x" * (900 << 10)), 0.2)
-        yield Way("reviews", self._review, 0.1)
-        yield Way("logs", self._listen, 0.5)
+        return _nothing, 60
+
+    def _commits(
+        self, name: str, applications: int, *, pause: float, **files: str
+    ) -> tuple[Callable[[], object], float]:
+        repository = self._repository(name, applications, **files)
+        return lambda: self._commit(repository, name, applications), pause
+
+    def _huge_plan(self) -> tuple[Callable[[], object], float]:
+        huge = self._repository("plan", 1, **{"many.yaml": _maps(_OBJECTS)})
+        return lambda: self._commit(huge, "plan", 1, **{"many.yaml": _maps(_OBJECTS, self.count)}), 30
+
+    def _disk(self) -> tuple[Callable[[], object], float]:
+        repository = self._repository("disk", 1)
+        return lambda: self._force_push(repository), 10
+
+    def _refs(self) -> tuple[Callable[[], object], float]:
+        repository = self._repository("refs", 1)
+        self._make_refs(repository, 20_000)
+        return lambda: self._commit(repository, "refs", 1), 5
+
+    def _cel(self) -> tuple[Callable[[], object], float]:
         checks = {"healthChecks": [{"kind": "ConfigMap", "current": " && ".join([_CEL] * 8)}]}
-        checked = self._repository("cel", 5, checks=checks)
-        yield Way("CEL", lambda: self._commit(checked, "cel", 5), 2)
+        repository = self._repository("cel", 5, checks=checks)
+        return lambda: self._commit(repository, "cel", 5), 2
+
+    def _bomb(self) -> tuple[Callable[[], object], float]:
+        self._application("bomb", f"file://{self._bomb_repository()}", path=".")
+        return _nothing, 60
 
     def close(self) -> None:
         """Close the connections that are kept open."""
@@ -111,7 +142,7 @@ class Hostile:
         folders = [f"{name}-{number}" for number in range(applications)]
         repository.commit("change", {f"{folder}/{file}": text for folder in folders for file, text in changed.items()})
 
-    def _bomb(self) -> Path:
+    def _bomb_repository(self) -> Path:
         """Make a repository of 12 objects whose tree has 10^11 files."""
         folder = self._folder / "bomb.git"
         subprocess.run(["git", "init", "-q", "--bare", folder], check=True)
@@ -144,7 +175,7 @@ class Hostile:
         subprocess.run(["git", "update-ref", "--stdin"], cwd=repository.bare, input=text, check=True, text=True)
 
     def _review(self) -> None:
-        self._request("POST", f"/api/v1/applications/gitsync/{_HOSTILE}-flood-0/review", b'{"verdict": "approve"}')
+        self._request("POST", f"/api/v1/applications/{_HOSTILE}/{_HOSTILE}-flood-0/review", b'{"verdict": "approve"}')
         self._request("GET", "/api/v1/applications", b"", token="guess")
 
     def _listen(self) -> None:
@@ -154,7 +185,7 @@ class Hostile:
             connection = socket.create_connection((host, int(port)), 5)
             connection.sendall(f"GET /live HTTP/1.1\r\nHost: {self._address}\r\n\r\n".encode())
             self._open.append(connection)
-        self._request("GET", f"/api/v1/applications/gitsync/{_HOSTILE}-flood-0/logs", b"", token=_TOKEN)
+        self._request("GET", f"/api/v1/applications/{_HOSTILE}/{_HOSTILE}-flood-0/logs", b"", token=_TOKEN)
 
     def _request(self, method: str, path: str, body: bytes, token: str = "") -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {"X-Hub-Signature-256": "sha256=0"}
@@ -228,7 +259,7 @@ def _application(name: str, namespace: str, source: Manifest, **spec: Any) -> Ma
     return {
         "apiVersion": "gitsync.dev/v1alpha1",
         "kind": "Application",
-        "metadata": {"name": name, "namespace": "gitsync"},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "source": source,
             "destination": {"namespace": namespace},
@@ -237,6 +268,10 @@ def _application(name: str, namespace: str, source: Manifest, **spec: Any) -> Ma
             **spec,
         },
     }
+
+
+def _nothing() -> None:
+    """Do nothing more: what was set up continues by itself."""
 
 
 def _maps(count: int, value: int = 0) -> str:
@@ -253,8 +288,8 @@ def _slow_kustomization() -> str:
 
 
 @contextmanager
-def hostility(hostile: Hostile) -> Iterator[None]:
-    """Be hostile in all ways at once, each in a thread of its own, until the block ends."""
+def hostility(hostile: Hostile, chosen: Iterable[str]) -> Iterator[None]:
+    """Be hostile in all chosen ways at once, each in a thread of its own, until the block ends."""
     ended = threading.Event()
 
     def repeat(way: Way) -> None:
@@ -262,7 +297,7 @@ def hostility(hostile: Hostile) -> Iterator[None]:
             with suppress(subprocess.CalledProcessError, OSError):
                 way.act()
 
-    threads = [threading.Thread(target=repeat, args=(way,), daemon=True) for way in hostile.ways()]
+    threads = [threading.Thread(target=repeat, args=(way,), daemon=True) for way in hostile.ways(tuple(chosen))]
     for thread in threads:
         thread.start()
     try:
@@ -274,8 +309,8 @@ def hostility(hostile: Hostile) -> Iterator[None]:
         hostile.close()
 
 
-def main(minutes: float = 2.0) -> None:
-    """Print the figures alone and beside the hostile tenant."""
+def main(minutes: float = 2.0, chosen: Iterable[str] = ()) -> None:
+    """Print the figures alone and beside the tenant that is hostile in the chosen ways, by default in all."""
     seconds = minutes * 60
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
@@ -295,7 +330,7 @@ def main(minutes: float = 2.0) -> None:
         alone = others.measure(seconds / 5, process.pid)
         print(f"alone:              {alone}", flush=True)
         servers = stack.enter_context(ExitStack())
-        with hostility(Hostile(made, folder / _HOSTILE, url, servers)):
+        with hostility(Hostile(made, folder / _HOSTILE, url, servers), chosen):
             beside = others.measure(seconds, process.pid)
         print(f"beside the hostile: {beside}\n{beside.compared(alone)}", flush=True)
 
@@ -303,4 +338,6 @@ def main(minutes: float = 2.0) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0)
-    main(parser.parse_args().minutes)
+    parser.add_argument("ways", nargs="*", metavar="WAY", help="only these ways, such as flood")
+    arguments = parser.parse_args()
+    main(arguments.minutes, arguments.ways)

@@ -1,14 +1,17 @@
 """
-Landlock: what a process may no longer do with files and the network, for itself and all processes that it starts.
+Landlock and seccomp: what a process may no longer do with files and the network, for itself and what it starts.
 
-By ctypes: the C library has no functions for these system calls. Source: ``include/uapi/linux/landlock.h`` and
-https://docs.kernel.org/userspace-api/landlock.html.
+By ctypes: the C library has no functions for these system calls. Source: ``include/uapi/linux/landlock.h``,
+https://docs.kernel.org/userspace-api/landlock.html and https://docs.kernel.org/userspace-api/seccomp_filter.html.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import platform
+import socket
 import stat
 import struct
 from collections.abc import Iterable, Iterator
@@ -36,6 +39,25 @@ _TCP: Final = 0b11
 _SCOPES: Final = 0b11
 """Abstract Unix sockets of others, and signals to them, from version 6 on."""
 
+
+_SET_SECCOMP: Final = 22
+_FILTER: Final = 2
+_SOCKET_CALLS: Final = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+"""``AUDIT_ARCH`` and the number of ``socket`` of an architecture. Source: ``include/uapi/linux/audit.h``."""
+_IO_URING_SETUP: Final = 425
+"""It makes sockets without the system call ``socket``; the number is the same on all architectures."""
+_X32: Final = 0x40000000
+"""The first number of the x32 calls of x86_64, which have the same architecture."""
+_LOAD: Final = 0x20
+_IF_EQUAL: Final = 0x15
+_IF_AT_LEAST: Final = 0x35
+_RETURN: Final = 0x06
+_ALLOW: Final = 0x7FFF0000
+_DENY: Final = 0x00050000 | errno.EACCES
+_NUMBER_AT: Final = 0
+_ARCHITECTURE_AT: Final = 4
+_FAMILY_AT: Final = 16
+"""Where ``struct seccomp_data`` has the first argument, in little-endian order."""
 
 _PROCESSES: Final = Path("/proc")
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -77,6 +99,38 @@ def restrict(hidden: Iterable[Path] = (), shown: Iterable[Path] = ()) -> bool:
         return is_final and _call(_RESTRICT_SELF, ruleset, 0) == 0
     finally:
         os.close(ruleset)
+
+
+def forbid_sockets() -> bool:
+    """
+    Forbid this process any socket but a Unix one, UDP and raw ones too; return whether the kernel can.
+
+    Also calls of another architecture and ``io_uring``, by which a program would go around that.
+    """
+    known = _SOCKET_CALLS.get(platform.machine())
+    if known is None:
+        return False
+    architecture, socket_call = known
+    steps = (
+        (_LOAD, 0, 0, _ARCHITECTURE_AT),
+        (_IF_EQUAL, 0, 7, architecture),
+        (_LOAD, 0, 0, _NUMBER_AT),
+        (_IF_AT_LEAST, 5, 0, _X32),
+        (_IF_EQUAL, 4, 0, _IO_URING_SETUP),
+        (_IF_EQUAL, 1, 0, socket_call),
+        (_RETURN, 0, 0, _ALLOW),
+        (_LOAD, 0, 0, _FAMILY_AT),
+        (_IF_EQUAL, 1, 0, socket.AF_UNIX),
+        (_RETURN, 0, 0, _DENY),
+        (_RETURN, 0, 0, _ALLOW),
+    )
+    program = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    # ``struct sock_fprog``: a count, padded to the pointer behind it
+    filters = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
+    if _LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return False
+    return bool(_LIBC.prctl(_SET_SECCOMP, _FILTER, ctypes.c_char_p(filters), 0, 0) == 0)
 
 
 def _roots(folder: Path, hidden: set[Path], above: set[Path]) -> Iterator[Path]:

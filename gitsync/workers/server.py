@@ -29,7 +29,7 @@ from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.workers import protocol
 from gitsync.workers.helm import HelmProgram
-from gitsync.workers.landlock import restrict
+from gitsync.workers.landlock import forbid_sockets, restrict
 from gitsync.workers.protocol import BuildHistory
 
 _MAPPED: Final = 4 << 30
@@ -42,9 +42,11 @@ def confine(memory: int, hidden: Iterable[Path] = (), shown: Iterable[Path] = ()
     """
     Limit this process to a number of bytes of memory and few open files, and forbid writing files.
 
-    Where the kernel has Landlock, it changes no file, has no network by TCP, and does not read what is hidden.
+    Where the kernel has Landlock, it changes no file, has no network by TCP, and does not read what is hidden; where it
+    has seccomp filters, it has no network at all.
     """
     restrict(hidden, shown)
+    forbid_sockets()
     for limit, value in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_AS, memory + _MAPPED),

@@ -266,3 +266,21 @@ def test_the_roles_have_each_verb_that_is_needed_and_no_other(gitsync: Gitsync) 
         for verb in need.verbs
     }
     assert granted == needed
+
+
+def test_the_page_of_security_lists_each_right_of_the_roles(gitsync: Gitsync) -> None:
+    named = ("gitsync", "Role gitsync", "gitsync-tenant", "gitsync-agents")
+    granted: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for (kind, name), item in objects(gitsync("install", "--component", "agents").out).items():
+        role = f"Role {name}" if kind == "Role" else name
+        if kind not in ("Role", "ClusterRole") or role not in named:
+            continue
+        for rule in item["rules"]:
+            suffix = " (by name)" if rule.get("resourceNames") else ""
+            for resource in rule["resources"]:
+                full = ".".join(filter(None, (resource, rule["apiGroups"][0])))
+                granted[role, full + suffix] |= set(rule["verbs"])
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8").split("## Rights of the controller")[1]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.split("\n## ")[0].splitlines()]
+    rows = {(row[0], row[1].strip("`")): set(row[3].split(", ")) for row in cells if len(row) == 4 and "`" in row[1]}
+    assert {key: verbs for key, verbs in rows.items() if verbs != {"-"}} == granted

@@ -8,10 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.workers.landlock import landlock_version
+from gitsync.workers.landlock import forbid_sockets, landlock_version
 from tests.conformance_data import ROOT
 
-pytestmark = pytest.mark.skipif(landlock_version() < 4, reason="the kernel has no Landlock that restricts TCP")
+has_landlock = pytest.mark.skipif(landlock_version() < 4, reason="the kernel has no Landlock that restricts TCP")
+NO_SOCKETS = """
+import errno, os, socket, subprocess, sys
+from gitsync.workers.landlock import forbid_sockets
+if not forbid_sockets():
+    sys.exit(77)
+for family, kind in ((2, 1), (2, 2), (10, 1), (10, 2), (2, 3), (16, 3), (17, 3)):
+    try:
+        socket.socket(family, kind)
+    except OSError as error:
+        assert error.errno == errno.EACCES, (family, kind, error)
+    else:
+        raise AssertionError((family, kind))
+left, right = socket.socketpair()
+left.sendall(b"x")
+assert right.recv(1) == b"x"
+socket.socket(socket.AF_UNIX).close()
+import ctypes
+assert ctypes.CDLL(None, use_errno=True).syscall(425, 1, None) == -1
+assert ctypes.get_errno() == errno.EACCES
+subprocess.run(["git", "version"], check=True, stdout=subprocess.DEVNULL)
+inner = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
+assert subprocess.run([sys.executable, "-c", inner], stderr=subprocess.DEVNULL).returncode == 1
+"""
 
 
 def restricted(code: str, folder: Path) -> str:
@@ -36,6 +59,7 @@ def restricted(code: str, folder: Path) -> str:
     return done.stderr.strip().splitlines()[-1].partition(":")[0] if done.stderr else ""
 
 
+@has_landlock
 @pytest.mark.parametrize(
     "code",
     [
@@ -57,6 +81,7 @@ def test_it_cannot(code: str, tmp_path: Path) -> None:
     assert restricted(code, tmp_path) in ("PermissionError", "subprocess.CalledProcessError")
 
 
+@has_landlock
 @pytest.mark.parametrize(
     "code",
     [
@@ -70,3 +95,16 @@ def test_it_cannot(code: str, tmp_path: Path) -> None:
 )
 def test_it_still_can(code: str, tmp_path: Path) -> None:
     assert restricted(code, tmp_path) == ""
+
+
+def test_a_filtered_process_has_unix_sockets_only() -> None:
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", NO_SOCKETS], env=environment, capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("the kernel has no seccomp filters, or its numbers are not known")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_unknown_architecture_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert not forbid_sockets()
