@@ -70,12 +70,18 @@ def _hidden(value: Any, patterns: list[Pattern], mask: Callable[[Any], Any]) -> 
 
 def with_masked_fields(manifest: Manifest, texts: SecretTexts) -> Manifest:
     """
-    Return an object with the annotation for its fields that hold secret texts; itself without any.
+    Return an object with the annotation for its fields that hold secret texts, and for no others.
+
+    A chart could hide from those who review it what it changes, so that an annotation of its own is replaced.
 
     The templates in it get one too, so that the Pods and Jobs that are made of them have it.
     """
     pointers = frozenset(_pointers_of(manifest, texts))
-    return _annotated(manifest, pointers) if pointers else manifest
+    annotations = annotations_of(manifest)
+    if pointers or MASKED_FIELDS not in annotations:
+        return _annotated(manifest, pointers) if pointers else manifest
+    kept = {name: value for name, value in annotations.items() if name != MASKED_FIELDS}
+    return {**manifest, "metadata": {**metadata_of(manifest), "annotations": kept}}
 
 
 def _annotated(part: dict[str, Any], pointers: frozenset[Pattern]) -> dict[str, Any]:

@@ -112,3 +112,10 @@ def test_a_pattern_names_an_item_by_its_number_too() -> None:
 
 def test_a_message_is_shown_without_the_texts() -> None:
     assert SecretTexts([PASSWORD]).hidden_in(f"{PASSWORD} and {ENCODED} fail", "…") == "… and … fail"
+
+
+def test_a_chart_cannot_mask_other_fields() -> None:
+    made = deployment("plain")
+    made["metadata"]["annotations"][MASKED_FIELDS] = "/spec/replicas"
+
+    assert annotations_of(marked(made, PASSWORD)) == {"team": "shop"}

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gitsync.objects.application import Application
 from gitsync.objects.change import Change
+from gitsync.objects.keys import MASKED_FIELDS
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.plan.risk.privileges import pod_templates
 
@@ -146,6 +148,21 @@ def annotation_acts(change: Change) -> str | None:
         return None
     # Compared live with declared, not by ``differences``, which a new object does not have.
     return _first_other(change.desired, change.live, _setting) or _first_other(change.live, change.desired, _removal)
+
+
+def hides_fields(change: Change, app: Application) -> str | None:
+    """
+    Match fields that a commit hides from those who review it, by the annotation for secret values.
+
+    Not of an Application whose chart reads a Secret: what is rendered with its values gets the annotation by itself.
+    """
+    if change.desired is None or any(ref.kind == "Secret" for part in app.source.parts for ref in part.values_from):
+        return None
+    declared, known = (
+        set(str(annotations_of(manifest or {}).get(MASKED_FIELDS) or "").split())
+        for manifest in (change.desired, change.live)
+    )
+    return ", ".join(sorted(declared - known)) or None
 
 
 def _first_other(

@@ -98,6 +98,12 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
         "reads a Secret that is not the Application's",
         lambda change, scope: escalation.reads_secret(change, scope.secrets),
     ),
+    ScopedRule(
+        Risk.DANGEROUS,
+        "hides-fields",
+        "hides fields from those who review it",
+        lambda change, scope: annotation_rules.hides_fields(change, scope.app),
+    ),
 )
 
 RULES = (  # the first match decides

@@ -342,3 +342,13 @@ def test_claims_that_will_be_deleted_ask() -> None:
         "updates",
         "starts-workload",
     )
+
+
+def test_a_commit_that_hides_fields_from_its_review_asks() -> None:
+    web = manifest("apps/v1", "Deployment", spec={"template": {"spec": POD}})
+    image = {"gitsync.dev/masked-fields": "/spec/template/spec/containers/*/image"}
+    hidden = {**web, "metadata": {**web["metadata"], "annotations": image}}
+
+    assert rule(hidden) == rule(hidden, web) == "hides-fields"
+    assert rule(hidden, hidden) != "hides-fields"
+    assert rule(web, hidden) != "hides-fields"
