@@ -1,12 +1,14 @@
-"""Send a trace of each reconcile to an OpenTelemetry collector: OTLP over HTTP, in its JSON encoding."""
+"""Send a trace of each reconcile to an OpenTelemetry collector, and receive traces: OTLP over HTTP, encoded as JSON."""
 
 from __future__ import annotations
 
 import logging
 import secrets
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -137,3 +139,71 @@ def _attributes(facts: dict[str, str | float]) -> list[dict[str, Any]]:
         for name, value in facts.items()
         if value != ""
     ]
+
+
+_LARGEST: Final = 64 << 20
+"""Bytes of one request: exporters send some hundred spans at a time."""
+_RECEIVED: Final = frozenset({"/v1/traces", "/v1/logs"})
+_GZIP: Final = 31  # the window of zlib that expects the header of gzip
+
+
+class TraceReceiver(HTTPServer):
+    """
+    Receive traces and events that exporters send, until it is shut down; ``documents`` are those of OTLP in JSON.
+
+    Source: OpenTelemetry Protocol Specification 1.7, OTLP/HTTP.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.documents: list[str] = []
+        try:
+            super().__init__((host, port), _Receiving)
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot listen on {host}:{port}: {error.strerror}", hint="name another port: otlp://127.0.0.1:4319"
+            ) from error
+
+
+class _Receiving(BaseHTTPRequestHandler):
+    server: TraceReceiver
+    # Seconds that an exporter may take: one that hangs must not keep the others waiting.
+    timeout = _SECONDS
+
+    def do_POST(self) -> None:
+        """Keep the document of a request; the answer names what an exporter has to be set to."""
+        status, message = self._keep()
+        body = orjson.dumps({"message": message} if message else {})
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _keep(self) -> tuple[int, str]:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > _LARGEST:
+            return 413, f"a request needs a Content-Length of at most {_LARGEST}"
+        body = self.rfile.read(int(length))
+        if self.path not in _RECEIVED:
+            return 404, "send to /v1/traces or /v1/logs"
+        if self.headers.get_content_type() != "application/json":
+            return 415, "set encoding: json of the exporter otlphttp"
+        try:
+            text = _decompressed(body) if self.headers.get("Content-Encoding") == "gzip" else body
+            # of one line each, as a file exporter writes them
+            self.server.documents.append(orjson.dumps(orjson.loads(text)).decode())
+        except (ValueError, zlib.error):
+            return 400, "not JSON"
+        return 200, ""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no access log: standard output has the drafts."""
+
+
+def _decompressed(body: bytes) -> bytes:
+    """Return what gzip compressed; raise ValueError for more than one request may have."""
+    decompressor = zlib.decompressobj(_GZIP)
+    text = decompressor.decompress(body, _LARGEST)
+    if decompressor.unconsumed_tail:
+        raise ValueError("too large")
+    return text

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +21,7 @@ from typer.testing import CliRunner
 
 from gitsync.cli.main import app
 from tests.agents.test_traces import document, messages, span
+from tests.child_process import child_process
 
 AGENT = """
 apiVersion: agents.gitsync.dev/v1alpha1
@@ -158,6 +164,24 @@ def test_traces_become_drafts_of_cases(tmp_path: Path) -> None:
     assert "gen_ai.input.messages" in done.stderr
     done = CliRunner().invoke(app, ["eval", "--traces", "-"], input="[]")
     assert (done.exit_code, "not a document of the OpenTelemetry Protocol" in done.stderr) == (2, True)
+
+
+def test_traces_that_are_sent_become_drafts_at_the_end() -> None:
+    failed = document(span("a" * 32, input__messages=messages("user", "I want a refund"), status={"code": 2}))
+    command = [sys.executable, "-m", "gitsync", "eval", "--traces", "otlp://127.0.0.1:0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with child_process(command, **pipes) as child:
+        assert child.stderr is not None
+        address = re.search(r"http://\S+", child.stderr.readline())
+        assert address is not None
+        request = urllib.request.Request(
+            f"{address[0]}/v1/traces", failed.encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            assert answer.status == 200
+        child.send_signal(signal.SIGINT)
+        drafts, warnings = child.communicate(timeout=120)
+    assert (child.returncode, json.loads(drafts)["input"]) == (0, "I want a refund"), warnings
 
 
 NO_PROMISE = '{"name": "no promise", "input": "I want a refund", "assert": [{"notContains": "promise"}]}\n'

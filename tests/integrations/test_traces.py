@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import http.client
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.integrations.traces import TraceExporter, document
+from gitsync.integrations.traces import TraceExporter, TraceReceiver, document
 from gitsync.ports import EndedReconcile
 from gitsync.runtime.work_costs import Interval
 from tests.http_service import serve_http
@@ -119,3 +122,58 @@ def test_traces_do_not_grow_while_no_collector_answers() -> None:
 def test_a_url_that_is_not_one_of_a_collector_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="GITSYNC_TRACES"):
         TraceExporter(url)
+
+
+@contextmanager
+def receiver() -> Iterator[TraceReceiver]:
+    with TraceReceiver("127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def post(server: TraceReceiver, body: bytes, path: str = "/v1/traces", **headers: str) -> tuple[int, str]:
+    """Send a body as an exporter does, and return the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    sent = {"Content-Type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    try:
+        connection.request("POST", path, body, sent)
+        answer = connection.getresponse()
+        return answer.status, str(json.loads(answer.read()).get("message", ""))
+    finally:
+        connection.close()
+
+
+def test_documents_that_exporters_send_are_received() -> None:
+    with receiver() as server:
+        assert post(server, b'{"resourceSpans":\n []}') == (200, "")
+        assert post(server, gzip.compress(b'{"resourceLogs": []}'), "/v1/logs", Content_Encoding="gzip") == (200, "")
+    assert server.documents == ['{"resourceSpans":[]}', '{"resourceLogs":[]}']
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "headers", "answer"),
+    [
+        (b"\x0a", "/v1/traces", {"Content_Type": "application/x-protobuf"}, (415, "encoding: json")),
+        (b"{}", "/v1/metrics", {}, (404, "/v1/traces")),
+        (b"{", "/v1/traces", {}, (400, "not JSON")),
+        (b"{}", "/v1/traces", {"Content_Encoding": "gzip"}, (400, "not JSON")),
+        (gzip.compress(b" " * (65 << 20)), "/v1/traces", {"Content_Encoding": "gzip"}, (400, "not JSON")),
+        (b"{}", "/v1/traces", {"Content_Length": str(65 << 20)}, (413, "Content-Length")),
+    ],
+)
+def test_what_is_no_trace_is_answered_with_what_to_change(
+    body: bytes, path: str, headers: dict[str, str], answer: tuple[int, str]
+) -> None:
+    with receiver() as server:
+        status, message = post(server, body, path, **headers)
+    assert (status, answer[1] in message, server.documents) == (answer[0], True, [])
+
+
+def test_a_port_in_use_is_an_error_with_a_fix() -> None:
+    with receiver() as server, pytest.raises(InvalidInput, match="cannot listen"):
+        TraceReceiver("127.0.0.1", server.server_port)

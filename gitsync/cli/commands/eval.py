@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.files import PUBLIC, write_file
 from gitsync.integrations.agent_evaluation import ask_judge, send
+from gitsync.integrations.traces import TraceReceiver
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import ref_of
@@ -46,6 +48,8 @@ from gitsync.workers import protocol
 
 JUDGE_KEY = "GITSYNC_JUDGE_KEY"
 """The environment variable with the key for the model that judges."""
+_OTLP = re.compile(r"otlp(://(?P<host>[^:/]*)(:(?P<port>[0-9]{1,5}))?)?")
+_OTLP_PORT = 4318  # of OTLP over HTTP, as registered with IANA
 _LIMITS = "limits"
 _MANAGER = "gitsync-eval"
 _CLUSTER_SCOPED = frozenset({"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"})
@@ -79,22 +83,20 @@ def eval(
         Path | None, typer.Option(help="Print the tests of this promptfoo configuration as cases, and ask nothing.")
     ] = None,
     traces: Annotated[
-        Path | None,
+        str,
         typer.Option(
-            allow_dash=True,
-            help="Print the conversations of these traces (OTLP in JSON; -: standard input) that failed or were rated"
-            " as drafts of cases, and ask nothing.",
+            metavar="FILE",
+            help="Print the conversations of these traces (OTLP in JSON; -: standard input; otlp: those that are sent"
+            " until Ctrl-C) that failed or were rated as drafts of cases, and ask nothing.",
         ),
-    ] = None,
+    ] = "",
 ) -> Exit:
     """Ask agents the cases of their evaluation, and compare the answers with the assertions."""
     if promptfoo is not None:
         document = next(iter(read_all(promptfoo.read_text(encoding="utf-8"), str(promptfoo))), None)
         return _print(imported(document, str(promptfoo)))
-    if traces is not None:
-        is_input = str(traces) == "-"
-        text = sys.stdin.read() if is_input else traces.read_text(encoding="utf-8")
-        drafts = drafted(text, "standard input" if is_input else str(traces))
+    if traces:
+        drafts = drafted(*_traces(traces))
         say("names of people and places are not masked: read the drafts before you commit them", is_warning=True)
         return _print(drafts)
     if cases is not None:
@@ -108,6 +110,23 @@ def eval(
         _check_judge(manifests, judge)
         verdicts = _of_folder(manifests, agent, url, images)
     return _report(verdicts, junit, summary)
+
+
+def _traces(source: str) -> tuple[str, str]:
+    """Return the text of traces and its place: a file, standard input, or what exporters send until Ctrl-C."""
+    if source == "-":
+        return sys.stdin.read(), "standard input"
+    address = _OTLP.fullmatch(source)
+    if address is None:
+        return Path(source).read_text(encoding="utf-8"), source
+    host = address["host"] or "127.0.0.1"
+    with TraceReceiver(host, int(address["port"] or _OTLP_PORT)) as receiver:
+        # to standard error: standard output has the drafts
+        say(f"receives OTLP in JSON at http://{host}:{receiver.server_port} until Ctrl-C", is_warning=True)
+        # Ctrl-C is the end that the user chooses, and not an error.
+        with contextlib.suppress(KeyboardInterrupt):
+            receiver.serve_forever()
+        return "\n".join(receiver.documents), source
 
 
 def _print(imported_cases: Imported) -> Exit:
