@@ -30,6 +30,7 @@ PAGES = {
     "compare": "/changes/compare",
     "reviews": "/approvals",
     "pulls": "/pulls",
+    "updates": "/updates",
     "plan": f"{SUPPORT}-prod/plan",
     "agents": "/agents",
     "applications": "/apps",

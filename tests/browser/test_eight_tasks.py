@@ -190,6 +190,7 @@ def test_who_changed_it_and_keep(person: Visitor, still: StillEngine) -> None:
     ((application_key, values, _),) = still.keeps.kept
     assert application_key == "gitsync/lab"
     assert [(value.path, value.value, value.manager) for value in values] == [(".spec.replicas", 4, "kubectl-edit")]
+    assert person.clicks == 2
 
 
 def test_approve_knowing_what_it_does(person: Visitor, still: StillEngine) -> None:
@@ -240,6 +241,7 @@ def test_promote_what_staging_runs(person: Visitor, still: StillEngine) -> None:
     person.press("Promote shop")
     expect(person.page.locator("main .notice")).to_be_visible()
     assert [key for key, *_ in still.updates.proposed] == [KEY]
+    assert person.clicks == 2
 
 
 def test_the_figures_and_logs_of_an_agent(person: Visitor) -> None:
