@@ -64,7 +64,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         access = access_of(settings, "" if access.is_needed else local_token(settings.data))
         try:
             controller.start()
-            _log_rejected(controller.cluster, settings)
+            log_rejected(controller.cluster, settings)
             host, port = listener.getsockname()[:2]
             address = f"http://{host}:{port}"
             with further_processes(settings) as children, _announced(settings, address) as url:
@@ -98,7 +98,7 @@ def changed_settings(settings: Settings) -> dict[str, str]:
     return changed
 
 
-def _log_rejected(cluster: KubernetesCluster, settings: Settings) -> None:
+def log_rejected(cluster: KubernetesCluster, settings: Settings) -> None:
     """Log at the start which Applications this version rejects with these settings, and the fix."""
     try:
         namespaces = settings.namespaces_read

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from gitsync import __version__
+from gitsync.cli.serve import log_rejected
 from gitsync.crds import application_crd
 from gitsync.objects.keys import VERSION_ANNOTATION
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.server import Sandbox
+from gitsync.settings import Settings
 from tests.cli.conftest import Done, Gitsync
 from tests.flow.environment import World
 
@@ -83,6 +85,20 @@ def test_applications_that_will_be_rejected_are_named(world: World, gitsync: Git
 def test_what_the_operator_allows_is_not_named(world: World, gitsync: Gitsync) -> None:
     world.application(destination={"namespace": "shop", "serviceAccountName": "deployer"})
     assert not [row for row in check(world, gitsync).json if "Applications" in row["check"]]
+
+
+def test_the_start_names_them_too_with_what_keeps_them_working(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.application()
+    world.application("pinned", source={"repoURL": "https://git.example/shop", "revision": "c" * 40})
+    log_rejected(world.cluster, Settings())
+    named = {record.message: (record.reason, record.hint) for record in caplog.records}  # type: ignore[attr-defined]
+    assert "gitsync/pinned, gitsync/shop" in named["rights of Applications"][0]
+    assert "GITSYNC_CONTROLLER_RIGHTS=true" in named["rights of Applications"][1]
+    assert named["revisions of Applications"][1] == "push the commits to a branch or tag that stays"
+
+    caplog.clear()
+    log_rejected(world.cluster, Settings(controller_rights=True))
+    assert [record.message for record in caplog.records] == ["revisions of Applications"]
 
 
 def test_without_check_it_names_the_command(gitsync: Gitsync) -> None:
