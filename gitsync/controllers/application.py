@@ -136,7 +136,7 @@ class ApplicationController(BaseController[str]):
         pipeline = self._pipeline
         try:
             # the count belongs to the thread: requests of this reconcile are attributed to its Application
-            with counted_for(self._state.costs.requests_of(key)):
+            with counted_for(self._state.costs.requests_of(key), key.partition("/")[0]):
                 result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
         finally:
             self._log_transition(key, previous)

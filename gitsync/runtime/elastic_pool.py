@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar
+
+from gitsync.runtime.work_costs import tenant_of_work
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,9 +20,11 @@ _Task = tuple[Future[Any], Callable[[], Any]]
 
 class ElasticPool(Executor):
     """
-    Run up to ``size`` tasks at a time, in order; one that runs for more than ``patience`` seconds counts no more.
+    Run up to ``size`` tasks at a time; one that runs for more than ``patience`` seconds counts no more.
 
-    So requests that the API server answers late do not delay others, up to ``most`` threads in all.
+    So requests that the API server answers late do not delay others, up to ``most`` threads in all. The next task is
+    of the tenant with the fewest that run, and of those in turn, so that thousands of one delay no other; the tasks of
+    a tenant run in order.
     """
 
     def __init__(self, size: int, *, patience: float = 1.0, most: int = 0, name: str = "pool") -> None:
@@ -29,7 +33,9 @@ class ElasticPool(Executor):
         self._most = most or 8 * size
         self._name = name
         self._changed = threading.Condition()
-        self._tasks: deque[_Task] = deque()
+        self._tasks: dict[str, deque[_Task]] = {}
+        """What waits, by tenant; a tenant with nothing is not in it."""
+        self._running: Counter[str] = Counter()
         self._began: dict[Future[Any], float] = {}
         self._idle = 0
         self._threads: set[threading.Thread] = set()
@@ -42,7 +48,8 @@ class ElasticPool(Executor):
         with self._changed:
             if self._is_closed:
                 raise RuntimeError(f"the pool {self._name} is shut down")
-            self._tasks.append((future, lambda: context.run(fn, *args, **kwargs)))
+            tasks = self._tasks.setdefault(tenant_of_work(), deque())
+            tasks.append((future, lambda: context.run(fn, *args, **kwargs)))
             self._keep_spare()
             self._changed.notify()
         return future
@@ -52,7 +59,8 @@ class ElasticPool(Executor):
         with self._changed:
             self._is_closed = True
             while cancel_futures and self._tasks:
-                self._tasks.popleft()[0].cancel()
+                for future, _ in self._tasks.popitem()[1]:
+                    future.cancel()
             self._changed.notify_all()
             threads = list(self._threads)
         for thread in threads if wait else ():
@@ -67,10 +75,13 @@ class ElasticPool(Executor):
             thread.start()
 
     def _work(self) -> None:
-        while (task := self._take()) is not None:
+        while (taken := self._take()) is not None:
+            tenant, task = taken
+            del taken
             _run(*task)
             with self._changed:
                 del self._began[task[0]]
+                self._running -= Counter({tenant: 1})
                 del task  # an idle thread keeps neither arguments nor result in memory
                 self._idle += 1
                 self._changed.notify()
@@ -78,20 +89,26 @@ class ElasticPool(Executor):
             self._idle -= 1
             self._threads.discard(threading.current_thread())
 
-    def _take(self) -> _Task | None:
-        """Return the next task, waiting until it may run; None when this thread is not needed any more."""
+    def _take(self) -> tuple[str, _Task] | None:
+        """Return the next task and its tenant, waiting until it may run; None when this thread is not needed."""
         with self._changed:
             while not (self._tasks and self._quick() < self._size):
                 if not self._tasks and (self._is_closed or self._idle > self._size):
                     return None
                 self._changed.wait(self._until_slow() if self._tasks else None)
-            task = self._tasks.popleft()
+            tenant = min(self._tasks, key=lambda name: self._running[name])
+            tasks = self._tasks.pop(tenant)
+            task = tasks.popleft()
+            if tasks:
+                # behind the others, of which the first one with as few is next
+                self._tasks[tenant] = tasks
+            self._running[tenant] += 1
             self._began[task[0]] = time.monotonic()
             self._idle -= 1
             self._keep_spare()
             if self._tasks:
                 self._changed.notify()  # one of the idle threads has to wait for the moment at which the next may run
-            return task
+            return tenant, task
 
     def _quick(self) -> int:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What one piece of work costs: its API requests, whatever thread makes them, and when each of its stages ran."""
+"""Whose a piece of work is, and what it costs: its API requests, whatever thread makes them, and its stages."""
 
 from __future__ import annotations
 
@@ -32,16 +32,24 @@ class RequestCount:
 
 
 _CURRENT: ContextVar[RequestCount | None] = ContextVar("request_count", default=None)
+_TENANT: ContextVar[str] = ContextVar("tenant", default="")
 
 
 @contextmanager
-def counted_for(count: RequestCount) -> Iterator[None]:
-    """Count the requests of this thread, and of tasks that it hands to pools, here."""
+def counted_for(count: RequestCount, tenant: str = "") -> Iterator[None]:
+    """Count the requests of this thread, and of tasks that it hands to pools, here; they are work of a tenant."""
     token = _CURRENT.set(count)
+    tenant_token = _TENANT.set(tenant)
     try:
         yield
     finally:
+        _TENANT.reset(tenant_token)
         _CURRENT.reset(token)
+
+
+def tenant_of_work() -> str:
+    """Return the namespace whose Application the current work is for, empty where it is for none."""
+    return _TENANT.get()
 
 
 def count_request() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitsync.runtime.elastic_pool import ElasticPool
+from gitsync.runtime.work_costs import RequestCount, counted_for
 from tests.waiting import until
 
 
@@ -90,4 +91,20 @@ def test_an_idle_thread_keeps_neither_the_call_nor_its_result() -> None:
     left = [weakref.ref(given), weakref.ref(future.result())]
     del given, future
     until(lambda: [one() for one in left] == [None, None])
+    pool.shutdown()
+
+
+def test_thousands_of_tasks_of_one_tenant_do_not_delay_another(gate: threading.Event) -> None:
+    pool = ElasticPool(1, patience=60)
+    done = list[str]()
+    futures = [pool.submit(gate.wait)]
+    until(futures[0].running)
+    for tenant, count in (("hostile", 1000), ("shop", 2), ("bank", 1)):
+        with counted_for(RequestCount(), tenant):
+            futures += [pool.submit(done.append, f"{tenant} {number}") for number in range(count)]
+    gate.set()
+    for future in futures:
+        future.result(60)
+    assert done[:6] == ["hostile 0", "shop 0", "bank 0", "hostile 1", "shop 1", "hostile 2"]
+    assert len(done) == 1003
     pool.shutdown()
