@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gitsync.objects.change import DRIFT, Difference, FieldDifference, Risk
 from gitsync.objects.health import Health
+from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.phase import SyncStatus
 from gitsync.plan.risk.drift import added_risk
 from gitsync.ports import ResourceView
@@ -18,6 +19,8 @@ _BOOKKEEPING = re.compile(
     r"""\.metadata\.annotations(\.|\[")(deployment\.kubernetes\.io/revision|pv\.kubernetes\.io/|volume\.(beta\.)?kubernetes\.io/)"""
 )
 """Annotations in which the controllers of Kubernetes keep their state."""
+_OPERATOR = frozenset({AGENTS_MANAGER, f"{AGENTS_MANAGER}-removal"})
+"""The managers of the operator, which has finalizers on what it expands."""
 _BADNESS = {Health.DEGRADED: 4, Health.MISSING: 3, Health.PROGRESSING: 2, Health.UNKNOWN: 1}
 
 
@@ -86,8 +89,14 @@ def drifted(view: ResourceView) -> list[FieldDifference]:
 
 
 def foreign_fields(view: ResourceView) -> list[FieldDifference]:
-    """Return the fields that others added, but expected ones and the annotations of Kubernetes controllers."""
-    return [item for item in view.foreign if item.kind is Difference.FOREIGN and not _BOOKKEEPING.match(item.path)]
+    """Return the fields that others added, but expected ones and what controllers keep of their own."""
+    return [item for item in view.foreign if item.kind is Difference.FOREIGN and not _is_bookkeeping(item)]
+
+
+def _is_bookkeeping(item: FieldDifference) -> bool:
+    # by the exact names of our operator: a finalizer that another client adds keeps an object from its deletion
+    is_ours = bool(item.owners) and all(owner.manager in _OPERATOR for owner in item.owners)
+    return bool(_BOOKKEEPING.match(item.path)) or (is_ours and item.path == ".metadata.finalizers")
 
 
 def foreign_counts(views: Iterable[ResourceView]) -> list[tuple[str, int]]:

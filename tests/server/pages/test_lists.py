@@ -73,6 +73,16 @@ def test_drift_of_all_applications_shows_what_was_changed_by_whom_and_a_rule_to_
 
 
 @pytest.mark.parametrize(
+    ("managers", "is_shown"),
+    [(("gitsync-agents", "gitsync-agents-removal"), False), (("gitsync-agents", "kubectl"), True), ((), True)],
+)
+def test_finalizers_of_the_operator_are_not_set_by_others(managers: tuple[str, ...], is_shown: bool) -> None:
+    owners = tuple(FieldOwner(manager, "Apply") for manager in managers)
+    item = replace(resource("a"), foreign=(replace(FOREIGN, path=".metadata.finalizers", owners=owners),))
+    assert bool(foreign_fields(item)) is is_shown
+
+
+@pytest.mark.parametrize(
     ("path", "is_shown"),
     [
         (".metadata.annotations.deployment.kubernetes.io/revision", False),

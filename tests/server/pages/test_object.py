@@ -113,7 +113,7 @@ def test_events_are_those_of_the_object(site: Open) -> None:
     opened.engine.details.found = [event]
     page = opened.get(f"{OBJECT}/events?ref={WEB}").text
     assert "restarting &lt;b&gt;app&lt;/b&gt;" in page
-    assert '<td class="num">7</td>' in page
+    assert '<td class="num" data-label="Times">7</td>' in page
     assert opened.engine.details.asked == [(ObjectRef("apps", "Deployment", "shop", "web"),)]
 
 
