@@ -267,7 +267,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         conditions=[
             condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
         ],
-        children=_children(subject),
+        children=_children(backend, subject),
         pods=[(ref_of(pod), assess(pod).health.value, visible(str(pod_facts(pod, metrics)))) for pod in pods],
         charts=usage_charts(backend, subject.ref, pods, metrics),
         figures=_figures(backend, subject, syncs),
@@ -307,8 +307,8 @@ def _prices(backend: Backend, subject: FoundAgent) -> Prices:
         return {}
 
 
-def _children(subject: FoundAgent) -> list[dict[str, Any]]:
-    """Return the children that the status of an agent lists, with the paths of their pages."""
+def _children(backend: Backend, subject: FoundAgent) -> list[dict[str, Any]]:
+    """Return the children that the status of an agent lists, with the paths of their pages where they have one."""
     listed = (child for child in at(subject.live, "status", "children") or () if isinstance(child, dict))
     children = []
     for child in listed:
@@ -316,7 +316,11 @@ def _children(subject: FoundAgent) -> list[dict[str, Any]]:
         group = group_of(str(child.get("apiVersion", "")))
         ref = ObjectRef(group, kind, subject.ref.namespace, str(child.get("name", "")))
         # a copy: the status belongs to the live object, which is read only
-        children.append({"ready": True, **child, "path": ref.path, "has_logs": kind in LOGGED})
+        # kinds that no Application declares are not watched, so that their objects have no page
+        has_page = backend.view.live(subject.application, ref) is not None
+        children.append(
+            {"ready": True, **child, "path": ref.path, "has_page": has_page, "has_logs": has_page and kind in LOGGED}
+        )
     return children
 
 

@@ -185,14 +185,17 @@ def test_children_lead_to_their_pages_and_logs(site: Open) -> None:
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triage", "ready": True},
         {"apiVersion": "v1", "kind": "Service", "name": "triage", "ready": True},
     ]
-    page = site([application("shop", [held(live("Agent", "triage", status={"children": children}))])])
+    agent = live("Agent", "triage", status={"children": children})
+    page = site([application("shop", [held(agent), held(live("Deployment", "triage", "apps/v1"))])])
     text = page.get("/agents/shop/triage").text
     object_page = "/apps/gitsync/shop/object"
-    assert re.findall(rf'href="{object_page}(\S*)"', text) == [
-        "/logs?ref=apps/Deployment/shop/triage",
-        "?ref=apps/Deployment/shop/triage",
-        "?ref=/Service/shop/triage",
+    links = re.findall(rf'href="({object_page}\S*)"', text)
+    assert links == [
+        f"{object_page}/logs?ref=apps/Deployment/shop/triage",
+        f"{object_page}?ref=apps/Deployment/shop/triage",
     ]
+    assert page.get(links[-1]).status == 200
+    assert "Service triage" in text, "what is not watched has no page"
 
 
 def test_a_plan_shows_the_newest_evaluation_of_the_agents_that_it_changes(site: Open) -> None:
