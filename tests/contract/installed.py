@@ -78,6 +78,8 @@ def give_installed_rights(stage: Stage) -> None:
     controller's own requests.
     """
     install(stage, "agents", "read-secrets")
+    for manifest in moved(stage, "--tenant", stage.namespace):  # Agents are there
+        stage.apply(manifest, "kubectl")
     name = f"{stage.system}-deployer"
     stage.remember("ClusterRoleBinding", name, "rbac.authorization.k8s.io/v1")
     stage.apply(
@@ -86,7 +88,10 @@ def give_installed_rights(stage: Stage) -> None:
             "kind": "ClusterRoleBinding",
             "metadata": {"name": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "gitsync-deployer", "namespace": stage.system}],
+            "subjects": [
+                {"kind": "ServiceAccount", "name": "gitsync-deployer", "namespace": namespace}
+                for namespace in (stage.system, stage.namespace)
+            ],
         }
     )
     # as an administrator adds the kinds of an operator
