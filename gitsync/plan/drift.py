@@ -314,15 +314,26 @@ class _Comparer:
         """Record what applying removes of a member that Git no longer declares: what no other manager owns."""
         if is_empty(schema, live):
             return
-        ours = node_at(self.owners.ours, path)
-        others = node_at(self.owners.others, path)
-        if self.include_unowned or (others is None and ours is not None and _is_all_ours(ours, live)):
+        if self.is_removed_whole(schema, live, path):
             self.record(Difference.EXTRA, path, pointer, ABSENT, live)
-            return
-        if type(live) is dict and not schema.map_atomic:
+        elif type(live) is dict and not schema.map_atomic:
             self.map(schema, {}, live, path, pointer)
         elif type(live) is list and schema.list_type != "atomic":
             self.list(schema, [], live, path, pointer)
+
+    def is_removed_whole(self, schema: Schema, live: Any, path: Path) -> bool:
+        """Whether a member that Git does not declare is one difference, and not one for each of its members."""
+        if self.include_unowned:
+            # Otherwise what a user adds beside the members of a controller would count as the controller's. An item of
+            # a keyed list stays one: without its key it is not valid.
+            has_members = not path[-1].startswith("k:") and (
+                (type(live) is dict and not schema.map_atomic)
+                or (type(live) is list and schema.list_type != "atomic" and indexed(schema, live) is not None)
+            )
+            return not has_members or len({owner.manager for owner in self.owners.of(path)}) < 2
+        ours = node_at(self.owners.ours, path)
+        others = node_at(self.owners.others, path)
+        return others is None and ours is not None and _is_all_ours(ours, live)
 
     def may_be_rewritten(self, desired: Any, path: Path) -> bool:
         """

@@ -223,3 +223,17 @@ def test_controllers_are_not_interactive(manager):
 def test_the_operator_adds_managers_to_the_table():
     assert is_interactive("acme-console", ("acme-*",))
     assert is_injector("cert-manager-cainjector")
+
+
+def test_what_a_user_adds_beside_a_controller_is_removed_alone():
+    stakater = {"name": "STAKATER_SETTINGS_CONFIGMAP", "value": "5e1f"}
+    rogue = {"name": "MODEL_ID", "value": "rogue"}
+    reloaded = written(WEB, lambda web: container(web).update(env=[stakater]), "Reloader")[ref(WEB)]
+    # Git declares no variable, so that the list as a whole belongs to both
+    edited = copy.deepcopy(reloaded)
+    container(edited)["env"].append(rogue)
+    write = Write("kubectl-set", "2026-01-03T00:00:00Z")
+    live = {**live_of(APP, WEB), ref(WEB): update_object(reloaded, edited, schema_of(WEB), write)}
+    assert container(restored(WEB, live))["env"] == [stakater]
+    plan = plan_of(application(sync={"undeclaredFields": "Report"}), [WEB], live, before=[WEB])
+    assert plan.repairs == ()
