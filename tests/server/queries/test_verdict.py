@@ -173,7 +173,7 @@ def test_settings_that_others_added_need_attention_although_all_is_synced(site: 
     verdict = verdict_of(altered)
     assert (verdict.state, verdict.rank, verdict.since) == ("SettingsAdded", 1, owner.time)
     assert verdict.reason == (f"Deployment shop/one: kubectl-set adds {path}, which Git does not declare; and 1 more")
-    assert "All 1 applications" not in site([altered]).get("/").text
+    assert "The application matches Git" not in site([altered]).get("/").text
     assert "Settings added" in site([altered]).get("/").text
     assert '/diff">Show the fields</a>' in site([altered]).get(SHOP).text
     assert verdict_of(view(resources=[replace(resource("web", "Deployment"), foreign=(replicas,))])).rank == 3
