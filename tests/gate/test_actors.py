@@ -11,6 +11,7 @@ import asyncio
 import base64
 import copy
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -712,7 +713,8 @@ def viewer_asks(path: int, *, posts: bool) -> Move:
 
 def _path(paths: list[str], number: int, name: str) -> str:
     template = paths[number % len(paths)]
-    return template.format_map({"namespace": "gitsync", "name": name, "id": 1, "provider": "github", "commit": "c"})
+    known = {"namespace": "gitsync", "name": name, "id": "1", "provider": "github"}
+    return template.format_map(defaultdict(lambda: "x", known))
 
 
 @pytest.fixture(scope="module")
