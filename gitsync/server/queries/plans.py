@@ -49,6 +49,8 @@ def _dangling(
 ) -> Iterator[ObjectEffect]:
     """Yield what the plan makes objects refer to, and neither Git nor the cluster is known to have."""
     declared = {item.ref: item.change.desired for item in view.resources if item.change.desired is not None}
+    # what is known of a drifted object is its repair, which restores what was applied before this plan
+    declared |= {step.ref: step.desired for step in plan.writes if step.desired is not None}
 
     @cache
     def provided() -> frozenset[ObjectRef]:

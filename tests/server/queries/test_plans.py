@@ -100,6 +100,11 @@ def test_a_reference_to_what_nothing_declares_is_an_effect(site: Open) -> None:
     pruned = replace(claim, change=replace(claim.change, action=Action.PRUNE))
     kept = step("Deployment", Action.UPDATE, ".metadata.labels.a", live=mounting("data"), desired=mounting("data"))
     assert "mounts PersistentVolumeClaim shop/data, which the change removes" in texts(kept, pruned)
+    repaired = replace(resource("web", "Deployment").change, desired=mounting("data"))
+    view = application(resources=[web])
+    assert view.plan is not None
+    drifted = replace(view, resources=(replace(web, change=repaired),), plan=replace(view.plan, repairs=(repaired,)))
+    assert dangling in site([drifted]).get("/apps/gitsync/shop/plan").text, "drift does not hide what a commit does"
     elsewhere = application("base", [resource("dat", "PersistentVolumeClaim")])
     page = "/apps/gitsync/shop/plan"
     assert dangling in site([application(resources=[web])]).get(page).text
