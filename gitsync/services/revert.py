@@ -104,8 +104,7 @@ class RevertService:
         ``after`` is a full id or a prefix of at least 7 characters. Raise InvalidInput when it is not among the latest
         commits of the branch, or is the newest itself.
         """
-        credentials = self._secrets.credentials(app)
-        latest = latest_commits(self._source, app.source, credentials)
+        latest = self.latest(app)
         if not after:
             return latest[:1]
         position = position_of(latest, after)
@@ -118,9 +117,13 @@ class RevertService:
             raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to revert")
         return latest[:position]
 
+    def latest(self, app: Application) -> Sequence[Commit]:
+        """Return the latest commits of the branch, newest first."""
+        return latest_commits(self._source, app.source, self._secrets.credentials(app))
+
     def one_commit(self, app: Application, prefix: str) -> Sequence[Commit]:
         """Return the commit among the latest ones of the branch, to revert it alone; raise InvalidInput otherwise."""
-        latest = latest_commits(self._source, app.source, self._secrets.credentials(app))
+        latest = self.latest(app)
         position = position_of(latest, prefix)
         if position is None:
             raise InvalidInput(
@@ -208,6 +211,19 @@ class RevertPreview:
             app.source, self._credentials_of(app), [commit.id for commit in commits]
         )
         return tuple(self._effect(follower, head, reverted) for follower in followers)
+
+    def newest_change(self, app: Application, commits: Iterable[Commit]) -> Commit | None:
+        """Return the first of these commits, newest first, that changed an object of the Application; None for none."""
+        for commit in commits:
+            try:
+                (effect,) = self.effects(app, [commit], [AffectedApplication(app)])
+            # a newer commit wrote the same lines: it is the one to revert where they are of this Application
+            except Refused:
+                continue
+            # without the first commit of a folder nothing renders: that is not what a user wants back
+            if effect.steps:
+                return commit
+        return None
 
     def _effect(self, follower: AffectedApplication, head: str, reverted: str) -> RevertEffect:
         app = follower.app

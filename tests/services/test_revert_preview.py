@@ -131,3 +131,19 @@ def test_what_another_waiting_commit_changes_is_no_effect_of_a_revert(repo: GitR
     (_, _, first) = commits(repo, 3)
     (effect,) = preview.effects(app, commits(repo, 1), [AffectedApplication(app, first.id)])
     assert effect.steps == ()
+
+
+def test_the_newest_commit_that_changed_an_application(repo: GitRepo, preview: RevertPreview) -> None:
+    (third,) = commits(repo, 1)
+    repo.commit({"other/a.yaml": settings("two")}, "Fourth")
+    (fourth,) = commits(repo, 1)
+    repo.commit({"other/a.yaml": settings("three")}, "Fifth, which the fourth cannot be reverted without")
+    repo.commit({"README.md": "nothing"}, "Sixth")
+    latest = commits(repo, 6)
+    assert preview.newest_change(application(repo), latest) == third
+    assert preview.newest_change(application(repo, "other"), latest) == latest[1]
+    assert preview.newest_change(application(repo, "other"), [latest[0], fourth]) is None
+
+
+def test_the_commit_that_added_a_folder_is_not_offered(repo: GitRepo, preview: RevertPreview) -> None:
+    assert preview.newest_change(application(repo, "other"), commits(repo, 3)) is None

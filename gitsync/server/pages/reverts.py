@@ -31,6 +31,8 @@ router = APIRouter(prefix="/apps/{namespace}/{name}")
 
 _SHOWN = 30
 _APPLICATIONS = 10
+_SEARCHED = 10
+"""Commits that are rendered at most to find the newest that changed an Application."""
 _RECORDS = 100
 _MOST_PAGES = 50
 """Syncs that are read at once, and how often, to find the one of a date: the database may have years of them."""
@@ -51,16 +53,22 @@ class EffectStep:
 def ask_revert(
     request: Request, pages: PagesOf, view: ViewOf, commit: CommitId = "", after: CommitId = ""
 ) -> HTMLResponse:
-    """Show what a revert of a commit, of all after one, or of the newest one changes, and ask for it."""
+    """Show what a revert of a commit, of all after one, or of the newest one with an effect changes; ask for it."""
     app = readable(view)
     followers = _followers(pages.engine, app)
     problem = ""
+    offered = ""
     commits: Sequence[Commit] = ()
     effects: Sequence[RevertEffect] = ()
     try:
         commits = _commits(pages.engine, app, commit, after)
         # each of them is rendered twice
         effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
+        offered = "" if commit or after or _concerns(effects, app) else _newest_change(pages.engine, app)
+        if offered and offered != commits[0].id:
+            commit = offered
+            commits = _commits(pages.engine, app, commit, "")
+            effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
     except TransientError:
         # Git does not answer: not a property of these commits
         raise
@@ -78,6 +86,7 @@ def ask_revert(
         unseen=len(followers) - _APPLICATIONS,
         commit=commit,
         after=after,
+        is_offered=bool(offered) and commit == offered,
     )
 
 
@@ -139,6 +148,17 @@ def revert(
 def _commits(backend: Backend, app: Application, commit: str, after: str) -> Sequence[Commit]:
     """Return the commits to revert, newest first: one, all after one, or the newest."""
     return backend.reverts.one_commit(app, commit) if commit else backend.reverts.commits(app, after)
+
+
+def _concerns(effects: Sequence[RevertEffect], app: Application) -> bool:
+    """Return whether a revert changes an Application, as far as that is known."""
+    return any(effect.steps or effect.problem for effect in effects if effect.application == app.key)
+
+
+def _newest_change(backend: Backend, app: Application) -> str:
+    """Return the newest commit that changed something of an Application; empty where none of the latest did."""
+    newest = backend.preview.newest_change(app, backend.reverts.latest(app)[:_SEARCHED])
+    return newest.id if newest is not None else ""
 
 
 def _steps(effect: RevertEffect) -> list[EffectStep]:
