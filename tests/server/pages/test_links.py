@@ -7,6 +7,7 @@ import re
 from collections import deque
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -88,3 +89,20 @@ def test_every_link_leads_to_a_page(site: Open, view: ApplicationView) -> None:
                 waiting.append(link)
     assert failures == {}
     assert {"/agents/shop/triage/history/3", "/agents/systems/shop/desk/history/5"} <= set(followed)
+
+
+def test_commits_and_authors_of_applications_are_links(site: Open) -> None:
+    behind = application("shop", [resource("a")])
+    revision = {**behind.status["revision"], "applied": "b" * 40}
+    opened = site([replace(behind, status={**behind.status, "revision": revision})])
+    wanted = ["commit:ccccccc", 'by:"Ada"', "commit:bbbbbbb"]
+    for path in ("/apps", "/apps/gitsync/shop"):
+        links = re.findall(r'class="commit" href="/changes\?q=([^"]*)"', opened.get(path).text)
+        assert [unquote(link) for link in links] == wanted
+
+
+def test_the_review_of_a_commit_names_its_author(site: Open) -> None:
+    dangerous = resource("a", sync="OutOfSync", differences=(changed(),), risk=Risk.DANGEROUS)
+    page = site([application("shop", [dangerous], held=("it waits",))]).get(f"/approvals/{'c' * 40}").text
+    links = re.findall(r'class="commit" href="/changes\?q=([^"]*)"', page)
+    assert [unquote(link) for link in links] == ['by:"Ada"', "commit:ccccccc"]
