@@ -40,6 +40,10 @@ class EditPurpose:
         """The name of the commit's last line, by which the commits of gitsync are recognised."""
         return f"Gitsync-{self.word.capitalize()}"
 
+    def branch(self, name: str) -> str:
+        """Return the one branch of an Application of this name."""
+        return f"gitsync/{self.word}-{name}"
+
 
 KEEP: Final = EditPurpose("adopt", "Keep what was changed in the cluster")
 IMAGES: Final = EditPurpose("images", "Update images", has_one_branch=True)

@@ -119,6 +119,10 @@ class CodeHost(Protocol):
         """Open a pull request."""
         ...
 
+    def close_pull_request(self, number: int) -> None:
+        """Close a pull request without a merge; one that is closed already stays so."""
+        ...
+
     def reviews(self, number: int) -> Sequence[HostReview]:
         """Return the newest review of each user; nothing where the host does not say which commit is meant."""
         ...

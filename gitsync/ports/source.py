@@ -250,6 +250,18 @@ class EditSource(Protocol):
         """
         ...
 
+    def edited_branch(self, source: GitSource, credentials: Credentials, branch: str, trailer: str) -> str:
+        """
+        Return the head of a branch whose newest commit is an edit with this last line, empty for any other branch.
+
+        The last answer of the server counts, so that a branch that does not exist costs no request.
+        """
+        ...
+
+    def delete_branch(self, source: GitSource, credentials: Credentials, branch: str, head: str) -> None:
+        """Delete a branch that still has this head, or is gone; raise Refused where it moved, or by the server."""
+        ...
+
     def messages(self, source: GitSource, commit: str, text: str, *, limit: int) -> tuple[str, ...]:
         """Return the messages with a text of a commit and of all before it, newest first, from the mirror."""
         ...

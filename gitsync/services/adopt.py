@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gitsync.edit.adopt import Adoption, ClusterValue
+from gitsync.edit.adopt import Adoption, ClusterValue, EditPurpose
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import content_hash
@@ -13,7 +13,7 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, EditSource, FileEdit, Source
 from gitsync.ports.hosts import CodeHosts
 from gitsync.ports.previews import ValueAdopter
-from gitsync.services.revert import open_review
+from gitsync.services.revert import close_review, open_review
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,30 @@ class AdoptService:
         url = open_review(self._hosts, app, credentials, target, title, lines) if target else ""
         return ProposedAdoption(commit, patch, target, url)
 
+    def leftover(self, app: Application, purpose: EditPurpose) -> str:
+        """Return the head of the one branch of a purpose, empty where it has none, or a user has committed to it."""
+        trailer = f"{purpose.trailer}: {app.key}"
+        return self._source.edited_branch(app.source, self._credentials_of(app), purpose.branch(app.name), trailer)
+
+    def withdraw(self, app: Application, purpose: EditPurpose, head: str, reason: str) -> str:
+        """
+        Close the pull request of the one branch of a purpose, delete the branch at ``head``, and return the page.
+
+        Called again after a crash, it continues: a pull request that is closed is not commented on again.
+
+        Raise Refused where the branch moved or the server keeps it, and the errors of ``CodeHost``.
+        """
+        credentials = self._credentials_of(app)
+        branch = purpose.branch(app.name)
+        url = close_review(self._hosts, app, credentials, branch, reason)
+        self._source.delete_branch(app.source, credentials, branch, head)
+        return url
+
 
 def branch_of(app: Application, head: str, adoption: Adoption) -> str:
     """Return a name that is the same for the same values on the same commit, so that they are proposed once."""
     if adoption.purpose.has_one_branch:
-        return f"gitsync/{adoption.purpose.word}-{app.name}"
+        return adoption.purpose.branch(app.name)
     files = {name: content.decode(errors="replace") for name, content in adoption.files.items()}
     return f"gitsync/{adoption.purpose.word}-{app.name}-{content_hash([head, files])[:8]}"
 

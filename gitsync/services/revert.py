@@ -51,6 +51,29 @@ def open_pull(host_of: Callable[[], CodeHost], branch: str, base: str, title: st
         ) from error
 
 
+_CLOSED: Final = "<!-- gitsync closed -->"
+"""The first line of the comment on a pull request that is closed: it is written once, also after a crash."""
+
+
+def close_review(hosts: CodeHosts, app: Application, credentials: Credentials, branch: str, reason: str) -> str:
+    """
+    Close the pull request of a branch into the tracked branch with a comment, and return its page.
+
+    It is empty where none is open, or the Application names no host. Raise the errors of ``CodeHost``.
+    """
+    if app.pull_requests is None:
+        return ""
+    tracked = app.source.revision.removeprefix(_HEADS)
+    host = hosts.host_of(app.source, app.pull_requests.host, credentials)
+    for pull in host.pull_requests():
+        if (pull.head_branch, pull.base_branch, pull.is_fork) == (branch, tracked, False):
+            # the comment is first: a pull request that is closed without a reason would stay so
+            host.comment(pull.number, f"{_CLOSED}\n{reason}\n", _CLOSED)
+            host.close_pull_request(pull.number)
+            return pull.url
+    return ""
+
+
 SHORTEST_ID: Final = 7
 """Characters that a prefix has at least."""
 # bounds the walk through the history of a large repository

@@ -422,6 +422,12 @@ class Mirror:
             self._remote.push(self.path, commit, branch, credentials)
             self._asked_at = dict.fromkeys(self._asked_at, _NEVER)  # what was answered is older than our own push
 
+    def delete_branch(self, branch: str, head: str, credentials: Credentials) -> None:
+        """Delete a branch of the server that has this head; raise GitFailed when it has another, or is refused."""
+        with self._locked():
+            self._remote.delete_branch(self.path, branch, head, credentials)
+            self._asked_at = dict.fromkeys(self._asked_at, _NEVER)
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the mirror; raise SourceUnavailable when its folder cannot be used."""

@@ -265,6 +265,14 @@ class Remote:
         credentials = self._transport.signed_in(self._url, credentials)
         self._run(git_dir, credentials, "push", "--quiet", REMOTE, f"{commit}:{HEADS}{branch}")
 
+    def delete_branch(self, git_dir: Path, branch: str, head: str, credentials: Credentials) -> None:
+        """Delete a branch that has this head; raise GitFailed when it has another one, or the server refuses it."""
+        self._redirected = ""
+        credentials = self._transport.signed_in(self._url, credentials)
+        name = f"{HEADS}{branch}"
+        # with the head that is expected: a commit that a user has added meanwhile is never lost
+        self._run(git_dir, credentials, "push", "--quiet", f"--force-with-lease={name}:{head}", REMOTE, f":{name}")
+
     def _run(
         self,
         git_dir: Path,

@@ -61,6 +61,8 @@ from gitsync.source.validation import (
 # repositories whose objects are read by a process that stays
 _READERS = 32
 # seconds for which the server's answer at the start of a push counts until its end
+_BRANCHES_AGE = 600.0
+"""Seconds that an answer may be old in which a branch of ours is searched: nothing hurries its deletion."""
 _ANSWER_AGE = 60.0
 
 
@@ -325,6 +327,28 @@ class Repositories:
                 ) from error
             raise _refused_push(error, target, "edit") from error
         return mirror.commit(commit), patch.decode(errors="replace")
+
+    def edited_branch(self, source: GitSource, credentials: Credentials, branch: str, trailer: str) -> str:
+        """Return the head of a branch whose newest commit is an edit with this last line; see the port."""
+        if isinstance(source, SourceGroup):
+            # no edit is made in several sources
+            return ""
+        mirror = self._mirror(source)
+        with mirror.locked():
+            head = mirror.branches(source.revision, credentials, _BRANCHES_AGE).get(branch, "")
+            if not head:
+                return ""
+            mirror.fetch(f"{HEADS}{branch}", head, credentials)
+            return head if trailer in mirror.commit(head).message.splitlines() else ""
+
+    def delete_branch(self, source: GitSource, credentials: Credentials, branch: str, head: str) -> None:
+        """Delete a branch that still has this head, or is gone; see the port."""
+        mirror = self._mirror(source)
+        try:
+            mirror.delete_branch(branch, head, credentials)
+        except GitFailed as error:
+            if branch in mirror.branches(source.revision, credentials, 0.0):
+                raise _refused_push(error, branch, "deletion") from error
 
     def messages(self, source: GitSource, commit: str, text: str, *, limit: int) -> tuple[str, ...]:
         """Return the messages with a text of a commit and of all before it, newest first; see the port."""

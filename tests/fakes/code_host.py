@@ -78,6 +78,8 @@ class HostServer:
                 return 201, self.add(number, title=body["title"], body=body["body"], base=base)
             case ["pulls", number], "GET":
                 return (200, self.pulls[int(number)]) if int(number) in self.pulls else (404, {"message": "Not Found"})
+            case ["pulls", number], "PATCH":
+                return 200, self.add(int(number), **body)
             case ["pulls", number, "reviews"], "GET":
                 return 200, self.reviews.get(int(number), [])
             case ["statuses", commit], "POST":

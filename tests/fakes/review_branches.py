@@ -18,12 +18,25 @@ class OpenedRequests:
 
     opened: list[NewPullRequest] = field(default_factory=list)
     failure: Exception | None = None
+    closed: list[int] = field(default_factory=list)
+    comments: dict[int, str] = field(default_factory=dict)
 
     def host_of(self, source: GitSource, kind: str, credentials: Credentials) -> Any:
         return self
 
     def pull_requests(self) -> list[Any]:
-        return [SimpleNamespace(**asdict(request), is_fork=False, url=self.url) for request in self.opened]
+        return [
+            SimpleNamespace(**asdict(request), number=number, is_fork=False, url=self.url)
+            for number, request in enumerate(self.opened, 1)
+            if number not in self.closed
+        ]
+
+    def comment(self, number: int, text: str, marker: str) -> None:
+        assert text.startswith(marker)
+        self.comments[number] = text.removeprefix(marker).strip()
+
+    def close_pull_request(self, number: int) -> None:
+        self.closed.append(number)
 
     def open_pull_request(self, request: NewPullRequest) -> Any:
         if self.failure is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from gitsync.edit.adopt import IMAGES, AdoptedValue, Adoption, ClusterValue
+from gitsync.edit.adopt import IMAGES, PROMOTE, AdoptedValue, Adoption, ClusterValue
 from gitsync.errors import InvalidInput, Refused, SourceDenied
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials
@@ -89,8 +90,11 @@ def images(content: bytes) -> Adoption:
     return replace(ADOPTION, files={"web.yaml": content}, purpose=IMAGES)
 
 
+PROMOTION = replace(images(b"a: 1\n"), purpose=PROMOTE)
+
+
 @pytest.mark.parametrize("crash", ["before the push", "after the push", "after the pull request"])
-@pytest.mark.parametrize("adoption", [ADOPTION, images(b"a: 1\n")], ids=["adopt", "images"])
+@pytest.mark.parametrize("adoption", [ADOPTION, images(b"a: 1\n"), PROMOTION], ids=["adopt", "images", "promotion"])
 def test_a_crash_is_continued_to_the_same_end(
     tmp_path: Path, crash: str, adoption: Adoption, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +118,71 @@ def test_a_crash_is_continued_to_the_same_end(
     assert (request.head_branch, proposed.url) == (proposed.branch, "https://git.example.com/pulls/1")
     assert edits.branches() == {**pushed, proposed.branch: proposed.commit.id}
     assert pushed.get(proposed.branch, proposed.commit.id) == proposed.commit.id
+
+
+CAUGHT_UP = "main has it already"
+
+
+@pytest.mark.parametrize("crash", ["", "before the comment", "before the close", "before the deletion", "after it"])
+@pytest.mark.parametrize("adoption", [images(b"a: 1\n"), PROMOTION], ids=["images", "promotion"])
+def test_a_superseded_proposal_is_withdrawn_once_also_after_a_crash(
+    tmp_path: Path, crash: str, adoption: Adoption, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = PushedEdits(tmp_path)
+    proposed = edits.service().propose(edits.app, edits.head, adoption, author="Ada <a@b.c>")
+
+    def crashed(*_: Any) -> Any:
+        raise Crash
+
+    def withdraw() -> None:
+        service = edits.service()
+        head = service.leftover(edits.app, adoption.purpose)
+        if head:
+            service.withdraw(edits.app, adoption.purpose, head, CAUGHT_UP)
+
+    with monkeypatch.context() as patched:
+        if crash == "before the comment":
+            patched.setattr(edits.hosts, "comment", crashed)
+        elif crash == "before the close":
+            patched.setattr(edits.hosts, "close_pull_request", crashed)
+        elif crash == "before the deletion":
+            patched.setattr("gitsync.source.repositories.Repositories.delete_branch", crashed)
+        with pytest.raises(Crash) if crash.startswith("before") else nullcontext():
+            withdraw()
+    assert (proposed.branch in edits.branches()) is crash.startswith("before")
+    for _ in range(2):
+        withdraw()
+    assert (edits.hosts.closed, edits.hosts.comments) == ([1], {1: CAUGHT_UP})
+    assert edits.branches() == {"main": edits.head}
+
+
+def test_without_a_host_the_branch_of_a_superseded_proposal_is_deleted(tmp_path: Path) -> None:
+    edits = PushedEdits(tmp_path)
+    app = replace(edits.app, pull_requests=None)
+    service = edits.service()
+    service.propose(app, edits.head, images(b"a: 1\n"), author="Ada <a@b.c>", branch="gitsync/images-shop")
+    assert service.withdraw(app, IMAGES, service.leftover(app, IMAGES), CAUGHT_UP) == ""
+    assert edits.branches() == {"main": edits.head}
+
+
+def test_a_branch_to_which_a_user_has_committed_is_not_withdrawn(tmp_path: Path) -> None:
+    edits = PushedEdits(tmp_path)
+    service = edits.service()
+    proposed = service.propose(edits.app, edits.head, images(b"a: 1\n"), author="Ada <a@b.c>")
+    head = service.leftover(edits.app, IMAGES)
+    assert head == proposed.commit.id
+    # of another Application with the same name, and of another purpose, it is none
+    other = replace(edits.app, namespace="other")
+    assert [service.leftover(other, IMAGES), service.leftover(edits.app, PROMOTE)] == ["", ""]
+    git(edits.repo.work, "fetch", "-q", "origin")
+    git(edits.repo.work, "checkout", "-q", proposed.branch)
+    git(edits.repo.work, "commit", "-q", "--allow-empty", "-m", "By hand")
+    git(edits.repo.work, "push", "-q", "origin", proposed.branch)
+    # a commit that arrives after the branch was read is not lost either
+    with pytest.raises(Refused, match="the Git server did not take the deletion on gitsync/images-shop"):
+        service.withdraw(edits.app, IMAGES, head, CAUGHT_UP)
+    assert proposed.branch in edits.branches()
+    assert edits.service().leftover(edits.app, IMAGES) == ""
 
 
 def test_a_newer_image_updates_the_one_branch_and_its_request(tmp_path: Path) -> None:

@@ -110,6 +110,10 @@ class GitLab:
         }
         return _merge_request(self._connection.send("POST", f"{self._project}/merge_requests", body))
 
+    def close_pull_request(self, number: int) -> None:
+        """Close a merge request without a merge."""
+        self._connection.send("PUT", self._path(number), {"state_event": "close"})
+
     def reviews(self, number: int) -> Sequence[HostReview]:
         """Return nothing: approvals of GitLab name no commit, so that they may be about an earlier one."""
         return ()

@@ -95,6 +95,10 @@ class RestHost(ABC):
         }
         return _pull_request(self._connection.send("POST", f"{self._repository}/pulls", body))
 
+    def close_pull_request(self, number: int) -> None:
+        """Close a pull request without a merge."""
+        self._connection.send("PATCH", f"{self._repository}/pulls/{number}", {"state": "closed"})
+
     def reviews(self, number: int) -> Sequence[HostReview]:
         """Return the newest review of each user that approves, requests changes or was dismissed."""
         newest: dict[str, HostReview] = {}

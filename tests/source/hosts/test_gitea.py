@@ -131,6 +131,14 @@ def test_a_pull_request_is_opened_listed_and_updated(server: Server) -> None:
     assert opened.number not in {pull.number for pull in host.pull_requests()}
 
 
+def test_a_pull_request_is_closed_with_a_comment(server: Server) -> None:
+    opened = server.opened("change/closed", "closed")
+    host = server.host()
+    host.comment(opened.number, f"{MARKER}\nnothing is left", MARKER)
+    host.close_pull_request(opened.number)
+    assert host.pull_request(opened.number).state is PullRequestState.CLOSED
+
+
 @pytest.mark.parametrize("style", ["merge", "squash", "rebase"])
 def test_a_merge_is_seen_with_its_commit(server: Server, style: str) -> None:
     opened = server.opened(f"change/{style}", style)

@@ -173,3 +173,9 @@ def test_the_project_is_the_whole_path_of_the_url() -> None:
         GitSource(repo_url="https://gitlab.example.com/team/shop/api.git"), "GitLab", Credentials(password="T")
     )
     assert (opened._project, opened._connection._api) == (PROJECT, "https://gitlab.example.com/api/v4")
+
+
+def test_a_merge_request_is_closed() -> None:
+    gitlab, connection = host()
+    gitlab.close_pull_request(1)
+    assert connection.requests == [("PUT", f"{PROJECT}/merge_requests/1", {"state_event": "close"})]

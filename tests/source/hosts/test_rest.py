@@ -135,6 +135,12 @@ def test_a_pull_request_is_opened(host: CodeHost, server: HostServer) -> None:
     assert server.pulls[made.number]["body"] == "by kubectl"
 
 
+def test_a_pull_request_is_closed(host: CodeHost, server: HostServer) -> None:
+    server.add(1)
+    host.close_pull_request(1)
+    assert (host.pull_requests(), host.pull_request(1).state) == ([], PullRequestState.CLOSED)
+
+
 def test_gitea_lists_a_new_branch_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:
     delays: list[float] = []
     with code_host(HostServer()) as server:
